@@ -1,0 +1,41 @@
+"""A2C's hyperparameters (torch-ac; the MiniGrid table of the paper's appendix)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class A2CConfig:
+    """Advantage actor-critic with GAE.
+
+    Attributes:
+      num_envs: lanes stepped in parallel ("processes").
+      rollout_length: agent steps per lane per update ("frames per process").
+      learning_rate: RMSprop step size.
+      rmsprop_decay: RMSprop's smoothing constant (PyTorch's alpha).
+      rmsprop_eps: added to the root, as PyTorch does.
+      discount: gamma.
+      gae_lambda: lambda of generalised advantage estimation.
+      entropy_coef: weight of the entropy bonus.
+      value_coef: weight of the squared value error (no further factor 1/2).
+      max_grad_norm: bound on the global norm of the gradient.
+      bonus_target: where beta * r_int goes: into the `reward` before GAE (Algorithm 2), or
+        onto the `advantage` and the return after GAE on the task reward alone (released code).
+      bootstrap_truncation: whether V(final observation) replaces the future cut off by a time
+        limit; torch-ac treats a time limit as the end of the task.
+      hidden_dim: width of the actor's and critic's hidden layer.
+    """
+
+    num_envs: int = 16
+    rollout_length: int = 8
+    learning_rate: float = 1e-3
+    rmsprop_decay: float = 0.99
+    rmsprop_eps: float = 1e-8
+    discount: float = 0.99
+    gae_lambda: float = 0.95
+    entropy_coef: float = 0.01
+    value_coef: float = 0.5
+    max_grad_norm: float = 0.5
+    bonus_target: Literal["reward", "advantage"] = "reward"
+    bootstrap_truncation: bool = False
+    hidden_dim: int = 64

@@ -1,0 +1,84 @@
+"""The one environment contract: a specification and two pure functions.
+
+A device environment describes a *single* environment; loops `jax.vmap` it over
+lanes. Auto-reset is *same-step*: when an episode ends, `TimeStep.observation` is
+already the first observation of the next episode and `TimeStep.final_observation`
+the last one of the episode that ended.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+EnvState = Any
+"""A pytree of arrays; opaque to everything but the environment that made it."""
+
+
+@dataclass(frozen=True)
+class Discrete:
+    """Actions 0, ..., `num_actions` - 1 (int32 scalars)."""
+
+    num_actions: int
+
+
+@dataclass(frozen=True)
+class Box:
+    """Real-valued actions of one shape (float32), bounded elementwise."""
+
+    shape: tuple[int, ...]
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class EnvSpec:
+    """What an agent must know about a task before it sees it.
+
+    Attributes:
+      task: canonical name, `suite:id`.
+      observation_shape: shape of one observation.
+      observation_dtype: dtype of one observation.
+      action_space: `Discrete` or `Box`.
+      max_agent_steps: time limit of an episode in agent steps.
+      action_repeat: env frames per agent step; counters and x-axes are env frames.
+    """
+
+    task: str
+    observation_shape: tuple[int, ...]
+    observation_dtype: np.dtype
+    action_space: Discrete | Box
+    max_agent_steps: int
+    action_repeat: int = 1
+
+
+class TimeStep(NamedTuple):
+    """What one step returns (one environment; a leading axis when vmapped).
+
+    `terminated` means that the task ended and nothing follows; `truncated` that a time
+    limit cut the episode. Both may be true at once.
+    """
+
+    observation: Shaped[Array, "*observation"]
+    reward: Float[Array, ""]
+    terminated: Bool[Array, ""]
+    truncated: Bool[Array, ""]
+    final_observation: Shaped[Array, "*observation"]
+
+
+class DeviceEnv(NamedTuple):
+    """A pure-JAX environment.
+
+    `reset(key) -> (state, observation)` and
+    `step(state, action, key) -> (state, TimeStep)`; `key` of `step` seeds the next
+    episode if this step ends the current one (and any noise of the step itself).
+    """
+
+    spec: EnvSpec
+    reset: Callable[[PRNGKeyArray], tuple[EnvState, Shaped[Array, "*observation"]]]
+    step: Callable[
+        [EnvState, Int[Array, ""] | Float[Array, "..."], PRNGKeyArray],
+        tuple[EnvState, TimeStep],
+    ]

@@ -1,0 +1,56 @@
+"""A ring of latents y_i on the device: what RE3 searches for neighbours."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+
+class LatentRing(NamedTuple):
+    """First-in-first-out store; rows at or past `num_valid` are zero and not yet written.
+
+    Attributes:
+      latents: float32 rows.
+      cursor: row that the next insertion writes first.
+      num_valid: number of rows written so far, at most the capacity.
+    """
+
+    latents: Float[Array, "capacity latent"]
+    cursor: Int[Array, ""]
+    num_valid: Int[Array, ""]
+
+
+def init(capacity: int, latent_dim: int) -> LatentRing:
+    """An empty ring of `capacity` rows of `latent_dim` float32."""
+    return LatentRing(
+        latents=jnp.zeros((capacity, latent_dim), jnp.float32),
+        cursor=jnp.zeros((), jnp.int32),
+        num_valid=jnp.zeros((), jnp.int32),
+    )
+
+
+def add(
+    ring: LatentRing, latents: Float[Array, "batch latent"]
+) -> tuple[LatentRing, Int[Array, " batch"]]:
+    """Writes a batch over the oldest rows; also returns the rows that were written.
+
+    Raises:
+      ValueError: if the batch has more rows than the ring.
+    """
+    capacity, batch_size = ring.latents.shape[0], latents.shape[0]
+    if batch_size > capacity:
+        raise ValueError(
+            f"a batch of {batch_size} latents does not fit a ring of {capacity} rows: "
+            "make the ring at least as large as one rollout"
+        )
+    index = (ring.cursor + jnp.arange(batch_size, dtype=jnp.int32)) % capacity
+    return (
+        LatentRing(
+            latents=ring.latents.at[index].set(
+                latents, unique_indices=True, mode="promise_in_bounds"
+            ),
+            cursor=(ring.cursor + batch_size) % capacity,
+            num_valid=jnp.minimum(ring.num_valid + batch_size, capacity),
+        ),
+        index,
+    )
