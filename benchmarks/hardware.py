@@ -1,0 +1,51 @@
+"""The machine a benchmark ran on, so that no figure is ever read without it."""
+
+import os
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jax
+import jaxlib
+
+
+def describe() -> dict[str, Any]:
+    """Describe this machine and the numerical stack.
+
+    Returns:
+      A JSON-ready dict: `cpu` (model name), `cores` (usable by this process), `devices`
+      (count of each JAX device kind), `platform` (JAX backend), `jax`, `jaxlib`, `python`,
+      `system`, and `date` (UTC, ISO 8601, to the second).
+    """
+    kinds = [device.device_kind for device in jax.devices()]
+    return {
+        "cpu": _cpu_model(),
+        "cores": _usable_cores(),
+        "platform": jax.default_backend(),
+        "devices": {kind: kinds.count(kind) for kind in sorted(set(kinds))},
+        "jax": jax.__version__,
+        "jaxlib": jaxlib.__version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _usable_cores() -> int:
+    # A container may see all the machine's cores and be allowed only some of them.
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return platform.processor() or platform.machine()
