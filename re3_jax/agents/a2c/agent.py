@@ -1,0 +1,90 @@
+"""A2C as an `Agent`: sample an action, take one RMSprop step per rollout."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax.core import FrozenDict
+from jaxtyping import Array, Int, PRNGKeyArray, Shaped
+
+from re3_jax.agents.a2c.config import A2CConfig
+from re3_jax.agents.a2c.losses import Rollout, a2c_loss
+from re3_jax.agents.a2c.networks import ActorCritic, MiniGridTrunk, VectorTrunk
+from re3_jax.agents.base import Agent, Info
+from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.networks import minigrid
+
+
+class A2CState(NamedTuple):
+    """Parameters and RMSprop's running squares."""
+
+    params: FrozenDict
+    opt_state: optax.OptState
+
+
+def make_optimizer(config: A2CConfig) -> optax.GradientTransformation:
+    """Global-norm clipping, then PyTorch's RMSprop (epsilon outside the root)."""
+    return optax.chain(
+        optax.clip_by_global_norm(config.max_grad_norm),
+        optax.rmsprop(
+            config.learning_rate,
+            decay=config.rmsprop_decay,
+            eps=config.rmsprop_eps,
+            eps_in_sqrt=False,
+        ),
+    )
+
+
+def make_network(config: A2CConfig, spec: EnvSpec) -> ActorCritic:
+    """The paper's network for 7x7x3 views, two tanh layers for anything else.
+
+    Raises:
+      ValueError: if the actions are not discrete.
+    """
+    if not isinstance(spec.action_space, Discrete):
+        raise ValueError(
+            f"a2c needs discrete actions and {spec.task} has continuous ones: "
+            "choose a task with a finite action set"
+        )
+    if spec.observation_shape == minigrid.OBSERVATION_SHAPE:
+        make_trunk = MiniGridTrunk
+    else:
+        def make_trunk():
+            return VectorTrunk(config.hidden_dim)
+    return ActorCritic(make_trunk, spec.action_space.num_actions, config.hidden_dim)
+
+
+def make_a2c(config: A2CConfig, spec: EnvSpec) -> Agent:
+    """Builds the agent for one task.
+
+    Raises:
+      ValueError: if the actions are not discrete.
+    """
+    network = make_network(config, spec)
+    optimizer = make_optimizer(config)
+
+    def init(key: PRNGKeyArray) -> A2CState:
+        observation = jnp.zeros((1, *spec.observation_shape), spec.observation_dtype)
+        params = network.init(key, observation)
+        return A2CState(params, optimizer.init(params))
+
+    def act(
+        state: A2CState,
+        observation: Shaped[Array, "batch *observation"],
+        key: PRNGKeyArray,
+        explore: bool,
+    ) -> Int[Array, " batch"]:
+        logits = network.apply(state.params, observation, method="logits")
+        if explore:
+            return jax.random.categorical(key, logits).astype(jnp.int32)
+        return jnp.argmax(logits, axis=-1).astype(jnp.int32)
+
+    def update(state: A2CState, batch: Rollout, key: PRNGKeyArray) -> tuple[A2CState, Info]:
+        del key
+        gradient, info = jax.grad(a2c_loss, has_aux=True)(state.params, network, batch, config)
+        updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
+        info["grad_norm"] = optax.global_norm(gradient)
+        return A2CState(optax.apply_updates(state.params, updates), opt_state), info
+
+    return Agent(init, act, update)

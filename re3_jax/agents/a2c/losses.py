@@ -1,0 +1,87 @@
+"""The A2C objective of torch-ac, in one forward pass over a rollout."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from re3_jax.agents.a2c.config import A2CConfig
+from re3_jax.losses import categorical_entropy, generalized_advantage
+
+
+class Rollout(NamedTuple):
+    """What `rollout_length` steps of `num_envs` lanes yield.
+
+    Attributes:
+      observation: o_t.
+      action: a_t.
+      reward: task reward of step t.
+      bonus: beta_t r^int(o_t); zero without a bonus.
+      terminated: whether the task ended with step t.
+      truncated: whether a time limit ended it.
+      next_observation: o_{t+1} of the same episode, also where the episode ended.
+      last_observation: what the lanes show after the rollout.
+    """
+
+    observation: Shaped[Array, "time batch *observation"]
+    action: Int[Array, "time batch"]
+    reward: Float[Array, "time batch"]
+    bonus: Float[Array, "time batch"]
+    terminated: Bool[Array, "time batch"]
+    truncated: Bool[Array, "time batch"]
+    next_observation: Shaped[Array, "time batch *observation"]
+    last_observation: Shaped[Array, "batch *observation"]
+
+
+def a2c_loss(
+    params, network, rollout: Rollout, config: A2CConfig
+) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+    """Policy gradient, entropy and value terms, averaged over the rollout.
+
+    L = -mean(log pi(a|o) A) - c_H mean(H) + c_V mean((V - R)^2), with A from GAE and
+    R = V + A, neither differentiated and A not normalised. One update follows each rollout,
+    so the values inside A are those of this very forward pass.
+
+    `config.bonus_target` puts the bonus into the reward (Algorithm 2: GAE carries it through
+    time) or, as the released code, onto A and R after GAE on the task reward alone.
+    """
+    num_steps, num_envs = rollout.reward.shape
+    everything = jnp.concatenate([rollout.observation, rollout.last_observation[None]])
+    logits, value = network.apply(params, everything.reshape(-1, *everything.shape[2:]))
+    logits = logits.reshape(num_steps + 1, num_envs, -1)[:-1]
+    value = value.reshape(num_steps + 1, num_envs)
+
+    fixed_value = jax.lax.stop_gradient(value)
+    done = rollout.terminated | rollout.truncated
+    next_value = jnp.where(done, 0.0, fixed_value[1:])
+    if config.bootstrap_truncation:
+        final = rollout.next_observation.reshape(-1, *everything.shape[2:])
+        final_value = network.apply(jax.lax.stop_gradient(params), final, method="value")
+        cut_off = rollout.truncated & ~rollout.terminated
+        next_value = jnp.where(cut_off, final_value.reshape(num_steps, num_envs), next_value)
+
+    into_reward = config.bonus_target == "reward"
+    reward = rollout.reward + rollout.bonus if into_reward else rollout.reward
+    advantage = generalized_advantage(
+        reward, fixed_value[:-1], next_value, done, config.discount, config.gae_lambda
+    )
+    if not into_reward:
+        advantage = advantage + rollout.bonus
+    target = fixed_value[:-1] + advantage
+
+    log_probability = jnp.take_along_axis(
+        jax.nn.log_softmax(logits), rollout.action[..., None], axis=-1
+    )[..., 0]
+    policy_loss = -jnp.mean(log_probability * advantage)
+    entropy = jnp.mean(categorical_entropy(logits))
+    value_loss = jnp.mean(jnp.square(value[:-1] - target))
+    loss = policy_loss - config.entropy_coef * entropy + config.value_coef * value_loss
+    return loss, {
+        "loss": loss,
+        "policy_loss": policy_loss,
+        "value_loss": value_loss,
+        "entropy": entropy,
+        "value_mean": jnp.mean(value[:-1]),
+        "advantage_mean": jnp.mean(advantage),
+    }

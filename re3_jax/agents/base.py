@@ -1,0 +1,28 @@
+"""What a loop needs of an agent: three pure functions."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+
+AgentState = Any
+"""Parameters, optimiser state and whatever else the agent learns: a pytree."""
+
+Info = dict[str, Float[Array, ""]]
+
+
+class Agent(NamedTuple):
+    """An agent for one task.
+
+    init(key) -> state
+    act(state, observation[batch, ...], key, explore) -> action[batch, ...]; `explore` is
+      static: True samples as in training, False takes the mode.
+    update(state, batch, key) -> (state, info); what `batch` holds is the agent's own.
+    """
+
+    init: Callable[[PRNGKeyArray], AgentState]
+    act: Callable[
+        [AgentState, Shaped[Array, "batch *observation"], PRNGKeyArray, bool],
+        Shaped[Array, "batch *action"],
+    ]
+    update: Callable[[AgentState, Any, PRNGKeyArray], tuple[AgentState, Info]]

@@ -1,0 +1,39 @@
+"""Loss terms and return estimators that more than one agent uses."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+
+def generalized_advantage(
+    reward: Float[Array, "time batch"],
+    value: Float[Array, "time batch"],
+    next_value: Float[Array, "time batch"],
+    done: Bool[Array, "time batch"],
+    discount: float,
+    gae_lambda: float,
+) -> Float[Array, "time batch"]:
+    """Generalised advantage estimation (Schulman et al. 2016, Eq. 16).
+
+    delta_t = r_t + gamma V'_t - V_t and A_t = delta_t + gamma lambda (1 - done_t) A_{t+1},
+    where `next_value` V'_t is what the caller says follows step t: zero after the end of a
+    task, the value of the final observation where a time limit is to be bootstrapped.
+    """
+    delta = reward + discount * next_value - value
+    decay = discount * gae_lambda * (1.0 - done.astype(jnp.float32))
+
+    def accumulate(advantage, step):
+        step_delta, step_decay = step
+        advantage = step_delta + step_decay * advantage
+        return advantage, advantage
+
+    _, advantage = jax.lax.scan(
+        accumulate, jnp.zeros_like(delta[0]), (delta, decay), reverse=True, unroll=True
+    )
+    return advantage
+
+
+def categorical_entropy(logits: Float[Array, "*batch actions"]) -> Float[Array, "*batch"]:
+    """Entropy of a categorical distribution in nats."""
+    log_probability = jax.nn.log_softmax(logits)
+    return -jnp.sum(jnp.exp(log_probability) * log_probability, axis=-1)

@@ -1,0 +1,182 @@
+"""The on-policy device loop: act, step, observe, reward and update in one `lax.scan`.
+
+Everything here is for one seed and pure; `seeds.make_program` maps it over seeds and
+compiles it.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from re3_jax.agents.a2c.losses import Rollout
+from re3_jax.agents.base import Agent, AgentState
+from re3_jax.envs.base import DeviceEnv, TimeStep
+from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward
+from re3_jax.training.train_state import Counters, Lanes, TrainState
+
+Metrics = dict[str, Float[Array, ""]]
+
+
+class EpisodeTotals(NamedTuple):
+    """Sums over the episodes that ended in a stretch of training."""
+
+    episodes: Float[Array, "..."]
+    returns: Float[Array, "..."]
+    lengths: Float[Array, "..."]
+
+
+def init_train_state(
+    env: DeviceEnv, agent: Agent, bonus: IntrinsicReward, num_envs: int, key: PRNGKeyArray
+) -> TrainState:
+    """State at env frame 0; the key decides everything that follows."""
+    train_key, evaluation_key, agent_key, bonus_key, reset_key = jax.random.split(key, 5)
+    env_state, observation = jax.vmap(env.reset)(jax.random.split(reset_key, num_envs))
+    return TrainState(
+        agent=agent.init(agent_key),
+        intrinsic=bonus.init(bonus_key, env.spec),
+        lanes=Lanes(
+            env=env_state,
+            observation=observation,
+            episode_return=jnp.zeros(num_envs, jnp.float32),
+            episode_length=jnp.zeros(num_envs, jnp.int32),
+        ),
+        counters=Counters.zero(),
+        key=train_key,
+        evaluation_key=evaluation_key,
+    )
+
+
+def roll_out(
+    env: DeviceEnv,
+    agent: Agent,
+    agent_state: AgentState,
+    lanes: Lanes,
+    key: PRNGKeyArray,
+    rollout_length: int,
+) -> tuple[Lanes, Rollout, EpisodeTotals]:
+    """Steps all lanes `rollout_length` times with sampled actions; the bonus is zero."""
+    num_envs = lanes.episode_length.shape[0]
+    act_key, env_key = jax.random.split(key)
+    act_keys = jax.random.split(act_key, rollout_length)
+    env_keys = jax.random.split(env_key, (rollout_length, num_envs))
+
+    def step(lanes: Lanes, keys):
+        with jax.named_scope("act"):
+            action = agent.act(agent_state, lanes.observation, keys[0], True)
+        with jax.named_scope("env"):
+            env_state, timestep = jax.vmap(env.step)(lanes.env, action, keys[1])
+        after, totals = _count_episodes(lanes, timestep)
+        after = after._replace(env=env_state, observation=timestep.observation)
+        return after, (lanes.observation, action, timestep, totals)
+
+    lanes, (observation, action, timestep, totals) = jax.lax.scan(
+        step, lanes, (act_keys, env_keys)
+    )
+    rollout = Rollout(
+        observation=observation,
+        action=action,
+        reward=timestep.reward,
+        bonus=jnp.zeros_like(timestep.reward),
+        terminated=timestep.terminated,
+        truncated=timestep.truncated,
+        next_observation=timestep.final_observation,
+        last_observation=lanes.observation,
+    )
+    return lanes, rollout, jax.tree.map(jnp.sum, totals)
+
+
+def _count_episodes(lanes: Lanes, timestep: TimeStep) -> tuple[Lanes, EpisodeTotals]:
+    done = timestep.terminated | timestep.truncated
+    episode_return = lanes.episode_return + timestep.reward
+    episode_length = lanes.episode_length + 1
+    totals = EpisodeTotals(
+        episodes=done.astype(jnp.float32),
+        returns=jnp.where(done, episode_return, 0.0),
+        lengths=jnp.where(done, episode_length, 0).astype(jnp.float32),
+    )
+    after = lanes._replace(
+        episode_return=jnp.where(done, 0.0, episode_return),
+        episode_length=jnp.where(done, 0, episode_length),
+    )
+    return after, totals
+
+
+def train_update(
+    env: DeviceEnv,
+    agent: Agent,
+    bonus: IntrinsicReward,
+    state: TrainState,
+    rollout_length: int,
+) -> tuple[TrainState, tuple[Metrics, EpisodeTotals]]:
+    """One rollout, its intrinsic rewards, one update (the order of Algorithm 2).
+
+    Every frame of the rollout is observed before any is rewarded, so each finds itself and
+    its rollout among its neighbours.
+    """
+    key, rollout_key, bonus_key, agent_key = jax.random.split(state.key, 4)
+    lanes, rollout, totals = roll_out(
+        env, agent, state.agent, state.lanes, rollout_key, rollout_length
+    )
+
+    def flat(x):
+        return x.reshape(-1, *x.shape[2:])
+
+    num_frames = rollout.reward.size
+    with jax.named_scope("bonus"):
+        observation = flat(rollout.observation)
+        intrinsic, index = bonus.observe(state.intrinsic, observation)
+        batch = IntrinsicBatch(
+            observation=observation,
+            action=flat(rollout.action),
+            next_observation=flat(rollout.next_observation),
+            index=index,
+            agent_steps=state.counters.agent_steps,
+        )
+        reward, intrinsic = bonus.reward(intrinsic, batch)
+        intrinsic, bonus_info = bonus.update(intrinsic, batch, bonus_key)
+    with jax.named_scope("update"):
+        rollout = rollout._replace(bonus=reward.reshape(rollout.reward.shape))
+        agent_state, info = agent.update(state.agent, rollout, agent_key)
+
+    counters = Counters(
+        agent_steps=state.counters.agent_steps + num_frames,
+        env_frames=state.counters.env_frames + num_frames * env.spec.action_repeat,
+        updates=state.counters.updates + 1,
+    )
+    metrics = {
+        **info,
+        **bonus_info,
+        "reward_mean": jnp.mean(rollout.reward),
+        "intrinsic_reward_mean": jnp.mean(reward),
+        "intrinsic_reward_std": jnp.std(reward),
+    }
+    after = TrainState(agent_state, intrinsic, lanes, counters, key, state.evaluation_key)
+    return after, (metrics, totals)
+
+
+def train_chunk(
+    env: DeviceEnv,
+    agent: Agent,
+    bonus: IntrinsicReward,
+    state: TrainState,
+    *,
+    rollout_length: int,
+    chunk_updates: int,
+) -> tuple[TrainState, Metrics]:
+    """`chunk_updates` updates; metrics are means over them.
+
+    Episode statistics are means over the episodes that ended in the chunk, NaN if none did.
+    """
+
+    def step(state: TrainState, _):
+        return train_update(env, agent, bonus, state, rollout_length)
+
+    state, (metrics, totals) = jax.lax.scan(step, state, length=chunk_updates)
+    metrics = jax.tree.map(jnp.mean, metrics)
+    episodes, returns, lengths = jax.tree.map(jnp.sum, totals)
+    metrics["episodes"] = episodes
+    metrics["episode_return_mean"] = returns / episodes
+    metrics["episode_length_mean"] = lengths / episodes
+    return state, metrics

@@ -1,0 +1,73 @@
+"""Evaluation of a policy on the device: every episode in a lane of its own."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from re3_jax.agents.base import Agent, AgentState
+from re3_jax.envs.base import DeviceEnv
+
+
+class EvalStats(NamedTuple):
+    """Statistics over the episodes of one evaluation; lengths in agent steps."""
+
+    episodes: Int[Array, ""]
+    return_mean: Float[Array, ""]
+    return_std: Float[Array, ""]
+    length_mean: Float[Array, ""]
+
+
+def evaluate(
+    env: DeviceEnv,
+    agent: Agent,
+    state: AgentState,
+    key: PRNGKeyArray,
+    *,
+    episodes: int,
+    greedy: bool,
+) -> EvalStats:
+    """Plays `episodes` episodes side by side, each to its own end.
+
+    Each lane counts its first episode only, so that short episodes are not over-represented
+    (as they are when the first `episodes` to finish among few lanes are counted).
+    """
+    reset_key, step_key = jax.random.split(key)
+    env_state, observation = jax.vmap(env.reset)(jax.random.split(reset_key, episodes))
+
+    def unfinished(carry):
+        return ~jnp.all(carry[4])
+
+    def step(carry):
+        env_state, observation, returns, lengths, finished, step_key = carry
+        step_key, act_key, env_key = jax.random.split(step_key, 3)
+        action = agent.act(state, observation, act_key, not greedy)
+        env_state, timestep = jax.vmap(env.step)(
+            env_state, action, jax.random.split(env_key, episodes)
+        )
+        counts = ~finished
+        return (
+            env_state,
+            timestep.observation,
+            returns + jnp.where(counts, timestep.reward, 0.0),
+            lengths + counts,
+            finished | timestep.terminated | timestep.truncated,
+            step_key,
+        )
+
+    start = (
+        env_state,
+        observation,
+        jnp.zeros(episodes, jnp.float32),
+        jnp.zeros(episodes, jnp.int32),
+        jnp.zeros(episodes, bool),
+        step_key,
+    )
+    _, _, returns, lengths, _, _ = jax.lax.while_loop(unfinished, step, start)
+    return EvalStats(
+        episodes=jnp.asarray(episodes, jnp.int32),
+        return_mean=jnp.mean(returns),
+        return_std=jnp.std(returns),
+        length_mean=jnp.mean(lengths.astype(jnp.float32)),
+    )
