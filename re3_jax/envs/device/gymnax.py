@@ -1,0 +1,107 @@
+"""gymnax 1.x behind the device contract.
+
+gymnax already resets in the same step and reports termination, truncation and the last
+observation of an episode apart; what is left is to give every array a fixed dtype, so
+that a state can be carried through `lax.scan` and written to a checkpoint.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from re3_jax.envs.base import Box, DeviceEnv, Discrete, EnvSpec, TimeStep
+from re3_jax.envs.names import unknown_name
+
+
+def make(name: str) -> DeviceEnv:
+    """The gymnax environment `name` with its default parameters.
+
+    Observations keep gymnax's shape and are float32, whatever gymnax gives. An episode
+    that outlives `max_steps_in_episode` is truncated, not terminated; where the task
+    itself ends at that step (DeepSea) both flags are true.
+
+    Args:
+      name: gymnax's own id, such as "CartPole-v1".
+
+    Raises:
+      ImportError: if gymnax is not installed.
+      ValueError: if gymnax knows no such id, or if the environment cannot be described
+        by an `EnvSpec` (observations that are not one array, action bounds that differ
+        between dimensions, data that would have to be downloaded).
+    """
+    gymnax = _import_gymnax()
+    if name not in gymnax.registered_envs:
+        raise unknown_name("gymnax task", name, gymnax.registered_envs)
+    try:
+        env, params = gymnax.make(name)
+    except OSError as error:
+        raise ValueError(
+            f"gymnax cannot make {name!r} without data that it downloads itself ({error}); "
+            "call gymnax.make once with a network connection"
+        ) from error
+
+    def reset(key: PRNGKeyArray):
+        observation, state = env.reset(key, params)
+        return _strong(state), jnp.asarray(observation, jnp.float32)
+
+    def step(state, action, key: PRNGKeyArray):
+        observation, state, reward, terminated, truncated, info = env.step(
+            key, state, action, params
+        )
+        return _strong(state), TimeStep(
+            observation=jnp.asarray(observation, jnp.float32),
+            reward=jnp.asarray(reward, jnp.float32),
+            terminated=jnp.asarray(terminated, jnp.bool),
+            truncated=jnp.asarray(truncated, jnp.bool),
+            final_observation=jnp.asarray(info["final_observation"], jnp.float32),
+        )
+
+    observation = jax.eval_shape(lambda key: env.reset(key, params)[0], jax.random.key(0))
+    if not isinstance(observation, jax.ShapeDtypeStruct):
+        raise ValueError(f"gymnax:{name} observes more than one array, which no agent here reads")
+    spec = EnvSpec(
+        task=f"gymnax:{name}",
+        observation_shape=observation.shape,
+        observation_dtype=np.dtype(np.float32),
+        action_space=_action_space(name, env.action_space(params)),
+        max_agent_steps=int(params.max_steps_in_episode),
+    )
+    return DeviceEnv(spec=spec, reset=reset, step=step)
+
+
+def ids() -> list[str]:
+    """Every id that `make` accepts.
+
+    Raises:
+      ImportError: if gymnax is not installed.
+    """
+    return list(_import_gymnax().registered_envs)
+
+
+def _import_gymnax() -> Any:
+    try:
+        import gymnax
+    except ImportError as error:
+        raise ImportError(
+            f"gymnax tasks need the package gymnax ({error}): pip install re3-jax[gymnax]"
+        ) from error
+    return gymnax
+
+
+def _strong(state: Any) -> Any:
+    """`state` with the same dtypes, none of them weak, so that reset and step agree."""
+    return jax.tree.map(
+        lambda leaf: jax.lax.convert_element_type(leaf, jnp.result_type(leaf)), state
+    )
+
+
+def _action_space(name: str, space: Any) -> Discrete | Box:
+    if hasattr(space, "n"):
+        return Discrete(int(space.n))
+    low, high = np.unique(space.low), np.unique(space.high)
+    if len(low) != 1 or len(high) != 1:
+        raise ValueError(f"gymnax:{name} bounds each action dimension differently, not with one pair")
+    return Box(shape=tuple(space.shape), low=float(low[0]), high=float(high[0]))

@@ -1,0 +1,167 @@
+"""gymnax through the device contract, against gymnax itself and against Farama's gymnasium."""
+
+from functools import partial
+
+import gymnasium
+import gymnax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from re3_jax.envs.base import Box, Discrete
+from re3_jax.envs.device import gymnax as adapter
+
+NEEDS_DOWNLOAD = {"MNISTBandit-bsuite"}
+NUM_STEPS = 1200
+
+
+def rollout(env, policy, key, num_steps):
+    """Steps one environment; returns states and observations before each step, actions, steps."""
+
+    def body(carry, key):
+        state, observation = carry
+        action_key, step_key = jax.random.split(key)
+        action = policy(observation, action_key)
+        after, time_step = env.step(state, action, step_key)
+        return (after, time_step.observation), (state, observation, action, time_step)
+
+    @jax.jit
+    def run(key):
+        reset_key, steps_key = jax.random.split(key)
+        return jax.lax.scan(body, env.reset(reset_key), jax.random.split(steps_key, num_steps))[1]
+
+    return jax.device_get(run(key))
+
+
+def balance(observation, key):
+    """Keeps CartPole upright until the time limit."""
+    return (observation @ jnp.array([0.1, 0.3, 3.0, 1.0]) > 0).astype(jnp.int32)
+
+
+def random_discrete(num_actions, observation, key):
+    return jax.random.randint(key, (), 0, num_actions)
+
+
+def random_box(low, high, observation, key):
+    return jax.random.uniform(key, (1,), jnp.float32, low, high)
+
+
+CASES = [
+    ("CartPole-v1", balance),
+    ("CartPole-v1", partial(random_discrete, 2)),
+    ("MountainCar-v0", partial(random_discrete, 3)),
+    ("Pendulum-v1", partial(random_box, -2.0, 2.0)),
+]
+"""Between them: both kinds of action; ends by termination alone and by time limit alone."""
+
+
+@pytest.mark.parametrize(("name", "policy"), CASES)
+def test_every_step_equals_gymnax(name, policy):
+    env = adapter.make(name)
+    states, _, actions, ours = rollout(env, policy, jax.random.key(7), NUM_STEPS)
+    assert (ours.terminated | ours.truncated).sum() >= 2
+    theirs, params = gymnax.make(name)
+    steps_key = jax.random.split(jax.random.key(7))[1]
+    keys = jax.vmap(lambda key: jax.random.split(key)[1])(jax.random.split(steps_key, NUM_STEPS))
+    observation, after, reward, terminated, truncated, info = jax.vmap(
+        lambda key, state, action: theirs.step(key, state, action, params)
+    )(keys, states, actions)
+    np.testing.assert_array_equal(ours.terminated, terminated)
+    np.testing.assert_array_equal(ours.truncated, truncated)
+    close = partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6)
+    close(ours.reward, reward)
+    close(ours.observation, observation)
+    close(ours.final_observation, info["final_observation"])
+    later = jax.tree.map(lambda leaf: leaf[1:], states)
+    jax.tree.map(lambda mine, other: close(mine, other[:-1]), later, after)
+
+
+@pytest.mark.parametrize(("name", "policy"), CASES)
+def test_every_step_equals_gymnasium(name, policy):
+    env = adapter.make(name)
+    _, observations, actions, ours = rollout(env, policy, jax.random.key(7), NUM_STEPS)
+    oracle = gymnasium.make(name)
+    oracle.reset(seed=0)
+    for t in range(NUM_STEPS):
+        put_state(oracle.unwrapped, name, observations[t])
+        last, reward, terminated, truncated, _ = oracle.step(actions[t])
+        np.testing.assert_allclose(ours.final_observation[t], last, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(ours.reward[t], reward, rtol=1e-4, atol=1e-5)
+        assert (ours.terminated[t], ours.truncated[t]) == (terminated, truncated)
+        if terminated or truncated:
+            oracle.reset()
+
+
+def put_state(oracle, name, observation):
+    """Puts gymnasium's environment where ours is, so that float32 and float64 never drift apart."""
+    observation = observation.astype(np.float64)
+    if name == "Pendulum-v1":
+        cosine, sine, velocity = observation
+        oracle.state = np.array([np.arctan2(sine, cosine), velocity])
+    else:
+        oracle.state = observation
+
+
+def test_a_time_limit_truncates_and_does_not_terminate():
+    _, _, _, steps = rollout(adapter.make("CartPole-v1"), balance, jax.random.key(0), NUM_STEPS)
+    np.testing.assert_array_equal(np.flatnonzero(steps.truncated), [499, 999])
+    assert not steps.terminated.any()
+    _, _, _, steps = rollout(
+        adapter.make("Pendulum-v1"), partial(random_box, -2.0, 2.0), jax.random.key(0), 450
+    )
+    np.testing.assert_array_equal(np.flatnonzero(steps.truncated), [199, 399])
+    assert not steps.terminated.any()
+
+
+def test_final_observation_belongs_to_the_episode_that_ended():
+    env = adapter.make("CartPole-v1")
+    _, before, _, steps = rollout(env, partial(random_discrete, 2), jax.random.key(3), 400)
+    ends = np.flatnonzero(steps.terminated)
+    assert len(ends) > 5
+    position, angle = np.abs(steps.final_observation[ends][:, [0, 2]]).T
+    assert ((position > 2.4) | (angle > 12 * 2 * np.pi / 360)).all()
+    assert (np.abs(steps.observation[ends]) <= 0.05).all()
+    within = np.setdiff1d(np.arange(400), ends)
+    np.testing.assert_array_equal(steps.final_observation[within], steps.observation[within])
+    np.testing.assert_array_equal(before[1:], steps.observation[:-1])
+
+
+def test_deep_sea_ends_and_reaches_its_limit_at_the_same_step():
+    env = adapter.make("DeepSea-bsuite")
+    _, _, _, steps = rollout(env, partial(random_discrete, 2), jax.random.key(0), 32)
+    np.testing.assert_array_equal(np.flatnonzero(steps.terminated), [7, 15, 23, 31])
+    np.testing.assert_array_equal(steps.terminated, steps.truncated)
+
+
+@pytest.mark.parametrize("name", sorted(set(gymnax.registered_envs) - NEEDS_DOWNLOAD))
+def test_specification_holds_and_the_state_can_be_scanned(name):
+    env = adapter.make(name)
+    lanes, length = 3, 2
+
+    def run(key):
+        state, observation = jax.vmap(env.reset)(jax.random.split(key, lanes))
+
+        def body(state, key):
+            state, time_step = jax.vmap(env.step)(state, action, jax.random.split(key, lanes))
+            return state, time_step
+
+        match env.spec.action_space:
+            case Discrete():
+                action = jnp.zeros(lanes, jnp.int32)
+            case Box(shape=shape):
+                action = jnp.zeros((lanes, *shape), jnp.float32)
+        after, steps = jax.lax.scan(body, state, jax.random.split(key, length))
+        return state, after, observation, steps
+
+    state, after, observation, steps = jax.eval_shape(run, jax.random.key(0))
+    expected = (lanes, *env.spec.observation_shape)
+    assert observation.shape == expected
+    assert observation.dtype == env.spec.observation_dtype == steps.observation.dtype
+    assert steps.observation.shape == steps.final_observation.shape == (length, *expected)
+    assert steps.reward.dtype == jnp.float32
+    assert steps.terminated.dtype == steps.truncated.dtype == jnp.bool
+    assert jax.tree.structure(state) == jax.tree.structure(after)
+    for leaf in jax.tree.leaves((state, after)):
+        assert not leaf.weak_type
+    assert env.spec.max_agent_steps > 0

@@ -1,0 +1,97 @@
+"""Names of tasks: which environment they make, and what is said when there is none."""
+
+import builtins
+
+import gymnax
+import pytest
+
+from re3_jax.envs import registry
+from re3_jax.envs.device import gymnax as gymnax_adapter
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("empty_16x16", "minigrid:Empty-16x16"),
+        ("doorkey_6x6", "minigrid:DoorKey-6x6"),
+        ("doorkey_8x8", "minigrid:DoorKey-8x8"),
+        ("minigrid:Empty-5x5", "minigrid:Empty-5x5"),
+        ("minigrid:MiniGrid-DoorKey-6x6-v0", "minigrid:DoorKey-6x6"),
+        ("MiniGrid-DoorKey-16x16-v0", "minigrid:DoorKey-16x16"),
+        ("gymnax:CartPole-v1", "gymnax:CartPole-v1"),
+    ],
+)
+def test_canonical(task, expected):
+    assert registry.canonical(task) == expected
+    assert registry.canonical(expected) == expected
+
+
+@pytest.mark.parametrize(
+    ("task", "shape", "max_agent_steps"),
+    [
+        ("empty_16x16", (7, 7, 3), 4 * 16**2),
+        ("doorkey_6x6", (7, 7, 3), 10 * 6**2),
+        ("doorkey_8x8", (7, 7, 3), 10 * 8**2),
+        ("minigrid:DoorKey-9x9", (7, 7, 3), 10 * 9**2),
+        ("gymnax:CartPole-v1", (4,), 500),
+    ],
+)
+def test_make_gives_the_task_that_was_named(task, shape, max_agent_steps):
+    spec = registry.make(task).spec
+    assert spec.task == registry.canonical(task)
+    assert spec.observation_shape == shape
+    assert spec.max_agent_steps == max_agent_steps
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ("doorkey_8x9", "unknown task 'doorkey_8x9'; did you mean doorkey_8x8"),
+        ("CartPole-v1", "did you mean gymnax:CartPole-v1"),
+        ("cartpole", "did you mean gymnax:CartPole-v1"),
+        ("zzzz", "known: "),
+        ("", "unknown task ''"),
+        ("minigird:DoorKey-6x6", "unknown suite 'minigird'; did you mean minigrid?"),
+        ("minigrid:DorKey-6x6", "did you mean DoorKey-6x6"),
+        ("minigrid:DoorKey-4x4", "at least 5x5"),
+        ("minigrid:Empty-6x8", "grids are square"),
+        ("gymnax:CartPole-v2", "unknown gymnax task 'CartPole-v2'; did you mean CartPole-v1"),
+        ("gymnax:", "unknown gymnax task ''"),
+    ],
+)
+def test_an_unknown_task_is_one_sentence_with_the_nearest_names(task, message):
+    with pytest.raises(ValueError) as error:
+        registry.make(task)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_without_gymnax_the_message_says_what_to_install(monkeypatch):
+    real_import = builtins.__import__
+
+    def no_gymnax(name, *args, **kwargs):
+        if name == "gymnax":
+            raise ImportError("No module named 'gymnax'")
+        return real_import(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", no_gymnax)
+    with pytest.raises(ImportError, match=r"pip install re3-jax\[gymnax\]"):
+        registry.make("gymnax:CartPole-v1")
+    with pytest.raises(ValueError, match="did you mean doorkey_8x8"):
+        registry.make("doorkey_8x9")
+
+
+def test_data_that_gymnax_cannot_fetch_is_one_sentence(monkeypatch):
+    def offline(name):
+        raise OSError("no network")
+
+    monkeypatch.setattr(gymnax, "make", offline)
+    with pytest.raises(ValueError, match="without data that it downloads itself"):
+        registry.make("gymnax:CartPole-v1")
+
+
+def test_action_bounds_that_differ_are_refused():
+    space = gymnax.environments.spaces.Box(low=-1.0, high=1.0, shape=(2,))
+    space.high = [1.0, 2.0]
+    with pytest.raises(ValueError, match="bounds each action dimension differently"):
+        gymnax_adapter._action_space("Made-up", space)
