@@ -84,7 +84,7 @@ def make_a2c(config: A2CConfig, spec: EnvSpec) -> Agent:
         del key
         gradient, info = jax.grad(a2c_loss, has_aux=True)(state.params, network, batch, config)
         updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
-        info["grad_norm"] = optax.global_norm(gradient)
+        info["grad_norm"] = optax.tree.norm(gradient)
         return A2CState(optax.apply_updates(state.params, updates), opt_state), info
 
     return Agent(init, act, update)
