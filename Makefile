@@ -1,0 +1,98 @@
+# Everything from a fresh clone: each target first builds what it needs in .venv.
+# `make help` lists the targets.
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+RUN_READY := $(VENV)/.ready-run
+TEST_READY := $(VENV)/.ready-test
+DOCS_READY := $(VENV)/.ready-docs
+
+MAKEFLAGS += --no-print-directory
+.SUFFIXES:
+.DEFAULT_GOAL := help
+.PHONY: run test lint bench figure profile doctor docs help clean
+
+# $(call option,VARIABLE,--flag): the flag if VARIABLE was written after `make`; the
+# environment is not asked, because shells have an ENV of their own.
+given = $(if $(filter command,$(origin $(1))),$($(1)))
+option = $(if $(call given,$(1)),$(2) '$(call given,$(1))')
+RUN_OPTIONS = $(call option,ENV,--env) $(call option,AGENT,--agent) $(call option,BONUS,--bonus) \
+  $(call option,SEEDS,--seeds) $(call option,STEPS,--steps) $(call option,PRESET,--preset) \
+  $(call option,OUT,--out) $(if $(filter-out 0,$(call given,RESUME)),--resume) \
+  $(call given,ARGS)
+
+help:
+	@printf '%s\n' \
+	  'make run ENV=doorkey_6x6   train, and write a run folder: curves, checkpoints, events' \
+	  '    [AGENT=a2c] [BONUS=re3] [SEEDS=5] [STEPS=env frames] [PRESET=paper|released|debug]' \
+	  '    [OUT=folder] [RESUME=1] [ARGS="--a2c.learning-rate 1e-3"]  all options: ARGS=--help' \
+	  'make test                  lint, types and tests [TESTS="tests/unit -k ring"]' \
+	  'make lint                  ruff and mypy' \
+	  'make bench                 the benchmarks, one JSON each [BENCH=knn] [ARGS=]' \
+	  'make figure FIG=name       one figure of the paper [ARGS=]' \
+	  'make profile ENV=...       where the time of a run goes, and a trace for Perfetto' \
+	  'make doctor                versions, devices, memory and a short speed check' \
+	  'make docs                  the documentation, into site/' \
+	  'make clean                 remove what was built, .venv too; runs/ is kept' \
+	  '' \
+	  'PYTHON=python3.12 chooses the interpreter of .venv. When a command fails, make itself' \
+	  'exits 2 whatever the command returned; its own code stands in the line "*** Error".'
+
+run: $(RUN_READY)
+	@$(PY) -m experiments.train $(RUN_OPTIONS)
+
+profile: $(RUN_READY)
+	@$(PY) -m experiments.profile $(RUN_OPTIONS)
+
+doctor: $(RUN_READY)
+	@$(PY) -m experiments.doctor $(call given,ARGS)
+
+figure: $(RUN_READY)
+	@test -f 'experiments/figures/$(FIG).py' || { \
+	  echo "no figure '$(FIG)'; known: $$(cd experiments/figures && ls *.py 2>/dev/null \
+	  | sed -e '/^_/d' -e 's/\.py$$//' | tr '\n' ' ')" >&2; exit 2; }
+	@$(PY) -m experiments.figures.$(FIG) $(call given,ARGS)
+
+BENCH ?= $(basename $(notdir $(shell grep -l '__main__' benchmarks/*.py)))
+bench: $(TEST_READY)
+	@for name in $(BENCH); do $(PY) -m benchmarks.$$name $(call given,ARGS) || exit; done
+
+TESTS ?= tests
+test: lint
+	@$(PY) -m pytest -q -n 2 --dist loadscope $(TESTS)
+
+lint: $(TEST_READY)
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+
+docs: $(DOCS_READY)
+	@$(PY) -m mkdocs build --quiet --strict
+
+clean:
+	@rm -rf $(VENV) site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "re3_jax needs Python 3.11 or newer, which '$(PYTHON)' is not:" \
+	  "name one with make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
+
+# $(call install,requirements file): quiet unless it fails; says why the first run takes a while.
+define install
+@echo "installing $(1) into $(VENV) (once)" >&2
+@$(PY) -m pip install --quiet --disable-pip-version-check -r $(1)
+@touch $@
+endef
+
+$(RUN_READY): requirements.txt | $(PY)
+	$(call install,requirements.txt)
+
+$(TEST_READY): requirements-dev.txt requirements.txt | $(PY)
+	$(call install,requirements-dev.txt)
+	@touch $(RUN_READY)
+
+$(DOCS_READY): requirements-docs.txt requirements.txt | $(PY)
+	$(call install,requirements-docs.txt)
+	@touch $(RUN_READY)
