@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
 Scheme = Literal["torch", "xavier", "he", "orthogonal"]
-"""The paper's initialisations of a random encoder (Figure "Effects of Initialization")."""
+"""The paper's initialisations of a random encoder (Section 4.1, "Effects of Initialization")."""
 
 RELU_GAIN = math.sqrt(2.0)
 

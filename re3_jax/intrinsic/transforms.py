@@ -1,0 +1,57 @@
+"""Maps from intrinsic rewards to intrinsic rewards, to be put behind a bonus with `chain`."""
+
+from typing import Literal
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from re3_jax import running_stats
+from re3_jax.intrinsic.base import RewardTransform
+from re3_jax.running_stats import RunningStats
+from re3_jax.schedules import Schedule
+
+
+def normalize_by_running_std(variant: Literal["exact", "released"] = "exact") -> RewardTransform:
+    """Divides rewards by the running standard deviation of all rewards seen (no mean removed).
+
+    The statistics take in a batch first and then divide that same batch, as the authors' code
+    does. While the standard deviation is 0 (all rewards so far were equal) rewards pass as
+    they are.
+
+    Args:
+      variant: `exact` for the population standard deviation of everything seen, `released`
+        for the authors' recursion (see `running_stats`).
+
+    Raises:
+      ValueError: if the variant is unknown.
+    """
+    if variant == "exact":
+        init, update = running_stats.init, running_stats.update
+    elif variant == "released":
+        init, update = running_stats.init_released, running_stats.update_released
+    else:
+        raise ValueError(f"unknown running std {variant!r}: choose exact or released")
+
+    def apply(stats: RunningStats, reward: Float[Array, " batch"], agent_steps: Int[Array, ""]):
+        stats = update(stats, reward)
+        std = running_stats.std(stats)
+        return reward / jnp.where(std > 0, std, 1.0), stats
+
+    return RewardTransform(init, apply)
+
+
+def log1p() -> RewardTransform:
+    """Takes log(1 + r), Equation 3: compresses large distances, keeps 0 at 0."""
+    return _stateless(lambda reward, agent_steps: jnp.log1p(reward))
+
+
+def scale_by_schedule(schedule: Schedule) -> RewardTransform:
+    """Weighs with beta_t (Equation 4), t the batch's agent steps."""
+    return _stateless(lambda reward, agent_steps: schedule(agent_steps) * reward)
+
+
+def _stateless(function) -> RewardTransform:
+    return RewardTransform(
+        init=lambda: (),
+        apply=lambda state, reward, agent_steps: (function(reward, agent_steps), state),
+    )

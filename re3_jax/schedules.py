@@ -1,0 +1,42 @@
+"""The weight beta_t of the intrinsic reward, as optax-style maps from a step to a scalar."""
+
+import math
+from collections.abc import Callable
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+Schedule = Callable[[Int[Array, ""]], Float[Array, ""]]
+"""Agent steps taken so far -> beta, float32. Any optax schedule is one."""
+
+
+def constant(beta: float) -> Schedule:
+    """The same weight at every step (the paper's rho = 0)."""
+    _require_finite(beta)
+    return lambda agent_steps: jnp.full(jnp.shape(agent_steps), beta, jnp.float32)
+
+
+def exponential_decay(beta: float, rho: float) -> Schedule:
+    """Decays as beta_t = beta (1 - rho)^t, t in agent steps (Algorithm 1).
+
+    Computed as exp(t log(1 - rho)), with the logarithm in double precision: good to a
+    relative 2e-5 wherever beta_t / beta is a normal float32, for every t below 2^31.
+
+    Raises:
+      ValueError: if beta is not finite or rho is not in [0, 1).
+    """
+    _require_finite(beta)
+    if not 0.0 <= rho < 1.0:
+        raise ValueError(f"rho must be at least 0 and below 1, but it is {rho}")
+    log_keep = math.log1p(-rho)
+
+    def schedule(agent_steps: Int[Array, ""]) -> Float[Array, ""]:
+        exponent = jnp.asarray(agent_steps).astype(jnp.float32) * jnp.float32(log_keep)
+        return jnp.float32(beta) * jnp.exp(exponent)
+
+    return schedule
+
+
+def _require_finite(beta: float) -> None:
+    if not math.isfinite(beta):
+        raise ValueError(f"beta must be a finite number, but it is {beta}")
