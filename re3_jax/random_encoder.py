@@ -82,15 +82,13 @@ def encode(
 ) -> Float[Array, "batch latent"] | Float[Array, "member batch latent"]:
     """Computes y = f_theta(o), float32 at full matmul precision.
 
-    An ensemble adds a leading member axis. Equal observations in one batch, or at the same place of batches of the same size, have
-    equal latents.
+    An ensemble adds a leading member axis. Equal observations in one batch, or at the same
+    place of batches of the same size, have equal latents.
     """
-    function = _encode_vectors if isinstance(params, VectorEncoder) else minigrid.trunk
     is_ensemble = params[0].bias.ndim == 2
-    if is_ensemble:
-        function = jax.vmap(function, in_axes=(0, None))
+    encode_all = jax.vmap(_encode_one, in_axes=(0, None)) if is_ensemble else _encode_one
     with jax.default_matmul_precision("highest"):
-        return function(params, observation)
+        return encode_all(params, observation)
 
 
 def latent_dim_of(spec: EnvSpec, latent_dim: int) -> int:
@@ -118,9 +116,11 @@ def _layer_shapes(spec: EnvSpec, latent_dim: int) -> tuple[tuple[int, ...], ...]
     return ((math.prod(spec.observation_shape), HIDDEN_DIM), (HIDDEN_DIM, latent_dim))
 
 
-def _encode_vectors(
-    params: VectorEncoder, observation: Num[Array, " batch *observation"]
+def _encode_one(
+    params: EncoderParams, observation: Num[Array, " batch *observation"]
 ) -> Float[Array, "batch latent"]:
-    x = observation.reshape(observation.shape[0], -1).astype(jnp.float32)
-    x = jax.nn.relu(x @ params.hidden.kernel + params.hidden.bias)
-    return x @ params.output.kernel + params.output.bias
+    if isinstance(params, VectorEncoder):
+        x = observation.reshape(observation.shape[0], -1).astype(jnp.float32)
+        x = jax.nn.relu(x @ params.hidden.kernel + params.hidden.bias)
+        return x @ params.output.kernel + params.output.bias
+    return minigrid.trunk(params, observation)

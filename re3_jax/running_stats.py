@@ -20,7 +20,7 @@ class RunningStats(NamedTuple):
 
     mean: Float[Array, ""]
     variance: Float[Array, ""]
-    count: Float[Array, ""]
+    num_values: Float[Array, ""]
 
 
 class _BatchMoments(NamedTuple):
@@ -43,14 +43,14 @@ def init() -> RunningStats:
 def update(stats: RunningStats, values: Float[Array, " batch"]) -> RunningStats:
     """Merges a batch: afterwards mean and (population) variance are those of all values seen."""
     batch = _batch_moments(values)
-    total = stats.count + values.shape[0]
+    total = stats.num_values + values.shape[0]
     share = values.shape[0] / total
     delta = batch.mean - stats.mean
-    between = jnp.square(delta) * (stats.count / total)
+    between = jnp.square(delta) * (stats.num_values / total)
     return RunningStats(
         mean=stats.mean + delta * share,
         variance=stats.variance + share * (batch.variance - stats.variance + between),
-        count=total,
+        num_values=total,
     )
 
 
@@ -59,7 +59,7 @@ def init_released() -> RunningStats:
     return RunningStats(
         mean=jnp.zeros((), jnp.float32),
         variance=jnp.ones((), jnp.float32),
-        count=jnp.full((), 1e-4, jnp.float32),
+        num_values=jnp.full((), 1e-4, jnp.float32),
     )
 
 
@@ -80,14 +80,14 @@ def update_released(stats: RunningStats, values: Float[Array, " batch"]) -> Runn
             "or the exact variant"
         )
     batch = _batch_moments(values)
-    total = stats.count + size
+    total = stats.num_values + size
     delta = batch.mean - stats.mean
-    within = stats.variance * stats.count + batch.variance * (size / (size - 1)) * size
-    between = jnp.square(delta) * stats.count * size / total
+    within = stats.variance * stats.num_values + batch.variance * (size / (size - 1)) * size
+    between = jnp.square(delta) * stats.num_values * size / total
     return RunningStats(
         mean=stats.mean + delta + size / total,
         variance=(within + between) / total,
-        count=total,
+        num_values=total,
     )
 
 
