@@ -93,10 +93,13 @@ def make_program(
         chunk_updates=chunk_updates,
     )
     frames = chunk_updates * rollout_length * num_envs * env.spec.action_repeat
+    # Explicit on both sides: a state that comes back from `train` must look to the compiler
+    # like the one that `init` made, or the second chunk would compile anew.
     sharding = NamedSharding(mesh, over_seeds)
+    compiled = partial(jax.jit, in_shardings=sharding, out_shardings=sharding)
     return Program(
-        init=jax.jit(map_seeds(init_one), out_shardings=sharding),
-        train=jax.jit(map_seeds(train_one), donate_argnums=0),
-        evaluate=jax.jit(map_seeds(evaluate_one)),
+        init=compiled(map_seeds(init_one)),
+        train=compiled(map_seeds(train_one), donate_argnums=0),
+        evaluate=compiled(map_seeds(evaluate_one)),
         env_frames_per_chunk=frames,
     )

@@ -1,0 +1,54 @@
+"""Seeds spread over eight (virtual) devices give what one device gives."""
+
+import os
+import subprocess
+import sys
+
+SCRIPT = """
+import jax, jax.numpy as jnp, numpy as np
+from re3_jax.agents.a2c.agent import make_a2c
+from re3_jax.agents.a2c.config import A2CConfig
+from re3_jax.envs.device import minigrid
+from re3_jax.intrinsic.re3 import RE3Config, from_config
+from re3_jax.training.seeds import make_program
+
+assert jax.device_count() == 8
+env = minigrid.make("doorkey", 6)
+bonus = from_config(RE3Config(ring_size=256))
+config = A2CConfig(num_envs=4, rollout_length=4)
+results = []
+for devices in (jax.devices()[:1], jax.devices()):
+    program = make_program(
+        env, make_a2c(config, env.spec), bonus, num_envs=4, rollout_length=4,
+        chunk_updates=6, eval_episodes=4, eval_greedy=False, devices=devices,
+    )
+    state = program.init(jnp.arange(16))
+    for _ in range(2):
+        state, metrics = program.train(state)
+    assert {len(leaf.sharding.device_set) for leaf in jax.tree.leaves(state)} == {len(devices)}
+    assert program.train._cache_size() == 1
+    results.append(jax.device_get((state.agent, state.intrinsic, state.lanes, state.counters,
+                                   metrics, program.evaluate(state))))
+
+def compare(one, eight):
+    one, eight = np.asarray(one), np.asarray(eight)
+    if one.dtype.kind == "f":
+        np.testing.assert_allclose(one, eight, rtol=1e-4, atol=1e-5)
+    else:
+        np.testing.assert_array_equal(one, eight)
+
+jax.tree.map(compare, *results)
+print("equal")
+"""
+
+
+def test_eight_devices_equal_one():
+    environment = os.environ | {
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+        "JAX_PLATFORMS": "cpu",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().endswith("equal")

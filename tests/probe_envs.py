@@ -1,0 +1,99 @@
+"""Tiny environments whose right answers are known by hand."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from re3_jax.envs.base import DeviceEnv, Discrete, EnvSpec, TimeStep
+
+
+def countdown(length: int = 5, truncates: bool = False) -> DeviceEnv:
+    """Pays 1 for action 1 and 0 for action 0; the episode ends after `length` steps.
+
+    Observation: one-hot of the steps taken in the episode.
+    """
+    spec = EnvSpec("probe:countdown", (length + 1,), np.dtype(np.float32), Discrete(2), length)
+
+    def observe(steps):
+        return jax.nn.one_hot(steps, length + 1, dtype=jnp.float32)
+
+    def reset(key):
+        del key
+        steps = jnp.zeros((), jnp.int32)
+        return steps, observe(steps)
+
+    def step(steps, action, key):
+        del key
+        after = steps + 1
+        ends = after >= length
+        following = jnp.where(ends, 0, after)
+        return following, TimeStep(
+            observation=observe(following),
+            reward=action.astype(jnp.float32),
+            terminated=ends & (not truncates),
+            truncated=ends & truncates,
+            final_observation=observe(after),
+        )
+
+    return DeviceEnv(spec, reset, step)
+
+
+def recall(num_contexts: int = 4) -> DeviceEnv:
+    """One-step episodes: a random context is shown, naming it pays 1 (a contextual bandit)."""
+    spec = EnvSpec(
+        "probe:recall", (num_contexts,), np.dtype(np.float32), Discrete(num_contexts), 1
+    )
+
+    def observe(context):
+        return jax.nn.one_hot(context, num_contexts, dtype=jnp.float32)
+
+    def reset(key):
+        context = jax.random.randint(key, (), 0, num_contexts)
+        return context, observe(context)
+
+    def step(context, action, key):
+        following, observation = reset(key)
+        return following, TimeStep(
+            observation=observation,
+            reward=(action == context).astype(jnp.float32),
+            terminated=jnp.ones((), bool),
+            truncated=jnp.zeros((), bool),
+            final_observation=observe(context),
+        )
+
+    return DeviceEnv(spec, reset, step)
+
+
+def corridor(length: int) -> DeviceEnv:
+    """Pays 1 at the right end only; every other step pays nothing and steps left are free.
+
+    Action 1 moves right, action 0 back to the start; `length` steps in a row are needed, and
+    the time limit is `4 * length` steps.
+    """
+    limit = 4 * length
+    spec = EnvSpec("probe:corridor", (length + 1,), np.dtype(np.float32), Discrete(2), limit)
+
+    def observe(state):
+        return jax.nn.one_hot(state[0], length + 1, dtype=jnp.float32)
+
+    def reset(key):
+        del key
+        state = jnp.zeros(2, jnp.int32)
+        return state, observe(state)
+
+    def step(state, action, key):
+        position = jnp.where(action == 1, state[0] + 1, 0)
+        after = jnp.stack([position, state[1] + 1])
+        terminated = position >= length
+        truncated = after[1] >= limit
+        first, _ = reset(key)
+        following = jnp.where(terminated | truncated, first, after)
+        return following, TimeStep(
+            observation=observe(following),
+            reward=terminated.astype(jnp.float32),
+            terminated=terminated,
+            truncated=truncated,
+            final_observation=observe(after),
+        )
+
+    return DeviceEnv(spec, reset, step)

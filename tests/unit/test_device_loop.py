@@ -1,0 +1,139 @@
+"""The device loop against a plain Python loop over the same environment."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from re3_jax.agents.a2c.agent import make_a2c
+from re3_jax.agents.a2c.config import A2CConfig
+from re3_jax.intrinsic.base import none
+from re3_jax.training.device_loop import init_train_state, roll_out
+from re3_jax.training.seeds import make_program
+from tests.probe_envs import countdown, recall
+
+CONFIG = A2CConfig(num_envs=3, rollout_length=4, hidden_dim=8)
+
+
+def make(env, **changes):
+    options = {"chunk_updates": 5, "eval_episodes": 7, "eval_greedy": False} | changes
+    agent = make_a2c(CONFIG, env.spec)
+    return make_program(
+        env,
+        agent,
+        none(),
+        num_envs=CONFIG.num_envs,
+        rollout_length=CONFIG.rollout_length,
+        **options,
+    )
+
+
+def as_numpy(tree):
+    def convert(leaf):
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            leaf = jax.random.key_data(leaf)
+        return np.asarray(leaf)
+
+    return jax.tree.map(convert, tree)
+
+
+@pytest.mark.parametrize("truncates", [False, True])
+def test_rollout_equals_a_python_loop(truncates):
+    env = countdown(5, truncates)
+    agent = make_a2c(CONFIG, env.spec)
+    state = init_train_state(env, agent, none(), CONFIG.num_envs, jax.random.key(3))
+    lanes = state.lanes
+    episodes = returns = lengths = 0.0
+    so_far = np.zeros(3)
+    for chunk in range(4):
+        before = lanes
+        lanes, rollout, totals = roll_out(
+            env, agent, state.agent, lanes, jax.random.key(chunk), CONFIG.rollout_length
+        )
+        env_state = np.asarray(before.env)
+        for t in range(CONFIG.rollout_length):
+            for lane in range(3):
+                steps = env_state[lane]
+                assert np.argmax(rollout.observation[t, lane]) == steps
+                reward = float(rollout.action[t, lane])
+                so_far[lane] += reward
+                ends = steps + 1 == 5
+                assert float(rollout.reward[t, lane]) == reward
+                assert bool(rollout.terminated[t, lane]) == (ends and not truncates)
+                assert bool(rollout.truncated[t, lane]) == (ends and truncates)
+                assert np.argmax(rollout.next_observation[t, lane]) == steps + 1
+                if ends:
+                    episodes, returns, lengths = episodes + 1, returns + so_far[lane], lengths + 5
+                    so_far[lane] = 0
+                env_state = env_state.copy()
+                env_state[lane] = 0 if ends else steps + 1
+        np.testing.assert_array_equal(np.asarray(lanes.env), env_state)
+        np.testing.assert_array_equal(rollout.last_observation, lanes.observation)
+        np.testing.assert_allclose(lanes.episode_return, so_far)
+        np.testing.assert_allclose(
+            [totals.episodes, totals.returns, totals.lengths], [episodes, returns, lengths]
+        )
+        episodes = returns = lengths = 0.0
+
+
+def test_counters_metrics_and_a_single_compilation():
+    program = make(countdown(5))
+    state = program.init(jnp.array([1, 2]))
+    for chunk in range(1, 4):
+        donated = jax.tree.leaves(state.agent)[0]
+        state, metrics = program.train(state)
+        assert donated.is_deleted()
+        np.testing.assert_array_equal(state.counters.updates, [5 * chunk] * 2)
+        np.testing.assert_array_equal(state.counters.agent_steps, [60 * chunk] * 2)
+        np.testing.assert_array_equal(state.counters.env_frames, [60 * chunk] * 2)
+        # 60 agent steps in 3 lanes of 20 steps, episodes of 5: four a lane.
+        np.testing.assert_array_equal(metrics["episodes"], [12.0, 12.0])
+        np.testing.assert_allclose(metrics["episode_length_mean"], [5.0, 5.0])
+        np.testing.assert_allclose(
+            metrics["episode_return_mean"], 5 * metrics["reward_mean"], rtol=1e-6
+        )
+    assert program.env_frames_per_chunk == 60
+    assert program.train._cache_size() == 1
+
+
+def test_a_seed_among_others_equals_the_seed_alone():
+    env = recall()
+    together = make(env)
+    alone = make(env)
+    many = together.init(jnp.array([4, 9, 2]))
+    single = alone.init(jnp.array([9]))
+    for _ in range(2):
+        many, _ = together.train(many)
+        single, _ = alone.train(single)
+    picked = jax.tree.map(lambda leaf: leaf[1:2], as_numpy(many))
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6),
+        picked,
+        as_numpy(single),
+    )
+    assert not np.allclose(many.agent.params["params"]["actor"]["Dense_0"]["kernel"][0],
+                           many.agent.params["params"]["actor"]["Dense_0"]["kernel"][1])  # fmt: skip
+
+
+def test_the_same_seed_gives_the_same_bits():
+    env = recall()
+    states = []
+    for _ in range(2):
+        program = make(env)
+        state = program.init(jnp.array([4, 9]))
+        states.append(as_numpy(program.train(state)[0]))
+    jax.tree.map(np.testing.assert_array_equal, *states)
+
+
+def test_evaluation_counts_one_whole_episode_a_lane_and_repeats_itself():
+    program = make(countdown(6))
+    state = program.init(jnp.array([1, 2]))
+    first, second = program.evaluate(state), program.evaluate(state)
+    jax.tree.map(np.testing.assert_array_equal, first, second)
+    np.testing.assert_array_equal(first.episodes, [7, 7])
+    np.testing.assert_allclose(first.length_mean, [6.0, 6.0], rtol=1e-6)
+    assert np.all((0 <= np.asarray(first.return_mean)) & (np.asarray(first.return_mean) <= 6))
+    greedy = make(countdown(6), eval_greedy=True).evaluate(state)
+    # The mode is a function of the observation, so all lanes earn the same.
+    np.testing.assert_allclose(greedy.return_std, [0.0, 0.0], atol=1e-5)
+    np.testing.assert_allclose(greedy.return_mean, np.round(greedy.return_mean), rtol=1e-6)
