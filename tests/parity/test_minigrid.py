@@ -1,0 +1,394 @@
+"""MiniGrid on the device against Farama's `minigrid`: dynamics, view and layouts."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import product
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from minigrid.envs import DoorKeyEnv, EmptyEnv
+from scipy.stats import chi2_contingency
+
+from re3_jax.envs.base import DeviceEnv
+from re3_jax.envs.device import minigrid
+from re3_jax.envs.device.minigrid import Agent, DoorKeyState, EmptyState, Objects
+
+LEFT, RIGHT, FORWARD, PICK_UP, DROP, TOGGLE, DONE = range(7)
+OPEN, CLOSED, LOCKED = range(3)
+HEADINGS = np.array([(1, 0), (0, 1), (-1, 0), (0, -1)])
+
+# float32 here, float64 there.
+REWARD_TOLERANCE = 1e-6
+
+
+@cache
+def device_env(kind: str, size: int) -> tuple[DeviceEnv, Any, Any]:
+    env = minigrid.make(kind, size)
+    return env, jax.jit(jax.vmap(env.reset)), jax.jit(jax.vmap(env.step))
+
+
+def farama_env(kind: str, size: int) -> Any:
+    return (DoorKeyEnv if kind == "doorkey" else EmptyEnv)(size=size)
+
+
+def farama_reset(env: Any, agent: Agent, objects: Objects | None) -> np.ndarray:
+    """Reset Farama's environment through its own generator, its dice replaced by our layout.
+
+    Fails if our layout is outside what the generator can draw.
+    """
+    if objects is None:
+        observation, _ = env.reset()
+        return observation["image"]
+    dice = iter(
+        (objects.wall_x, agent.x, agent.y, agent.direction)
+        + (objects.door_y, objects.key_x, objects.key_y)
+    )
+
+    def rand_int(low: int, high: int) -> int:
+        value = int(next(dice))
+        assert low <= value < high
+        return value
+
+    env._rand_int = rand_int
+    observation, _ = env.reset()
+    assert next(dice, None) is None
+    return observation["image"]
+
+
+def unpack(state: DoorKeyState | EmptyState) -> tuple[Agent, Objects | None]:
+    """Unpack one state, or a batch of them, into NumPy integers."""
+    agent = minigrid.unpack_agent(np.asarray(state.agent))
+    if isinstance(state, EmptyState):
+        return agent, None
+    return agent, minigrid.unpack_objects(np.asarray(state.objects))
+
+
+def lane_of(record: Any, lane: int) -> Any:
+    return None if record is None else type(record)(*(int(field[lane]) for field in record))
+
+
+class Wanderers:
+    """Noisy experts, one a lane, that differ in noise and in what they do with key and door."""
+
+    def __init__(self, size: int, lanes: int, rng: np.random.Generator):
+        self.size, self.rng = size, rng
+        # A few lanes only wander, so that some episodes run out of time.
+        self.noise = np.where(np.arange(lanes) % 8 == 0, 1.0, rng.uniform(0.1, 0.6, lanes))
+
+    def act(self, agent: Agent, objects: Objects | None) -> np.ndarray:
+        lanes = len(self.noise)
+        goal = self.size - 2
+        target_x, target_y = np.full(lanes, goal), np.full(lanes, goal)
+        use = np.full(lanes, FORWARD)
+        if objects is not None:
+            left = agent.x < objects.wall_x
+            shut, locked = agent.door != OPEN, agent.door == LOCKED
+            to_key = locked & (agent.carrying == 0)
+            to_door = left & ~to_key
+            target_x = np.where(to_key, objects.key_x, np.where(to_door, objects.wall_x, goal))
+            target_y = np.where(to_key, objects.key_y, np.where(to_door, objects.door_y, goal))
+            # In the doorway, walk out of it first.
+            target_y = np.where(agent.x == objects.wall_x, agent.y, target_y)
+            use = np.where(to_key, PICK_UP, np.where(to_door & shut, TOGGLE, FORWARD))
+        dx, dy = target_x - agent.x, target_y - agent.y
+        along_x = np.where((dx != 0) & (dy != 0), self.rng.random(lanes) < 0.5, np.abs(dx) > 0)
+        wanted = np.where(along_x, np.where(dx > 0, 0, 2), np.where(dy > 0, 1, 3))
+        turn = (wanted - agent.direction) % 4
+        adjacent = np.abs(dx) + np.abs(dy) == 1
+        action = np.where(turn == 0, np.where(adjacent, use, FORWARD), LEFT)
+        action = np.where(turn == 1, RIGHT, action)
+
+        front_x, front_y = np.stack([agent.x, agent.y]) + HEADINGS[agent.direction].T
+        if objects is not None:
+            # Let the key lie about and the door be shut far more often than by chance.
+            at_door = (front_x == objects.wall_x) & (front_y == objects.door_y)
+            action = np.where(at_door & (self.rng.random(lanes) < 0.3), TOGGLE, action)
+            let_go = (agent.carrying == 1) & (self.rng.random(lanes) < 0.05)
+            action = np.where(let_go, DROP, action)
+        random = self.rng.integers(0, 7, lanes)
+        return np.where(self.rng.random(lanes) < self.noise, random, action).astype(np.int32)
+
+
+@dataclass
+class Rollout:
+    """What the device environment did, time first, lane second."""
+
+    states: list[Any] = field(default_factory=list)
+    actions: list[np.ndarray] = field(default_factory=list)
+    timesteps: list[Any] = field(default_factory=list)
+    first_observation: np.ndarray | None = None
+
+
+def roll_out(kind: str, size: int, lanes: int, agent_steps: int, seed: int) -> Rollout:
+    _, reset, step = device_env(kind, size)
+    wanderers = Wanderers(size, lanes, np.random.default_rng(seed))
+    key = jax.random.key(seed)
+    state, observation = reset(jax.random.split(key, lanes))
+    rollout = Rollout(first_observation=np.asarray(observation))
+    for t in range(agent_steps):
+        actions = wanderers.act(*unpack(state))
+        rollout.states.append(unpack(state))
+        rollout.actions.append(actions)
+        keys = jax.random.split(jax.random.fold_in(key, t), lanes)
+        state, timestep = step(state, actions, keys)
+        rollout.timesteps.append(jax.tree.map(np.asarray, timestep))
+    rollout.states.append(unpack(state))
+    return rollout
+
+
+def compare_with_farama(
+    kind: str, size: int, lanes: int, agent_steps: int, seed: int
+) -> Counter[str]:
+    """Replay a rollout in Farama's environment; return how often each event occurred."""
+    rollout = roll_out(kind, size, lanes, agent_steps, seed)
+    env = farama_env(kind, size)
+    events: Counter[str] = Counter()
+    for lane in range(lanes):
+        agent, objects = (lane_of(record, lane) for record in rollout.states[0])
+        image = farama_reset(env, agent, objects)
+        np.testing.assert_array_equal(rollout.first_observation[lane], image)
+        for t in range(agent_steps):
+            action = int(rollout.actions[t][lane])
+            observation, reward, terminated, truncated, _ = env.step(action)
+            ours = rollout.timesteps[t]
+            where = f"lane {lane}, step {t}, action {action}"
+            assert np.array_equal(ours.final_observation[lane], observation["image"]), where
+            assert abs(float(ours.reward[lane]) - reward) < REWARD_TOLERANCE, where
+            assert bool(ours.terminated[lane]) == terminated, where
+            assert bool(ours.truncated[lane]) == truncated, where
+            before = (agent, objects)
+            agent, objects = (lane_of(record, lane) for record in rollout.states[t + 1])
+            image = observation["image"]
+            events[f"action {action}"] += 1
+            if terminated or truncated:
+                events["goals"] += terminated
+                events["truncations"] += truncated
+                image = farama_reset(env, agent, objects)
+            else:
+                count_events(events, size, before, (agent, objects), image)
+            assert np.array_equal(ours.observation[lane], image), where
+    return events
+
+
+def count_events(events: Counter[str], size: int, before: Any, after: Any, image: Any) -> None:
+    (old, _), (new, objects) = before, after
+    if objects is None:
+        return
+    events["goal seen through the door"] += bool(new.x < objects.wall_x and 8 in image[..., 0])
+    events["pick-ups"] += new.carrying > old.carrying
+    events["unlockings"] += old.door == LOCKED and new.door == OPEN
+    events["closings"] += old.door == OPEN and new.door == CLOSED
+    events["re-openings"] += old.door == CLOSED and new.door == OPEN
+    events["in the doorway"] += new.x == objects.wall_x
+    if new.carrying < old.carrying:
+        beside_door = abs(objects.key_x - objects.wall_x) == 1 and objects.key_y == objects.door_y
+        events["drops"] += 1
+        events["drops in front of the door"] += beside_door
+        events["drops in the goal's room"] += objects.key_x > objects.wall_x
+        events["drops beside the goal"] += objects.key_x + objects.key_y == 2 * size - 5
+
+
+def require(events: Counter[str], minima: dict[str, int]) -> None:
+    short = {name: events[name] for name, least in minima.items() if events[name] < least}
+    assert not short, f"too rare for the comparison to mean anything: {short}; all: {events}"
+
+
+EVERY_ACTION = {f"action {action}": 100 for action in range(7)}
+DOORKEY_EVENTS = {
+    "pick-ups": 200,
+    "drops": 150,
+    "drops in front of the door": 20,
+    "drops in the goal's room": 15,
+    "drops beside the goal": 3,
+    "unlockings": 100,
+    "closings": 60,
+    "re-openings": 40,
+    "in the doorway": 100,
+    "goal seen through the door": 50,
+}
+
+
+@pytest.mark.parametrize(
+    ("size", "lanes", "agent_steps", "goals", "truncations"),
+    [(5, 96, 260, 400, 5), (6, 96, 160, 200, 0), (8, 48, 200, 60, 0), (13, 16, 240, 5, 0)],
+)
+def test_doorkey_equals_farama(
+    size: int, lanes: int, agent_steps: int, goals: int, truncations: int
+) -> None:
+    events = compare_with_farama("doorkey", size, lanes, agent_steps, seed=size)
+    require(events, {"goals": goals, "truncations": truncations})
+    if size <= 6:
+        require(events, EVERY_ACTION | DOORKEY_EVENTS)
+
+
+@pytest.mark.parametrize(
+    ("size", "lanes", "agent_steps", "goals", "truncations"),
+    [(3, 2, 80, 0, 4), (4, 8, 70, 30, 0), (5, 64, 150, 400, 1), (16, 16, 300, 40, 0)],
+)
+def test_empty_equals_farama(
+    size: int, lanes: int, agent_steps: int, goals: int, truncations: int
+) -> None:
+    events = compare_with_farama("empty", size, lanes, agent_steps, seed=size)
+    require(events, {"goals": goals, "truncations": truncations})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "size", "lanes", "agent_steps", "goals", "truncations"),
+    [
+        ("doorkey", 5, 512, 520, 6000, 100),
+        ("doorkey", 6, 512, 760, 5000, 100),
+        ("doorkey", 8, 256, 1300, 2000, 50),
+        ("doorkey", 16, 64, 3000, 100, 5),
+        ("empty", 5, 256, 220, 2000, 20),
+        ("empty", 8, 256, 520, 2000, 20),
+        ("empty", 16, 128, 1100, 1000, 10),
+    ],
+)
+def test_thousands_of_episodes_equal_farama(
+    kind: str, size: int, lanes: int, agent_steps: int, goals: int, truncations: int
+) -> None:
+    events = compare_with_farama(kind, size, lanes, agent_steps, seed=1000 + size)
+    require(events, EVERY_ACTION | {"goals": goals, "truncations": truncations})
+    if kind == "doorkey":
+        require(events, DOORKEY_EVENTS)
+
+
+@pytest.mark.parametrize("size", [5, 8])
+def test_every_pose_in_every_doorkey_layout_sees_what_farama_sees(size: int) -> None:
+    farama = farama_env("doorkey", size)
+    _, _, step = device_env("doorkey", size)
+    cells = list(product(range(1, size - 1), repeat=2))
+    states: list[tuple[Agent, Objects]] = []
+    images = []
+    for wall_x, door_y in product(range(2, size - 2), range(1, size - 2)):
+        start = Agent(1, 1, 0, 0, LOCKED)
+        objects = Objects(wall_x, door_y, key_x=1, key_y=2)
+        farama_reset(farama, start, objects)
+        door = farama.grid.get(wall_x, door_y)
+        for x, y in cells:
+            in_doorway = (x, y) == (wall_x, door_y)
+            if (x == wall_x and not in_doorway) or (x, y) == (1, 2):
+                continue
+            farama.agent_pos = (x, y)
+            for direction, state in product(range(4), (OPEN, CLOSED, LOCKED)):
+                if in_doorway and state != OPEN:
+                    continue
+                farama.agent_dir = direction
+                door.is_open, door.is_locked = state == OPEN, state == LOCKED
+                states.append((Agent(x, y, direction, 0, state), objects))
+                images.append(farama.gen_obs()["image"])
+    agents, objects = (
+        jax.tree.map(lambda *leaves: jnp.array(leaves, jnp.int32), *records)
+        for records in zip(*states, strict=True)
+    )
+    batch = DoorKeyState(
+        minigrid.pack_agent(agents), minigrid.pack_objects(objects), jnp.zeros_like(agents.x)
+    )
+    _, timestep = step(
+        batch, jnp.full(len(states), DONE), jax.random.split(jax.random.key(0), len(states))
+    )
+    np.testing.assert_array_equal(np.asarray(timestep.observation), np.stack(images))
+
+
+@pytest.mark.parametrize(("kind", "size"), [("doorkey", 6), ("empty", 5)])
+def test_goal_on_the_last_step_is_terminated_and_truncated(kind: str, size: int) -> None:
+    env, _, step = device_env(kind, size)
+    farama = farama_env(kind, size)
+    last_step = env.spec.max_agent_steps - 1
+    objects = Objects(2, 1, 1, 1) if kind == "doorkey" else None
+    farama_reset(farama, Agent(1, 2, 0, 0, LOCKED), objects)
+    farama.agent_pos, farama.agent_dir, farama.step_count = (size - 3, size - 2), 0, last_step
+
+    door = LOCKED if kind == "doorkey" else OPEN
+    agent = minigrid.pack_agent(Agent(*jnp.array([size - 3, size - 2, 0, 0, door])))
+    steps = jnp.int32(last_step)
+    state = EmptyState(agent, steps)
+    if objects is not None:
+        state = DoorKeyState(agent, minigrid.pack_objects(Objects(*jnp.array(objects))), steps)
+    batch = jax.tree.map(lambda leaf: leaf[None], state)
+    _, timestep = step(batch, jnp.array([FORWARD]), jax.random.split(jax.random.key(0), 1))
+
+    observation, reward, terminated, truncated, _ = farama.step(FORWARD)
+    assert terminated and truncated
+    assert bool(timestep.terminated[0]) and bool(timestep.truncated[0])
+    assert abs(float(timestep.reward[0]) - reward) < REWARD_TOLERANCE
+    np.testing.assert_array_equal(timestep.final_observation[0], observation["image"])
+
+
+def farama_layouts(size: int, count: int) -> np.ndarray:
+    env = farama_env("doorkey", size)
+    rows = []
+    for episode in range(count):
+        env.reset(seed=0 if episode == 0 else None)
+        things = {
+            cell.type: divmod(place, size)[::-1]
+            for place, cell in enumerate(env.grid.grid)
+            if cell is not None and cell.type in ("door", "key")
+        }
+        (wall_x, door_y), (key_x, key_y) = things["door"], things["key"]
+        rows.append((wall_x, door_y, key_x, key_y, *env.agent_pos, env.agent_dir))
+    return np.array(rows)
+
+
+def device_layouts(size: int, count: int) -> np.ndarray:
+    _, reset, _ = device_env("doorkey", size)
+    state, _ = reset(jax.random.split(jax.random.key(size), count))
+    agent, objects = unpack(state)
+    return np.stack([*objects, agent.x, agent.y, agent.direction], axis=1)
+
+
+WALL_X, DOOR_Y, KEY_X, KEY_Y, AGENT_X, AGENT_Y, DIRECTION = range(7)
+EVERYTHING = (WALL_X, DOOR_Y, KEY_X, KEY_Y, AGENT_X, AGENT_Y, DIRECTION)
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "columns"),
+    [
+        (5, 3000, EVERYTHING),
+        (6, 10_000, EVERYTHING),
+        *[
+            (8, 6000, columns)
+            for columns in (
+                (WALL_X, DOOR_Y, DIRECTION),
+                (WALL_X, AGENT_X, AGENT_Y),
+                (WALL_X, KEY_X, KEY_Y),
+                (KEY_X, KEY_Y, AGENT_X, AGENT_Y),
+                (DOOR_Y, KEY_Y, AGENT_Y),
+                (DOOR_Y, DIRECTION, AGENT_Y),
+            )
+        ],
+    ],
+)
+def test_layouts_are_distributed_as_faramas(
+    size: int, count: int, columns: tuple[int, ...]
+) -> None:
+    """Two-sample chi-square test of a joint distribution (of all there is, for 5x5 and 6x6).
+
+    The false-alarm rate is 1e-4 a case, over the choice of seeds; the seeds are fixed.
+    """
+    theirs = cached_farama_layouts(size, count)[:, columns]
+    ours = device_layouts(size, 4 * count)[:, columns]
+    outcomes, index = np.unique(np.concatenate([theirs, ours]), axis=0, return_inverse=True)
+    index = index.reshape(-1)
+    table = np.stack(
+        [
+            np.bincount(index[:count], minlength=len(outcomes)),
+            np.bincount(index[count:], minlength=len(outcomes)),
+        ]
+    )
+    # Rare outcomes are pooled: the test's chi-square law needs a few counts in each.
+    rare = table.sum(0) < 25
+    pooled = np.concatenate([table[:, ~rare], table[:, rare].sum(1, keepdims=True)], axis=1)
+    pooled = pooled[:, pooled.sum(0) > 0]
+    assert pooled.shape[1] >= 10
+    assert chi2_contingency(pooled).pvalue > 1e-4
+
+
+@cache
+def cached_farama_layouts(size: int, count: int) -> np.ndarray:
+    return farama_layouts(size, count)
