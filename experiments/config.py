@@ -1,0 +1,151 @@
+"""RunConfig: everything that decides what a run computes, as nested dataclasses.
+
+The command line is this dataclass (`experiments.options`), the presets fill it
+(`experiments.presets`), `config.json` holds it, and resuming compares it.
+"""
+
+import dataclasses
+import typing
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from re3_jax.agents.a2c.config import A2CConfig
+from re3_jax.intrinsic.re3 import RE3Config
+
+AgentName = Literal["a2c"]
+BonusName = Literal["none", "re3"]
+PresetName = Literal["paper", "released", "debug"]
+
+DEFAULT_PRESET: PresetName = "released"
+
+NOT_COMPARED_ON_RESUME = ("out", "resume", "steps", "checkpoint_seconds", "tensorboard")
+"""Options that do not change what is computed; `steps` may grow (see `run_folder`)."""
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """Periodic evaluation, always at frame 0 and at the end.
+
+    Attributes:
+      every_env_frames: env frames of training between two evaluations, per seed.
+      episodes: episodes per evaluation and seed.
+      greedy: take the most probable action instead of sampling.
+    """
+
+    every_env_frames: int = 12_800
+    episodes: int = 100
+    greedy: bool = False
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run: a task, an agent, a bonus, and several independent seeds in one program.
+
+    Attributes:
+      env: task, one of the paper's by bare name (doorkey_6x6) or suite:id.
+      agent: the agent.
+      bonus: the intrinsic reward.
+      preset: paper (the paper's text), released (the authors' code) or debug (seconds).
+      seeds: number of independent seeds trained at once.
+      seed: the first seed; the others follow it.
+      steps: env frames to train, per seed; rounded up to whole chunks.
+      out: run folder; by default runs/TASK-AGENT-BONUS-TIME.
+      resume: go on from the last checkpoint in the run folder.
+      chunk_updates: agent updates per call of the compiled program; by default so many that a
+        chunk takes about a second and the evaluation interval is a whole number of chunks.
+      checkpoint_seconds: wall seconds between two checkpoints.
+      tensorboard: write TensorBoard events beside the CSV files.
+      a2c: options of the A2C agent.
+      re3: options of the RE3 bonus.
+      evaluation: options of the periodic evaluation.
+    """
+
+    env: str = "doorkey_6x6"
+    agent: AgentName = "a2c"
+    bonus: BonusName = "re3"
+    preset: PresetName = DEFAULT_PRESET
+    seeds: int = 5
+    seed: int = 1
+    steps: int = 400_000
+    out: str | None = None
+    resume: bool = False
+    chunk_updates: int | None = None
+    checkpoint_seconds: float = 60.0
+    tensorboard: bool = True
+    a2c: A2CConfig = field(default_factory=A2CConfig)
+    re3: RE3Config = field(default_factory=RE3Config)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+
+
+def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
+    """Dotted field names to values, `{"env": ..., "a2c.num_envs": ...}`."""
+    flat: dict[str, Any] = {}
+    for item in dataclasses.fields(config):
+        value = getattr(config, item.name)
+        if dataclasses.is_dataclass(value):
+            flat |= flatten(value, f"{prefix}{item.name}.")
+        else:
+            flat[prefix + item.name] = value
+    return flat
+
+
+def field_types(cls: type, prefix: str = "") -> dict[str, Any]:
+    """Dotted field names to their annotations."""
+    types: dict[str, Any] = {}
+    for name, annotation in typing.get_type_hints(cls).items():
+        if dataclasses.is_dataclass(annotation):
+            types |= field_types(typing.cast(type, annotation), f"{prefix}{name}.")
+        else:
+            types[prefix + name] = annotation
+    return types
+
+
+def from_dict(values: dict[str, Any], cls: Any = RunConfig) -> Any:
+    """Inverse of `dataclasses.asdict`.
+
+    Raises:
+      TypeError or KeyError: a field is missing or not known.
+    """
+    hints = typing.get_type_hints(cls)
+    return cls(
+        **{
+            name: from_dict(value, hints[name]) if dataclasses.is_dataclass(hints[name]) else value
+            for name, value in values.items()
+        }
+    )
+
+
+def unflatten(flat: dict[str, Any]) -> RunConfig:
+    """Inverse of `flatten`."""
+    nested: dict[str, Any] = {}
+    for name, value in flat.items():
+        group, dot, leaf = name.rpartition(".")
+        (nested.setdefault(group, {}) if dot else nested)[leaf] = value
+    return from_dict(nested)
+
+
+def option_name(dotted: str) -> str:
+    """The command-line spelling of a field: `a2c.num_envs` -> `--a2c.num-envs`."""
+    return "--" + dotted.replace("_", "-")
+
+
+def frames_per_update(config: RunConfig, action_repeat: int) -> int:
+    """Env frames of one seed in one agent update."""
+    return config.a2c.num_envs * config.a2c.rollout_length * action_repeat
+
+
+TARGET_CHUNK_FRAMES = 32_000
+"""Env frames over all seeds in one chunk: about a second on two CPU cores."""
+
+
+def choose_chunk_updates(config: RunConfig, action_repeat: int) -> int:
+    """Updates per chunk: the largest divisor of the evaluation interval within the target.
+
+    It does not depend on `steps`, so that a finished run can be resumed with more.
+    """
+    per_update = frames_per_update(config, action_repeat)
+    limit = max(1, TARGET_CHUNK_FRAMES // (per_update * config.seeds))
+    interval, rest = divmod(config.evaluation.every_env_frames, per_update)
+    if rest or interval == 0:
+        return max(1, min(limit, interval))
+    return max(n for n in range(1, interval + 1) if interval % n == 0 and n <= limit)

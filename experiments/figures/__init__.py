@@ -1,0 +1,1 @@
+"""Pictures and tables, drawn from the CSV files of runs."""

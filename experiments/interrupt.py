@@ -1,0 +1,58 @@
+"""Ctrl-C and SIGTERM: the first asks the run to stop, the second ends it at once."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupt:
+    """While entered, `received` holds the first stop signal.
+
+    Signals are read by a thread from a wake-up file descriptor and not by Python's handlers,
+    which wait until a compilation or a chunk returns.
+    """
+
+    def __init__(self, on_first: Callable[[], None]):
+        """`on_first` is called, from another thread, when the first signal comes."""
+        self.received: int | None = None
+        self._on_first = on_first
+
+    def __enter__(self) -> "Interrupt":
+        """Takes the signals over."""
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        self._old_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._old = {s: signal.signal(s, lambda *_: None) for s in STOP_SIGNALS}
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Gives the signals back."""
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._old_fd)
+        os.close(self._write)
+        self._thread.join()
+        os.close(self._read)
+
+    def _watch(self) -> None:
+        while byte := os.read(self._read, 1):
+            if byte[0] not in STOP_SIGNALS:
+                continue
+            if self.received is not None:
+                if sys.stdout.isatty():
+                    os.write(sys.stdout.fileno(), b"\x1b[?25h\n")
+                os._exit(128 + byte[0])
+            self.received = byte[0]
+            self._on_first()

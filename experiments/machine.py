@@ -1,0 +1,123 @@
+"""What a run runs on: versions, git, devices, memory, and where compiled programs are kept."""
+
+import hashlib
+import os
+import platform
+import resource
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jax
+
+PACKAGES = (
+    "jax",
+    "jaxlib",
+    "numpy",
+    "optax",
+    "flax",
+    "chex",
+    "orbax-checkpoint",
+    "gymnax",
+    "tyro",
+)
+
+
+def describe() -> dict[str, Any]:
+    """Versions, git state, device and command line, for config.json."""
+    return {
+        "versions": {name: version for name in PACKAGES if (version := _version(name))},
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "git": _git(),
+        "device": device(),
+        "command": [sys.executable, *sys.orig_argv[1:]],
+    }
+
+
+def device() -> dict[str, Any]:
+    """Kind and number of the devices JAX uses."""
+    devices = jax.devices()
+    return {
+        "platform": devices[0].platform,
+        "kind": devices[0].device_kind,
+        "count": len(devices),
+        "host_cpus": os.cpu_count(),
+    }
+
+
+def peak_host_bytes() -> int:
+    """Largest resident memory of this process so far."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def peak_device_bytes() -> int | None:
+    """Largest memory in use on the first device, where its backend reports it."""
+    return (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
+
+
+def free_bytes() -> int | None:
+    """Memory that a new program can take, where it is known.
+
+    That of the devices together, or that of the host if the devices report none.
+    """
+    stats = [d.memory_stats() or {} for d in jax.devices()]
+    if all("bytes_limit" in s for s in stats):
+        return sum(s["bytes_limit"] - s.get("bytes_in_use", 0) for s in stats)
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return None
+    fields = dict(line.split(":", 1) for line in lines)
+    return int(fields["MemAvailable"].split()[0]) * 1024
+
+
+def keep_compiled_programs() -> None:
+    """Turns on JAX's persistent compilation cache, so that a resumed run starts at once.
+
+    In the user's cache folder, or where JAX_COMPILATION_CACHE_DIR says. The folder is named
+    after the processor's features: machine code of another processor is never loaded.
+    """
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = root / "re3_jax" / "xla" / _processor()
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        features = next(line for line in lines if line.startswith(("flags", "Features")))
+    except (OSError, StopIteration):
+        features = platform.processor()
+    return hashlib.sha256(features.encode()).hexdigest()[:12]
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _git() -> dict[str, Any] | None:
+    """Commit of this checkout and whether it was changed; None outside a checkout."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), *words],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        ).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", Path(__file__).name)
+        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain"))}
+    except (OSError, subprocess.SubprocessError):
+        return None

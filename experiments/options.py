@@ -1,0 +1,136 @@
+"""The command line -> RunConfig: preset first, then the options given over it.
+
+tyro prints the help. The words are read here, so that every mistake becomes one sentence.
+"""
+
+import dataclasses
+import difflib
+import types
+import typing
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from experiments import presets, run_folder
+from experiments.config import (
+    DEFAULT_PRESET,
+    RunConfig,
+    field_types,
+    flatten,
+    option_name,
+    unflatten,
+)
+from experiments.errors import UsageError
+from experiments.validate import validate_values
+from re3_jax.envs.registry import PAPER_TASKS
+
+
+def parse(argv: list[str]) -> RunConfig:
+    """Resolves the command line.
+
+    Values not given come from the preset; with `--resume`, from the run that is resumed.
+
+    Raises:
+      UsageError: an option that cannot be understood or is out of range.
+      SystemExit: `--help`, after printing it.
+    """
+    words = [word for word in argv if word not in ("-h", "--help")]
+    given = _given(words)
+    if len(words) < len(argv):
+        default = _from_preset(given, given.get("env", "doorkey_6x6"))
+        tyro.cli(RunConfig, prog="python -m experiments.train", default=default, args=["--help"])
+    if given.get("resume"):
+        default = _from_run(given)
+    elif "env" not in given:
+        raise UsageError(
+            f"no task was given: add --env TASK, for example one of {', '.join(PAPER_TASKS)}"
+        )
+    else:
+        default = _from_preset(given, given["env"])
+    values = flatten(default) | given
+    for name in given:
+        if name.startswith("re3.") and values["bonus"] != "re3":
+            raise UsageError(
+                f"{option_name(name)} has no effect with --bonus {values['bonus']}: "
+                "leave it out or use --bonus re3"
+            )
+    validate_values(values)
+    try:
+        return unflatten(values)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _from_preset(given: dict[str, Any], env: str) -> RunConfig:
+    return presets.resolve(
+        env, given.get("agent"), given.get("bonus"), given.get("preset", DEFAULT_PRESET)
+    )
+
+
+def _from_run(given: dict[str, Any]) -> RunConfig:
+    if "out" in given:
+        folder = Path(given["out"])
+    else:
+        folder = run_folder.newest(given.get("env"), given.get("agent"), given.get("bonus"))
+    stored = run_folder.stored_config(folder)
+    return dataclasses.replace(stored, out=str(folder), resume=True)
+
+
+def _given(words: list[str]) -> dict[str, Any]:
+    """Options on the command line by dotted field name, each checked against its type."""
+    annotations = field_types(RunConfig)
+    spellings = {option_name(name): name for name in annotations}
+    for name, annotation in annotations.items():
+        if annotation is bool:
+            parent, dot, leaf = name.rpartition(".")
+            spellings[option_name(f"{parent}{dot}no_{leaf}")] = name
+    given: dict[str, Any] = {}
+    rest = iter(words)
+    for word in rest:
+        option, equals, value = word.partition("=")
+        option = option.replace("_", "-")
+        if not option.startswith("--"):
+            raise UsageError(f"'{word}' is not an option: options look like --name value")
+        if option not in spellings:
+            nearest = difflib.get_close_matches(option, spellings, n=3, cutoff=0.5)
+            hint = f"did you mean {' or '.join(nearest)}?" if nearest else "--help lists all"
+            raise UsageError(f"there is no option {option}: {hint}")
+        name = spellings[option]
+        if annotations[name] is bool:
+            if equals:
+                raise UsageError(f"{option} takes no value: leave '={value}' away")
+            given[name] = option == option_name(name)
+            continue
+        if not equals:
+            value = next(rest, "--")
+            if value.startswith("--"):
+                raise UsageError(f"{option} needs a value: give it as {option} VALUE")
+        given[name] = _checked(option, value, annotations[name])
+    return given
+
+
+def _checked(option: str, value: str, annotation: Any) -> Any:
+    """The value as its type, or one sentence that says why not."""
+    if isinstance(annotation, types.UnionType):
+        if value == "None":
+            return None
+        (annotation,) = (a for a in typing.get_args(annotation) if a is not types.NoneType)
+    if typing.get_origin(annotation) is Literal:
+        choices = typing.get_args(annotation)
+        if value not in choices:
+            raise UsageError(f"{option} {value} is not known: choose from {', '.join(choices)}")
+    if annotation is int:
+        return _number(int, option, value, "a whole number such as 400000")
+    if annotation is float:
+        return _number(float, option, value, "a number such as 0.001")
+    if value == "":
+        raise UsageError(f"{option} is empty: give it a value or leave it out")
+    return value
+
+
+def _number(convert: type, option: str, value: str, wanted: str) -> Any:
+    try:
+        return convert(value)
+    except ValueError:
+        raise UsageError(f"{option} takes {wanted}, not '{value}'") from None

@@ -1,0 +1,297 @@
+"""The host loop: start or resume, train chunks, evaluate, record, checkpoint.
+
+Nothing the host does changes what the program computes, so a resumed run equals one that
+never stopped: a checkpoint holds the whole state, and the CSV files are cut to its length.
+"""
+
+import dataclasses
+import math
+import os
+import shlex
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments import machine, run_folder, summary
+from experiments.build import build, devices_for, make_environment, seed_numbers
+from experiments.config import RunConfig, choose_chunk_updates
+from experiments.errors import UsageError
+from experiments.interrupt import Interrupt
+from experiments.terminal import Standing, Terminal
+from experiments.validate import check_memory, validate_for_task
+from re3_jax.training.checkpoint import CheckpointStore
+from re3_jax.training.recorder import Recorder
+from re3_jax.training.seeds import Program
+from re3_jax.training.train_state import TrainState
+
+CURVE_SECONDS = 60.0
+"""Wall seconds between two drawings of curve.png during a run."""
+
+
+@dataclass
+class HostRecord:
+    """What the host must remember beside the state; the JSON part of a checkpoint.
+
+    Seconds are summed over all processes of the run, without the time between them.
+    `timed_frames` are the env frames of one seed that were trained in `train_seconds`.
+    """
+
+    chunks: int = 0
+    env_frames: int = 0
+    evaluated_at: int = -1
+    evaluation_return: float | None = None
+    wall_seconds: float = 0.0
+    train_seconds: float = 0.0
+    evaluation_seconds: float = 0.0
+    compile_seconds: float = 0.0
+    timed_frames: int = 0
+    csv_bytes: dict[str, int] = field(default_factory=dict)
+
+
+def run(config: RunConfig) -> int:
+    """Runs `config` to its end; returns the exit code (0, or 130 and 143 when stopped).
+
+    Raises:
+      UsageError: it cannot be run, and nothing was overwritten.
+    """
+    env = make_environment(config.env)
+    validate_for_task(config, env.spec)
+    if config.chunk_updates is None:
+        chunk_updates = choose_chunk_updates(config, env.spec.action_repeat)
+        config = dataclasses.replace(config, chunk_updates=chunk_updates)
+    program = build(config, env)
+    try:
+        shapes = jax.eval_shape(program.init, jnp.arange(config.seeds))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    check_memory(_num_bytes(shapes), machine.free_bytes(), config.seeds)
+    folder = run_folder.claim(config)
+    terminal = Terminal()
+    with (
+        run_folder.locked(folder),
+        Interrupt(lambda: terminal.say("stopping after this chunk; once more to stop at once"))
+        as interrupt,
+    ):
+        try:
+            return _Loop(config, program, folder, terminal, interrupt).run()
+        finally:
+            terminal.close()
+
+
+class _Loop:
+    """One process's part of a run."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        program: Program,
+        folder: Path,
+        terminal: Terminal,
+        interrupt: Interrupt,
+    ):
+        self.config, self.program, self.folder = config, program, folder
+        self.terminal, self.interrupt = terminal, interrupt
+        self.seeds = seed_numbers(config)
+        self.record = HostRecord()
+        self.intrinsic_reward = math.nan
+        self.store = CheckpointStore(folder / run_folder.CHECKPOINTS)
+        self.checkpointed = self.curve_drawn = time.monotonic()
+
+    def run(self) -> int:
+        self._announce()
+        state = self._restored(self.program.init(jnp.asarray(self.seeds, jnp.int32)))
+        self.recorder = self._open_recorder()
+        if self.config.resume:
+            run_folder.write_config(self.folder, self.config)
+        self.started = time.monotonic() - self.record.wall_seconds
+        self.first_env_frames, self.loop_started = self.record.env_frames, time.monotonic()
+        self._checkpoint(state)
+        if not self._complete():
+            self._compile(state)
+        while self.interrupt.received is None:
+            if self._evaluation_is_due():
+                self._evaluate(state)
+            if self._complete():
+                break
+            state = self._train(state)
+            if time.monotonic() - self.checkpointed >= self.config.checkpoint_seconds:
+                self._checkpoint(state)
+        self._checkpoint(state)
+        self.recorder.close()
+        self.store.close()
+        self.terminal.close()
+        self._report()
+        if self._complete() or self.interrupt.received is None:
+            return 0
+        return 128 + self.interrupt.received
+
+    def _open_recorder(self) -> Recorder:
+        try:
+            return Recorder(
+                self.folder,
+                self.seeds,
+                tensorboard=self.config.tensorboard,
+                keep_bytes=self.record.csv_bytes,
+                env_frames=self.record.env_frames,
+            )
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+
+    def _announce(self) -> None:
+        c = self.config
+        devices = devices_for(c.seeds)
+        self.terminal.say(
+            f"{c.env}: {c.agent} + {c.bonus}, preset {c.preset}, {c.seeds} seed(s) of {c.steps:,} "
+            f"env frames on {len(devices)} {devices[0].device_kind} device(s) -> {self.folder}"
+        )
+
+    def _restored(self, state: TrainState) -> TrainState:
+        """The last whole checkpoint of a resumed run, or the state given."""
+        if not self.config.resume:
+            return state
+        try:
+            found = self.store.restore(state, self.terminal.say)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        if found is not None:
+            state, record = found
+            self.record = HostRecord(**record)
+            self.terminal.say(f"going on from env frame {self.record.env_frames:,}")
+        elif run_folder.has_rows(self.folder):
+            raise UsageError(
+                f"{self.folder} has no checkpoint to resume from: "
+                "leave --resume out and start anew with another --out"
+            )
+        else:
+            self.terminal.say("this run was stopped before its first checkpoint: starting it")
+        return state
+
+    def _compile(self, state: TrainState) -> None:
+        self.terminal.say("compiling ...")
+        start = time.monotonic()
+        self.train = self.program.train.lower(state).compile()
+        self.evaluate = self.program.evaluate.lower(state).compile()
+        seconds = time.monotonic() - start
+        self.record.compile_seconds += seconds
+        self.loop_started = time.monotonic()
+        self.terminal.say(f"compiled in {seconds:.1f} s")
+
+    def _complete(self) -> bool:
+        return self.record.env_frames >= self.config.steps and (
+            self.record.evaluated_at == self.record.env_frames
+        )
+
+    def _evaluation_is_due(self) -> bool:
+        r, every = self.record, self.config.evaluation.every_env_frames
+        at_end = r.env_frames >= self.config.steps and r.evaluated_at != r.env_frames
+        return r.evaluated_at < 0 or at_end or r.env_frames // every > r.evaluated_at // every
+
+    def _evaluate(self, state: TrainState) -> None:
+        start = time.monotonic()
+        stats = jax.device_get(self.evaluate(state))
+        self.record.evaluation_seconds += time.monotonic() - start
+        self.record.evaluated_at = self.record.env_frames
+        self.record.evaluation_return = float(np.mean(stats.return_mean))
+        self.recorder.evaluation(self.record.env_frames, self._wall_seconds(), stats)
+        self._show()
+
+    def _train(self, state: TrainState) -> TrainState:
+        start = time.monotonic()
+        state, metrics = self.train(state)
+        metrics = jax.device_get(metrics)
+        self.record.train_seconds += time.monotonic() - start
+        self.record.timed_frames += self.program.env_frames_per_chunk
+        self.record.chunks += 1
+        self.record.env_frames += self.program.env_frames_per_chunk
+        self.intrinsic_reward = float(np.mean(metrics["intrinsic_reward_mean"]))
+        self.recorder.train(self.record.env_frames, self._wall_seconds(), metrics)
+        self._show()
+        return state
+
+    def _checkpoint(self, state: TrainState) -> None:
+        self.record.csv_bytes = self.recorder.sync()
+        self.record.wall_seconds = self._wall_seconds()
+        # Two checkpoints may fall on one chunk, before and after its evaluation.
+        step = 2 * self.record.chunks + (self.record.evaluated_at == self.record.env_frames)
+        self.store.save(step, state, dataclasses.asdict(self.record))
+        self.checkpointed = time.monotonic()
+        if self.record.evaluated_at > 0 and self.checkpointed - self.curve_drawn > CURVE_SECONDS:
+            summary.draw_curve(self.folder, self.config)
+            self.curve_drawn = time.monotonic()
+
+    def _wall_seconds(self) -> float:
+        return time.monotonic() - self.started
+
+    def _frames_per_second(self) -> float:
+        r = self.record
+        return r.timed_frames * len(self.seeds) / r.train_seconds if r.timed_frames else math.nan
+
+    def _show(self) -> None:
+        r, total = self.record, self.config.steps
+        done = r.env_frames - self.first_env_frames
+        pace = (time.monotonic() - self.loop_started) / done if done else math.nan
+        self.terminal.show(
+            Standing(
+                env_frames=r.env_frames,
+                total_env_frames=total,
+                frames_per_second=self._frames_per_second(),
+                eta_seconds=max(0, total - r.env_frames) * pace,
+                evaluation_return=_or_nan(r.evaluation_return),
+                intrinsic_reward=self.intrinsic_reward,
+            )
+        )
+
+    def _report(self) -> None:
+        """The last words, and the files behind them."""
+        say, complete, r = self.terminal.say, self._complete(), self.record
+        if r.evaluated_at >= 0:
+            timing = {
+                "frames_per_second": None if not r.timed_frames else self._frames_per_second(),
+                "compile_seconds": r.compile_seconds,
+                "train_seconds": r.train_seconds,
+                "evaluation_seconds": r.evaluation_seconds,
+                "wall_seconds": r.wall_seconds,
+            }
+            reached = summary.write_summary(
+                self.folder, self.config, self.seeds, complete, timing
+            )
+            summary.draw_curve(self.folder, self.config)
+            self._say_reached(reached)
+        say(f"checkpoint  {self.folder / run_folder.CHECKPOINTS / str(self.store.steps()[-1])}")
+        if not complete:
+            say(f"stopped at env frame {r.env_frames:,}; to go on: {_resume_command(self.folder)}")
+
+    def _say_reached(self, reached: dict[str, Any]) -> None:
+        say = self.terminal.say
+        low, high = reached["final_return_iqm_ci95"]
+        speed = reached["frames_per_second"]
+        say(
+            f"return {reached['final_return_mean']:.3f} (IQM {reached['final_return_iqm']:.3f}, "
+            f"95% interval {low:.3f} to {high:.3f}) over {len(self.seeds)} seed(s) at env frame "
+            f"{reached['env_frames']:,}" + (f", {speed:,.0f} frames/s" if speed else "")
+        )
+        say(f"curve       {self.folder / 'curve.png'}")
+        say(f"summary     {self.folder / 'summary.json'}")
+
+
+def _num_bytes(shapes: Any) -> int:
+    return sum(
+        math.prod(leaf.shape) * (leaf.dtype.itemsize or 1) for leaf in jax.tree.leaves(shapes)
+    )
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _resume_command(folder: Path) -> str:
+    python = Path(sys.executable)
+    if python.is_relative_to(Path.cwd()):
+        python = python.relative_to(Path.cwd())
+    return f"{shlex.quote(os.fspath(python))} -m experiments.train --out {folder} --resume"

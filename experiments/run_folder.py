@@ -1,0 +1,194 @@
+"""The run folder: who may write into it, and what config.json says about it."""
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from experiments import machine
+from experiments.config import (
+    NOT_COMPARED_ON_RESUME,
+    RunConfig,
+    flatten,
+    from_dict,
+    option_name,
+)
+from experiments.errors import UsageError
+
+CONFIG = "config.json"
+CHECKPOINTS = "checkpoints"
+RUNS = Path("runs")
+
+
+def default_folder(config: RunConfig) -> Path:
+    """`runs/TASK-AGENT-BONUS-YYYYmmdd-HHMMSS`, numbered if that exists."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    folder = RUNS / f"{_prefix(config.env, config.agent, config.bonus)}{stamp}"
+    number = 2
+    while folder.exists():
+        folder = RUNS / f"{_prefix(config.env, config.agent, config.bonus)}{stamp}-{number}"
+        number += 1
+    return folder
+
+
+def newest(env: str | None, agent: str | None, bonus: str | None) -> Path:
+    """The run that `--resume` without `--out` means: the newest under runs/ that matches.
+
+    Raises:
+      UsageError: there is none.
+    """
+    wanted = {"env": env, "agent": agent, "bonus": bonus}
+    found = []
+    for path in RUNS.glob(f"*/{CONFIG}"):
+        with contextlib.suppress(UsageError):
+            stored = stored_config(path.parent)
+            if all(value in (None, getattr(stored, name)) for name, value in wanted.items()):
+                found.append((path.stat().st_mtime, path.parent))
+    if not found:
+        raise UsageError(
+            f"there is no run of this kind under {RUNS}/ to resume: "
+            "name its folder with --out, or leave --resume out to start one"
+        )
+    return max(found)[1]
+
+
+def stored_config(folder: Path) -> RunConfig:
+    """The configuration in a run folder.
+
+    Raises:
+      UsageError: there is none, or it cannot be read.
+    """
+    path = folder / CONFIG
+    try:
+        return from_dict(json.loads(path.read_text())["config"])
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError(
+            f"{folder} holds no run (no {CONFIG}): leave --resume out to start one there, "
+            "or name another folder with --out"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{path} cannot be read as the configuration of a run of this version "
+            f"({type(error).__name__}: {error}): start anew with another --out"
+        ) from None
+
+
+def claim(config: RunConfig) -> Path:
+    """Makes the folder of a new run, or checks the folder of one that goes on.
+
+    Raises:
+      UsageError: the folder is not ours to write, or the run there is another one.
+    """
+    folder = Path(config.out) if config.out else default_folder(config)
+    if config.resume:
+        _check_same(config, stored_config(folder), folder)
+        _check_writable(folder)
+        return folder
+    try:
+        inside = sorted(path.name for path in folder.iterdir())
+    except FileNotFoundError:
+        inside = []
+    except NotADirectoryError:
+        raise UsageError(f"--out {folder} is not a folder: choose another --out") from None
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    if CONFIG in inside:
+        raise UsageError(
+            f"--out {folder} already holds a run: add --resume to go on with it, "
+            "or choose another --out"
+        )
+    if inside:
+        raise UsageError(
+            f"--out {folder} holds files that are not of a run ({', '.join(inside[:3])}"
+            f"{', ...' if len(inside) > 3 else ''}): choose a new or empty folder"
+        )
+    _check_writable(folder)
+    write_config(folder, config)
+    return folder
+
+
+def write_config(folder: Path, config: RunConfig) -> None:
+    """Writes config.json: the resolved configuration and what it runs on.
+
+    Each process that goes on with the run adds what it runs on under `resumed`.
+    """
+    path = folder / CONFIG
+    values = dataclasses.asdict(dataclasses.replace(config, out=str(folder), resume=False))
+    if config.resume:
+        stored = json.loads(path.read_text())
+        stored["config"] = values
+        stored.setdefault("resumed", []).append(machine.describe())
+    else:
+        stored = {"config": values, **machine.describe()}
+    write_json(path, stored)
+
+
+def has_rows(folder: Path) -> bool:
+    """Whether anything was recorded in the folder."""
+    tables = [folder / "train.csv", folder / "eval.csv"]
+    return any(table.exists() and table.stat().st_size > 0 for table in tables)
+
+
+def write_json(path: Path, values: dict[str, Any]) -> None:
+    """Replaces `path` in one step, so that it is never half written."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(json.dumps(values, indent=2) + "\n")
+    partial.replace(path)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keeps a second process out of the folder; released when this one ends, however.
+
+    Raises:
+      UsageError: another process is running in it.
+    """
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"another process is running in {folder}: wait for it or choose another --out"
+            ) from None
+        yield
+
+
+def _check_same(config: RunConfig, stored: RunConfig, folder: Path) -> None:
+    now, then = flatten(config), flatten(stored)
+    for name in then:
+        if name not in NOT_COMPARED_ON_RESUME and now[name] != then[name]:
+            raise UsageError(
+                f"{option_name(name)} is {now[name]}, but the run in {folder} was started with "
+                f"{then[name]}: leave it out to go on, or start anew with another --out"
+            )
+    if config.steps < stored.steps:
+        raise UsageError(
+            f"--steps {config.steps} is less than the {stored.steps} of the run in {folder}: "
+            "give as many to finish it or more to extend it"
+        )
+
+
+def _check_writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+
+
+def _unwritable(folder: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"--out {folder} cannot be written ({os.strerror(error.errno or 0)}): "
+        "choose a folder that can"
+    )
+
+
+def _prefix(env: str, agent: str, bonus: str) -> str:
+    return f"{env.replace(':', '_').replace('/', '_')}-{agent}-{bonus}-"

@@ -1,0 +1,38 @@
+"""Statistics over seeds: mean with Student's interval, IQM with a bootstrap interval."""
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import stdtrit
+
+CONFIDENCE = 0.95
+RESAMPLES = 2_000
+BOOTSTRAP_SEED = 0
+
+
+def interquartile_mean(values: Float[np.ndarray, "... seed"]) -> Float[np.ndarray, "..."]:
+    """Mean without the lowest and the highest quarter (each rounded down) of the last axis."""
+    ordered = np.sort(values, axis=-1)
+    cut = ordered.shape[-1] // 4
+    return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
+
+
+def interquartile_mean_interval(values: Float[np.ndarray, " seed"]) -> tuple[float, float]:
+    """95% percentile-bootstrap interval of the IQM over the seeds of one task.
+
+    The stratified bootstrap of Agarwal et al. (2021) with one stratum; the resampling is
+    seeded, so that the interval is a function of the values.
+    """
+    rng = np.random.Generator(np.random.PCG64(BOOTSTRAP_SEED))
+    drawn = rng.integers(len(values), size=(RESAMPLES, len(values)))
+    tail = 50 * (1 - CONFIDENCE)
+    low, high = np.percentile(interquartile_mean(np.asarray(values)[drawn]), [tail, 100 - tail])
+    return float(low), float(high)
+
+
+def mean_half_width(values: Float[np.ndarray, "seed ..."]) -> Float[np.ndarray, "..."]:
+    """Half the 95% interval of the mean over the first axis (Student's t); 0 for one seed."""
+    count = values.shape[0]
+    if count < 2:
+        return np.zeros(values.shape[1:])
+    quantile = stdtrit(count - 1, (1 + CONFIDENCE) / 2)
+    return quantile * values.std(axis=0, ddof=1) / np.sqrt(count)

@@ -1,0 +1,58 @@
+"""summary.json and curve.png: what a run reached, from its eval.csv."""
+
+from pathlib import Path
+from typing import Any
+
+from experiments import machine
+from experiments.config import RunConfig
+from experiments.figures import curves
+from experiments.run_folder import write_json
+from experiments.statistics import (
+    interquartile_mean,
+    interquartile_mean_interval,
+    mean_half_width,
+)
+
+
+def draw_curve(folder: Path, config: RunConfig) -> None:
+    """Redraws curve.png."""
+    bonus = "" if config.bonus == "none" else f" + {config.bonus.upper()}"
+    label = f"{config.agent.upper()}{bonus}"
+    title = f"{config.env}, {label} ({config.preset})"
+    curves.draw([curves.load(label, [folder])], title, folder / "curve.png")
+
+
+def write_summary(
+    folder: Path, config: RunConfig, seeds: list[int], complete: bool, timing: dict[str, Any]
+) -> dict[str, Any]:
+    """Writes summary.json and returns what it holds.
+
+    Args:
+      folder: the run folder, with at least one evaluation.
+      config: its configuration.
+      seeds: the seeds in the order of eval.csv.
+      complete: whether all frames were trained.
+      timing: seconds and frames per second, as measured by the loop.
+    """
+    curve = curves.load("", [folder])
+    final = curve.returns[:, -1]
+    mean, half = float(final.mean()), float(mean_half_width(final))
+    values = {
+        "env": config.env,
+        "agent": config.agent,
+        "bonus": config.bonus,
+        "preset": config.preset,
+        "complete": complete,
+        "env_frames": int(curve.env_frames[-1]),
+        "final_return": {str(s): float(r) for s, r in zip(seeds, final, strict=True)},
+        "final_return_mean": mean,
+        "final_return_mean_ci95": [mean - half, mean + half],
+        "final_return_iqm": float(interquartile_mean(final)),
+        "final_return_iqm_ci95": list(interquartile_mean_interval(final)),
+        **timing,
+        "peak_host_bytes": machine.peak_host_bytes(),
+        "peak_device_bytes": machine.peak_device_bytes(),
+        "device": machine.device(),
+    }
+    write_json(folder / "summary.json", values)
+    return values

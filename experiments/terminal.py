@@ -1,0 +1,100 @@
+"""What a run says: one live line on a terminal, an occasional plain line elsewhere."""
+
+import math
+import time
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task
+from rich.text import Text
+
+PLAIN_LINE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a run stands.
+
+    Attributes:
+      env_frames: done, per seed.
+      total_env_frames: to do, per seed.
+      frames_per_second: env frames of all seeds per second of training.
+      eta_seconds: until the end, evaluations included.
+      evaluation_return: latest mean over seeds.
+      intrinsic_reward: latest mean over seeds.
+    """
+
+    env_frames: int
+    total_env_frames: int
+    frames_per_second: float
+    eta_seconds: float
+    evaluation_return: float
+    intrinsic_reward: float
+
+    def words(self) -> str:
+        """The line, without the bar."""
+        eta = "-" if math.isnan(self.eta_seconds) else f"{_clock(self.eta_seconds)}"
+        share = min(1.0, self.env_frames / self.total_env_frames)
+        return (
+            f"{share:4.0%}  {self.env_frames:,}/{self.total_env_frames:,} frames  "
+            f"{_number(self.frames_per_second, ',.0f')}/s  ETA {eta}  "
+            f"return {_number(self.evaluation_return, '.3f')}  "
+            f"r_int {_number(self.intrinsic_reward, '.4f')}"
+        )
+
+
+class Terminal:
+    """Writes to standard output; safe to call from another thread."""
+
+    def __init__(self) -> None:
+        """Finds out whether standard output is a terminal."""
+        self._console = Console(highlight=False, markup=False, soft_wrap=True)
+        self._progress: Progress | None = None
+        self._last_plain = 0.0
+
+    def say(self, text: str) -> None:
+        """A line that stays, above the live one."""
+        self._console.print(text)
+
+    def show(self, standing: Standing) -> None:
+        """Redraws the live line, or prints a plain one when the last is old enough."""
+        if not self._console.is_terminal:
+            if time.monotonic() - self._last_plain >= PLAIN_LINE_SECONDS:
+                self._last_plain = time.monotonic()
+                self.say(standing.words().strip())
+            return
+        if self._progress is None:
+            self._progress = Progress(
+                BarColumn(bar_width=20),
+                _Words(),
+                console=self._console,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._progress.add_task("", total=standing.total_env_frames, words="")
+            self._progress.start()
+        self._progress.update(
+            self._progress.task_ids[0], completed=standing.env_frames, words=standing.words()
+        )
+
+    def close(self) -> None:
+        """Takes the live line away."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+
+class _Words(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(task.fields["words"], no_wrap=True, overflow="ellipsis")
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}"
+
+
+def _number(value: float, form: str) -> str:
+    return "-" if math.isnan(value) else format(value, form)

@@ -1,0 +1,52 @@
+"""`python -m experiments.train --env TASK ...`: one run from the command line."""
+
+import errno
+import logging
+import sys
+from collections.abc import Sequence
+
+import jax
+
+from experiments import machine
+from experiments.errors import UsageError
+from experiments.options import parse
+from experiments.run import run
+
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code (0, 2, 130 or 143)."""
+    logging.getLogger("absl").setLevel(logging.CRITICAL)
+    try:
+        config = parse(list(sys.argv[1:] if argv is None else argv))
+        machine.keep_compiled_programs()
+        return run(config)
+    except UsageError as error:
+        return _refuse(str(error))
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        return _refuse(
+            "the device has too little memory for this run: "
+            "lower --seeds, --re3.ring-size, --a2c.num-envs or --evaluation.episodes"
+        )
+    except OSError as error:
+        if error.errno not in DISK_ERRORS:
+            raise
+        return _refuse(
+            f"{error.filename or 'the run folder'} cannot be written ({error.strerror}): "
+            "make room and go on with --resume"
+        )
+    except KeyboardInterrupt:
+        print("stopped before the run began", file=sys.stderr)
+        return 130
+
+
+def _refuse(sentence: str) -> int:
+    print(f"error: {' '.join(sentence.split())}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

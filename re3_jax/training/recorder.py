@@ -1,0 +1,165 @@
+"""What a run tells: train.csv, eval.csv and TensorBoard events (io).
+
+The CSV files are the record and are exact: a float32 is written with the nine digits that
+give it back, and a resumed run cuts the files to the length that its checkpoint knows.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array, Float, Shaped
+
+from re3_jax.training.evaluate import EvalStats
+
+EVAL_COLUMNS = (
+    "seed",
+    "env_frames",
+    "wall_seconds",
+    "episodes",
+    "return_mean",
+    "return_std",
+    "length_mean",
+)
+
+
+class CsvTable:
+    """A CSV file that is only appended to, and cut to a known length when opened again."""
+
+    def __init__(self, path: Path, keep_bytes: int):
+        """Opens `path` and cuts it to its first `keep_bytes` bytes.
+
+        Raises:
+          ValueError: the file is shorter than that, so rows that were recorded are gone.
+        """
+        self._path = path
+        self._file = path.open("ab")
+        if path.stat().st_size < keep_bytes:
+            raise ValueError(
+                f"{path} is shorter than its checkpoint recorded ({path.stat().st_size} of "
+                f"{keep_bytes} bytes): restore it from a copy or start anew in another folder"
+            )
+        self._file.truncate(keep_bytes)
+        self._columns: list[str] | None = None
+        if keep_bytes:
+            with path.open() as lines:
+                self._columns = lines.readline().strip().split(",")
+
+    def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Writes rows of the same columns; the first row ever names them."""
+        if self._columns is None:
+            self._columns = list(rows[0])
+            self._file.write((",".join(self._columns) + "\n").encode())
+        for row in rows:
+            if list(row) != self._columns:
+                raise ValueError(f"{self._path} has columns {self._columns}, not {list(row)}")
+            self._file.write((",".join(map(_text, row.values())) + "\n").encode())
+        self._file.flush()
+
+    def sync(self) -> int:
+        """Forces the rows to disk and returns the length of the file in bytes."""
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+
+class Recorder:
+    """Rows of a run, one per seed.
+
+    Train metrics become columns under the names they come with.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        seeds: Sequence[int],
+        *,
+        tensorboard: bool,
+        keep_bytes: Mapping[str, int],
+        env_frames: int,
+    ):
+        """Opens the files in `folder`.
+
+        Args:
+          folder: the run folder.
+          seeds: seed numbers, in the order of the leading axis of all that is recorded.
+          tensorboard: whether to write TensorBoard events too.
+          keep_bytes: what `sync` returned at the checkpoint the run goes on from; empty for
+            a new run.
+          env_frames: where the run goes on; TensorBoard hides what lies after it.
+        """
+        self._seeds = tuple(seeds)
+        self._tables = {
+            name: CsvTable(folder / name, keep_bytes.get(name, 0))
+            for name in ("train.csv", "eval.csv")
+        }
+        self._events = _open_events(folder, env_frames) if tensorboard else None
+
+    def train(
+        self, env_frames: int, wall_seconds: float, metrics: Mapping[str, Float[Array, " seed"]]
+    ) -> None:
+        """Records one chunk of training."""
+        columns = {name: np.asarray(metrics[name]) for name in sorted(metrics)}
+        self._append("train.csv", env_frames, wall_seconds, columns)
+        if self._events is not None:
+            for name, values in columns.items():
+                if np.isfinite(values).any():
+                    self._events.add_scalar(f"train/{name}", np.nanmean(values), env_frames)
+
+    def evaluation(self, env_frames: int, wall_seconds: float, stats: EvalStats) -> None:
+        """Records one evaluation; every field of `stats` has one value per seed."""
+        columns = {name: np.asarray(getattr(stats, name)) for name in EVAL_COLUMNS[3:]}
+        self._append("eval.csv", env_frames, wall_seconds, columns)
+        if self._events is not None:
+            returns = columns["return_mean"]
+            self._events.add_scalar("evaluation/return_mean", returns.mean(), env_frames)
+            for seed, value in zip(self._seeds, returns, strict=True):
+                self._events.add_scalar(f"evaluation/return/seed_{seed}", value, env_frames)
+
+    def sync(self) -> dict[str, int]:
+        """Forces everything to disk; the length of each CSV file in bytes."""
+        if self._events is not None:
+            self._events.flush()
+        return {name: table.sync() for name, table in self._tables.items()}
+
+    def close(self) -> None:
+        """Closes all files."""
+        for table in self._tables.values():
+            table.close()
+        if self._events is not None:
+            self._events.close()
+
+    def _append(
+        self,
+        table: str,
+        env_frames: int,
+        wall_seconds: float,
+        columns: Mapping[str, Shaped[np.ndarray, " seed"]],
+    ) -> None:
+        self._tables[table].append(
+            [
+                {
+                    "seed": seed,
+                    "env_frames": env_frames,
+                    "wall_seconds": f"{wall_seconds:.3f}",
+                    **{name: values[i] for name, values in columns.items()},
+                }
+                for i, seed in enumerate(self._seeds)
+            ]
+        )
+
+
+def _open_events(folder: Path, env_frames: int) -> Any:
+    # Imported where it is used: it takes seconds, and most users of the library need no events.
+    from tensorboardX import SummaryWriter
+
+    return SummaryWriter(str(folder / "tensorboard"), purge_step=env_frames + 1)
+
+
+def _text(value: Any) -> str:
+    return f"{value:.9g}" if isinstance(value, float | np.floating) else str(value)
