@@ -6,11 +6,12 @@ in PyTorch: fan_in = in * height * width, fan_out = out * height * width.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
 Scheme = Literal["torch", "xavier", "he", "orthogonal"]
@@ -24,6 +25,13 @@ class Fans(NamedTuple):
 
     fan_in: int
     fan_out: int
+
+
+class Layer(NamedTuple):
+    """Kernel and bias of one linear or convolution layer."""
+
+    kernel: Float[Array, "..."]
+    bias: Float[Array, " out"]
 
 
 def fans(shape: tuple[int, ...]) -> Fans:
@@ -45,69 +53,80 @@ def torch_default(
 
     This is `kaiming_uniform_(a=sqrt(5))`, what `nn.Linear` and `nn.Conv2d` call.
     """
-    bound = 1.0 / math.sqrt(fans(shape).fan_in)
-    return jax.random.uniform(key, shape, dtype, -bound, bound)
+    return _scale_torch(_uniform(key, shape, dtype))
 
 
 def torch_default_bias(
     key: PRNGKeyArray, kernel_shape: tuple[int, ...], dtype: DTypeLike = jnp.float32
 ) -> Float[Array, " out"]:
     """PyTorch's default bias: U(-b, b) with b = 1 / sqrt(fan_in of the layer's kernel)."""
-    bound = 1.0 / math.sqrt(fans(kernel_shape).fan_in)
-    return jax.random.uniform(key, kernel_shape[-1:], dtype, -bound, bound)
+    return _uniform(key, kernel_shape[-1:], dtype) / math.sqrt(fans(kernel_shape).fan_in)
 
 
-def xavier(
-    key: PRNGKeyArray, shape: tuple[int, ...], dtype: DTypeLike = jnp.float32
-) -> Float[Array, "..."]:
-    """`xavier_uniform_` with gain 1: U(-b, b), b = sqrt(6 / (fan_in + fan_out))."""
-    bound = math.sqrt(6.0 / sum(fans(shape)))
-    return jax.random.uniform(key, shape, dtype, -bound, bound)
+def layers(
+    scheme: Scheme, key: PRNGKeyArray, kernel_shapes: Sequence[tuple[int, ...]]
+) -> list[Layer]:
+    """Kernels and biases of a network, float32.
 
+    - `torch`: `torch_default` and `torch_default_bias`.
+    - `xavier`: `xavier_uniform_` with gain 1, U(-b, b) with b = sqrt(6 / (fan_in + fan_out)).
+    - `he`: `kaiming_normal_` for ReLU, N(0, 2 / fan_in), not truncated (JAX's `he_normal` is).
+    - `orthogonal`: `orthogonal_` with ReLU's gain sqrt(2) on the kernel flattened to
+      `[rest, out]`: uniform over matrices whose columns are orthogonal if there are at most as
+      many outputs as inputs, otherwise whose rows are.
 
-def he(
-    key: PRNGKeyArray, shape: tuple[int, ...], dtype: DTypeLike = jnp.float32
-) -> Float[Array, "..."]:
-    """`kaiming_normal_` for ReLU: N(0, 2 / fan_in), not truncated (JAX's `he_normal` is)."""
-    return jax.random.normal(key, shape, dtype) * (RELU_GAIN / math.sqrt(fans(shape).fan_in))
-
-
-def orthogonal(
-    key: PRNGKeyArray, shape: tuple[int, ...], dtype: DTypeLike = jnp.float32
-) -> Float[Array, "..."]:
-    """`orthogonal_` with ReLU's gain sqrt(2), on the kernel flattened to `[rest, out]`.
-
-    Uniform over (semi-)orthogonal matrices: the columns are orthogonal where there are at
-    most as many outputs as inputs, otherwise the rows are.
-    """
-    fans(shape)
-    return jax.nn.initializers.orthogonal(RELU_GAIN, column_axis=-1)(key, shape, dtype)
-
-
-KERNEL_INITIALIZERS: dict[str, Callable[..., Float[Array, "..."]]] = {
-    "torch": torch_default,
-    "xavier": xavier,
-    "he": he,
-    "orthogonal": orthogonal,
-}
-
-
-def layer(
-    scheme: Scheme, key: PRNGKeyArray, kernel_shape: tuple[int, ...]
-) -> tuple[Float[Array, "..."], Float[Array, " out"]]:
-    """Kernel and bias of one linear or convolution layer, float32.
-
-    The bias is random under `torch` and zero under the other schemes.
+    The bias is zero except under `torch`.
 
     Raises:
       ValueError: if the scheme is unknown.
     """
-    if scheme not in KERNEL_INITIALIZERS:
-        raise ValueError(
-            f"unknown initialisation {scheme!r}: choose one of {', '.join(KERNEL_INITIALIZERS)}"
-        )
-    kernel_key, bias_key = jax.random.split(key)
-    kernel = KERNEL_INITIALIZERS[scheme](kernel_key, kernel_shape)
-    if scheme == "torch":
-        return kernel, torch_default_bias(bias_key, kernel_shape)
-    return kernel, jnp.zeros(kernel_shape[-1:], jnp.float32)
+    if scheme not in _RULES:
+        raise ValueError(f"unknown initialisation {scheme!r}: choose one of {', '.join(_RULES)}")
+    rule = _RULES[scheme]
+    sizes = [math.prod(shape) for kernel in kernel_shapes for shape in (kernel, kernel[-1:])]
+    # One draw for the whole network: each one adds a good part of a second to the compile time.
+    pieces = iter(jnp.split(rule.draw(key, (sum(sizes),), jnp.float32), np.cumsum(sizes)[:-1]))
+    made = []
+    for shape in kernel_shapes:
+        kernel = rule.scale(next(pieces).reshape(shape))
+        bias = next(pieces) / math.sqrt(fans(shape).fan_in)
+        made.append(Layer(kernel, bias if scheme == "torch" else jnp.zeros_like(bias)))
+    return made
+
+
+def _uniform(key: PRNGKeyArray, shape: tuple[int, ...], dtype: DTypeLike) -> Float[Array, "..."]:
+    return jax.random.uniform(key, shape, dtype, -1.0, 1.0)
+
+
+def _scale_torch(noise: Float[Array, "..."]) -> Float[Array, "..."]:
+    return noise / math.sqrt(fans(noise.shape).fan_in)
+
+
+def _scale_xavier(noise: Float[Array, "..."]) -> Float[Array, "..."]:
+    return noise * math.sqrt(6.0 / sum(fans(noise.shape)))
+
+
+def _scale_he(noise: Float[Array, "..."]) -> Float[Array, "..."]:
+    return noise * (RELU_GAIN / math.sqrt(fans(noise.shape).fan_in))
+
+
+def _orthogonalize(noise: Float[Array, "..."]) -> Float[Array, "..."]:
+    matrix = noise.reshape(-1, noise.shape[-1])
+    is_wide = matrix.shape[0] < matrix.shape[1]
+    q, r = jnp.linalg.qr(matrix.T if is_wide else matrix)
+    # The signs make Q uniform over the orthogonal matrices (Mezzadri, 2007).
+    q = q * jnp.where(jnp.diagonal(r) < 0, -1.0, 1.0)
+    return RELU_GAIN * (q.T if is_wide else q).reshape(noise.shape)
+
+
+class _Rule(NamedTuple):
+    draw: Callable[..., Float[Array, "..."]]
+    scale: Callable[[Float[Array, "..."]], Float[Array, "..."]]
+
+
+_RULES: dict[str, _Rule] = {
+    "torch": _Rule(_uniform, _scale_torch),
+    "xavier": _Rule(_uniform, _scale_xavier),
+    "he": _Rule(jax.random.normal, _scale_he),
+    "orthogonal": _Rule(jax.random.normal, _orthogonalize),
+}

@@ -62,11 +62,10 @@ def init(
     Raises:
       ValueError: for images other than MiniGrid's views, or an unknown initialisation.
     """
-    dims = _layer_shapes(spec, latent_dim)
+    shapes = _layer_shapes(spec, latent_dim)
 
     def draw(member_key: PRNGKeyArray) -> EncoderParams:
-        keys = jax.random.split(member_key, len(dims))
-        layers = [initializers.layer(init, k, shape) for k, shape in zip(keys, dims, strict=True)]
+        layers = initializers.layers(init, member_key, shapes)
         if is_minigrid_view(spec):
             first, second, third = (minigrid.ConvLayer(*layer) for layer in layers)
             return first, second, third
