@@ -3,11 +3,11 @@
 import os
 import platform
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import jax
-import jaxlib
 
 
 def describe() -> dict[str, Any]:
@@ -25,7 +25,7 @@ def describe() -> dict[str, Any]:
         "platform": jax.default_backend(),
         "devices": {kind: kinds.count(kind) for kind in sorted(set(kinds))},
         "jax": jax.__version__,
-        "jaxlib": jaxlib.__version__,
+        "jaxlib": version("jaxlib"),
         "python": platform.python_version(),
         "system": platform.platform(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -374,7 +374,7 @@ def _room(project: Projection, size: int) -> tuple[Int[Array, "7 7"], Bool[Array
     front = jnp.maximum(ahead_0, ahead_1)
     left, right = jnp.minimum(right_0, right_1), jnp.maximum(right_0, right_1)
     walls = (_AHEAD >= front) | (_RIGHTWARD <= left) | (_RIGHTWARD >= right)
-    inside = (_AHEAD <= front) & (_RIGHTWARD >= left) & (_RIGHTWARD <= right)
+    inside = (front >= _AHEAD) & (left <= _RIGHTWARD) & (right >= _RIGHTWARD)
     cells = jnp.where(_at(*project(size - 2, size - 2)), _GOAL, _EMPTY)
     return jnp.where(walls, _WALL, cells), inside
 
@@ -410,7 +410,7 @@ def _seen(
     front = jnp.where(in_doorway, 0, front)
     left = jnp.where(in_doorway, -1, left)
     right = jnp.where(in_doorway, 1, right)
-    own_room = (_AHEAD <= front) & (_RIGHTWARD >= left) & (_RIGHTWARD <= right)
+    own_room = (front >= _AHEAD) & (left <= _RIGHTWARD) & (right >= _RIGHTWARD)
 
     door_in_view = (door_ahead >= 0) & (door_ahead < _VIEW) & (jnp.abs(door_right) <= _VIEW // 2)
     past_door = jnp.where(faces_wall, door_ahead + 1, door_ahead)
