@@ -1,0 +1,110 @@
+"""Running statistics: closed cases, and the released recursion against its own numbers."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from re3_jax import running_stats
+
+update = jax.jit(running_stats.update)
+update_released = jax.jit(running_stats.update_released)
+
+
+def test_nothing_seen_has_no_spread():
+    assert running_stats.std(running_stats.init()) == 0.0
+
+
+def test_small_example_by_hand():
+    stats = update(running_stats.init(), jnp.array([1.0, 2.0, 3.0, 4.0]))
+    stats = update(stats, jnp.array([10.0, 10.0]))
+    assert stats.mean == pytest.approx(5.0)
+    assert stats.variance == pytest.approx((16 + 9 + 4 + 1 + 25 + 25) / 6)
+    assert stats.num_values == 6.0
+
+
+@pytest.mark.parametrize("value", [0.1, 1e-7, 12345.678])
+def test_equal_values_have_exactly_no_spread(value):
+    stats = running_stats.init()
+    for _ in range(3):
+        stats = update(stats, jnp.full(100, value))
+    assert stats.variance == 0.0
+    assert stats.mean == jnp.float32(value)
+
+
+def test_a_small_spread_far_from_zero_survives():
+    values = np.float32(1000.0) + np.random.default_rng(0).normal(0, 0.1, (50, 128))
+    stats = running_stats.init()
+    for batch in values.astype(np.float32):
+        stats = update(stats, batch)
+    expected = values.astype(np.float32).astype(np.float64).std()
+    assert running_stats.std(stats) == pytest.approx(expected, rel=1e-3)
+
+
+def released_recursion(batches):
+    """The authors' formula in double precision, straight from its description."""
+    mean, var, count = 0.0, 1.0, 1e-4
+    for batch in batches:
+        n = len(batch)
+        delta = np.mean(batch) - mean
+        tot = count + n
+        mean = mean + delta + n / tot
+        m2 = var * count + np.var(batch, ddof=1) * n + delta**2 * count * n / tot
+        var = m2 / tot
+        count = tot
+        yield mean, var, count
+
+
+@pytest.mark.parametrize("size", [2, 128])
+def test_released_equals_the_authors_recursion(size):
+    batches = np.random.default_rng(1).gamma(2.0, 0.3, (40, size)).astype(np.float32)
+    stats = running_stats.init_released()
+    for batch, expected in zip(batches, released_recursion(batches.astype(float)), strict=True):
+        stats = update_released(stats, batch)
+        np.testing.assert_allclose(stats, expected, rtol=2e-5)
+
+
+def test_released_by_hand():
+    stats = update_released(running_stats.init_released(), jnp.array([1.0, 3.0]))
+    assert stats.mean == pytest.approx(2.0 + 2.0 / 2.0001)
+    spread = 1e-4 + 2.0 * 2 + 4.0 * 1e-4 * 2 / 2.0001
+    assert stats.variance == pytest.approx(spread / 2.0001, rel=1e-6)
+
+
+def test_released_is_inflated_for_hundreds_of_updates():
+    """Distances ~ N(0.5, 0.1): the exact std is 0.1 from the start, the released one is not."""
+    batches = jnp.asarray(0.5 + 0.1 * np.random.default_rng(2).normal(size=(1000, 128)))
+
+    @jax.jit
+    def stds(batches):
+        def step(stats, batch):
+            exact, released = stats
+            exact = running_stats.update(exact, batch)
+            released = running_stats.update_released(released, batch)
+            return (exact, released), (running_stats.std(exact), running_stats.std(released))
+
+        start = (running_stats.init(), running_stats.init_released())
+        return jax.lax.scan(step, start, batches.astype(jnp.float32))[1]
+
+    exact, released = stds(batches)
+    np.testing.assert_allclose(exact[1:], 0.1, rtol=0.1)
+    table = {1: 0.101, 2: 0.51, 3: 0.48, 5: 0.41, 10: 0.32, 30: 0.21, 100: 0.14, 1000: 0.105}
+    for number, expected in table.items():
+        tolerance = 0.12 if number == 1 else 0.03
+        assert released[number - 1] == pytest.approx(expected, rel=tolerance), number
+
+
+def test_released_refuses_single_values():
+    with pytest.raises(ValueError, match="at least 2 rewards per batch"):
+        running_stats.update_released(running_stats.init_released(), jnp.ones(1))
+
+
+def test_many_values_neither_overflow_nor_stop():
+    """Past 2^31 values, where an int32 count would be negative."""
+    stats = running_stats.RunningStats(jnp.zeros(()), jnp.ones(()), jnp.float32(3e9))
+    after = update(stats, jnp.full(128, 2.0))
+    assert math.isfinite(after.variance)
+    assert after.num_values >= 3e9
+    assert 0.0 < after.mean < 1e-6
