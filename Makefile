@@ -48,13 +48,15 @@ profile: $(RUN_READY)
 doctor: $(RUN_READY)
 	@$(PY) -m experiments.doctor $(call given,ARGS)
 
+# $(call programs,folder): its modules that can be run.
+programs = $(basename $(notdir $(shell grep -ls '__main__' $(1)/*.py)))
+
 figure: $(RUN_READY)
-	@test -f 'experiments/figures/$(FIG).py' || { \
-	  echo "no figure '$(FIG)'; known: $$(cd experiments/figures && ls *.py 2>/dev/null \
-	  | sed -e '/^_/d' -e 's/\.py$$//' | tr '\n' ' ')" >&2; exit 2; }
+	@$(if $(filter $(FIG),$(call programs,experiments/figures)),,echo "no figure '$(FIG)': give one \
+	  as FIG=, known: $(call programs,experiments/figures)" >&2; exit 2)
 	@$(PY) -m experiments.figures.$(FIG) $(call given,ARGS)
 
-BENCH ?= $(basename $(notdir $(shell grep -l '__main__' benchmarks/*.py)))
+BENCH ?= $(call programs,benchmarks)
 bench: $(TEST_READY)
 	@for name in $(BENCH); do $(PY) -m benchmarks.$$name $(call given,ARGS) || exit; done
 

@@ -1,0 +1,120 @@
+"""From a profiler trace to "which part took how long".
+
+XLA names every instruction; the compiled program's text says from which `jax.named_scope`
+each instruction came, and the trace says how long each instruction ran.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from jax.profiler import ProfileData
+
+OTHER = "other"
+
+_COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) \(.*\{$")
+_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = .*?[\]})] ([\w\-]+)\((.*)")
+_OP_NAME = re.compile(r'op_name="([^"]*)"')
+_CALLED = re.compile(r"(?:calls|to_apply)=%?([\w.\-]+)")
+_NAME = re.compile(r"%([\w.\-]+)")
+_MODULE = re.compile(r"^HloModule ([\w.\-]+)")
+
+_NOT_WORK = frozenset(
+    {"while", "conditional", "call", "tuple", "get-tuple-element", "parameter", "constant"}
+)
+"""Opcodes that take no time, or as long as what they contain."""
+
+
+def scope_of_instructions(hlo_text: str, scopes: Iterable[str]) -> dict[str, str]:
+    """Instruction name -> innermost of `scopes` that it came from, or `OTHER`.
+
+    A fusion counts for the scope of its result, or if that has none, for the commonest
+    inside. XLA drops the origin of some instructions that it rewrites; they count for the
+    commonest scope among those they read from and those that read them.
+
+    Args:
+      hlo_text: `compiled.as_text()`.
+      scopes: names given to `jax.named_scope`.
+    """
+    scopes = tuple(scopes)
+    scope_of: dict[str, str] = {}
+    called: dict[str, str] = {}
+    members: dict[str, list[str]] = defaultdict(list)
+    neighbours: dict[str, set[str]] = defaultdict(set)
+    computation = ""
+    for line in hlo_text.splitlines():
+        if header := _COMPUTATION.match(line):
+            computation = header[1]
+            continue
+        instruction = _INSTRUCTION.match(line)
+        if instruction is None or instruction[2] in _NOT_WORK:
+            continue
+        name = instruction[1]
+        op_name = _OP_NAME.search(line)
+        scope_of[name] = _innermost(op_name[1], scopes) if op_name else OTHER
+        members[computation].append(name)
+        if callee := _CALLED.search(line):
+            called[name] = callee[1]
+        for operand in _NAME.findall(instruction[3]):
+            neighbours[name].add(operand)
+            neighbours[operand].add(name)
+
+    for name, computation in called.items():
+        if scope_of[name] == OTHER:
+            scope_of[name] = _commonest(scope_of[member] for member in members[computation])
+    unowned = {name for name, scope in scope_of.items() if scope == OTHER}
+    while unowned:
+        nearest = {
+            name: _commonest(scope_of.get(near, OTHER) for near in neighbours[name])
+            for name in unowned
+        }
+        found = {name: scope for name, scope in nearest.items() if scope != OTHER}
+        if not found:
+            break
+        scope_of |= found
+        unowned -= found.keys()
+    return scope_of
+
+
+def milliseconds_by_scope(
+    trace_folder: Path, hlo_text: str, scopes: Iterable[str]
+) -> dict[str, float]:
+    """Time that the instructions of one program ran, summed by scope.
+
+    Instructions that ran side by side count each in full.
+
+    Args:
+      trace_folder: what `jax.profiler.trace` wrote into.
+      hlo_text: `compiled.as_text()` of the program that was traced.
+      scopes: names given to `jax.named_scope`.
+
+    Raises:
+      ValueError: if the trace has no instruction of this program.
+    """
+    scopes = tuple(scopes)
+    module = _MODULE.match(hlo_text)
+    scope_of = scope_of_instructions(hlo_text, scopes)
+    total = dict.fromkeys((*scopes, OTHER), 0.0)
+    for path in trace_folder.rglob("*.xplane.pb"):
+        for plane in ProfileData.from_file(str(path)).planes:
+            for line in plane.lines:
+                for event in line.events:
+                    stats = dict(event.stats)
+                    name = str(stats.get("hlo_op", ""))
+                    if name in scope_of and module and stats.get("hlo_module") == module[1]:
+                        total[scope_of[name]] += event.duration_ns / 1e6
+    if not any(total.values()):
+        raise ValueError(f"the trace in {trace_folder} has no instruction of this program")
+    return total
+
+
+def _innermost(op_name: str, scopes: tuple[str, ...]) -> str:
+    # A scope under a transformation reads vmap(env) or transpose(jvp(update)).
+    words = re.findall(r"\w+", op_name)
+    return next((word for word in reversed(words) if word in scopes), OTHER)
+
+
+def _commonest(scopes: Iterable[str]) -> str:
+    counts = Counter(scope for scope in scopes if scope != OTHER)
+    return counts.most_common(1)[0][0] if counts else OTHER

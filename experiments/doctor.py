@@ -1,0 +1,241 @@
+"""`python -m experiments.doctor`: can this machine run re3_jax, and how fast?
+
+Prints what it finds, line by line; exits 0 if a run can start and 2, with one sentence and
+its remedy, if not. Packages are imported where they are needed, so that a missing one is
+reported and not a traceback.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+from experiments.errors import UsageError
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+SHOWN = ("jax", "jaxlib", "numpy", "flax", "optax", "orbax-checkpoint", "gymnax", "tyro")
+SPEED_TASK = "doorkey_8x8"
+SPEED_CHUNK_UPDATES = 100
+FEWEST_BYTES = 2**30
+"""Free memory below which no run is likely to finish compiling."""
+
+GL_PROBE = """
+import ctypes as c
+egl = c.CDLL("libEGL.so.1")
+egl.eglGetProcAddress.restype = c.c_void_p
+list_devices = c.CFUNCTYPE(c.c_uint, c.c_int, c.POINTER(c.c_void_p), c.POINTER(c.c_int))(
+    egl.eglGetProcAddress(b"eglQueryDevicesEXT"))
+display_of = c.CFUNCTYPE(c.c_void_p, c.c_uint, c.c_void_p, c.c_void_p)(
+    egl.eglGetProcAddress(b"eglGetPlatformDisplayEXT"))
+devices, count = (c.c_void_p * 16)(), c.c_int()
+list_devices(16, devices, c.byref(count))
+EGL_PLATFORM_DEVICE_EXT = 0x313F
+displays = [display_of(EGL_PLATFORM_DEVICE_EXT, d, None) for d in devices[: count.value]]
+print(any(egl.eglInitialize(c.c_void_p(d), None, None) for d in displays))
+"""
+"""Starts EGL without a screen, as MuJoCo does: on any device that it lists."""
+
+
+def check_versions() -> list[str]:
+    """Lines on Python and packages.
+
+    Raises:
+      UsageError: a package that a run needs is missing.
+    """
+    found, missing, differing = {}, [], []
+    for name, pinned in pins().items():
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            missing.append(name)
+            continue
+        if found[name].partition("+")[0] != pinned:
+            differing.append(f"{name} {found[name]} (tested: {pinned})")
+    if missing:
+        raise UsageError(
+            f"{', '.join(missing)} not installed: use make doctor, which builds .venv, or "
+            "pip install -r requirements.txt"
+        )
+    lines = [
+        f"python    {platform.python_version()} on {platform.platform()}",
+        "packages  " + ", ".join(f"{name} {found[name]}" for name in SHOWN),
+    ]
+    if differing:
+        lines.append(f"warning   not the tested versions: {', '.join(differing)}")
+    else:
+        lines.append(f"pins      all {len(found)} packages are the tested versions")
+    return lines + _mujoco_warning()
+
+
+def pins() -> dict[str, str]:
+    """Package -> version, from requirements.txt, for this platform."""
+    text = (ROOT / "requirements.txt").read_text()
+    if platform.system() == "Windows":
+        text = re.sub(r'.*platform_system != "Windows".*', "", text)
+    return dict(re.findall(r"^([\w.-]+)==([^\s;]+)", text, re.MULTILINE))
+
+
+def _mujoco_warning() -> list[str]:
+    try:
+        mujoco, _ = metadata.version("mujoco"), metadata.version("dm_control")
+    except metadata.PackageNotFoundError:
+        return []
+    if int(mujoco.partition(".")[0]) < 4:
+        return []
+    return [
+        f"warning   mujoco {mujoco} breaks dm_control's suite: pip install 'mujoco<4' "
+        "(MiniGrid and gymnax do not need either)"
+    ]
+
+
+def check_machine() -> list[str]:
+    """Lines on cores, memory, disk, devices and OpenGL.
+
+    Raises:
+      UsageError: JAX cannot compute here, or there is too little memory.
+    """
+    import psutil
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    memory = psutil.virtual_memory()
+    if memory.available < FEWEST_BYTES:
+        raise UsageError(
+            f"only {_gib(memory.available)} of memory are free: close other programs until "
+            f"{_gib(FEWEST_BYTES)} are"
+        )
+    return [
+        f"host      {cores} cores, {_gib(memory.available)} of {_gib(memory.total)} memory free, "
+        f"{_gib(shutil.disk_usage(ROOT).free)} of disk free",
+        *_devices(),
+        f"OpenGL    {probe_gl()} (not needed for MiniGrid and gymnax)",
+    ]
+
+
+def _devices() -> list[str]:
+    try:
+        import jax
+        import jax.numpy as jnp
+
+        devices = jax.devices()
+        product = float(jnp.dot(jnp.full(8, 2.0), jnp.full(8, 0.5)))
+    except (ImportError, RuntimeError) as error:
+        raise UsageError(
+            f"JAX does not work here ({' '.join(str(error).split())}): reinstall it with "
+            "pip install -r requirements.txt, or set JAX_PLATFORMS=cpu to do without the "
+            "accelerator"
+        ) from None
+    if product != 8.0:
+        raise UsageError(
+            f"JAX on {devices[0].device_kind} computes wrongly: set JAX_PLATFORMS=cpu, or install "
+            "a jaxlib and a driver that fit each other"
+        )
+    limit = (devices[0].memory_stats() or {}).get("bytes_limit")
+    memory = f", {_gib(limit)} each" if limit else ", host memory"
+    return [f"devices   {len(devices)} x {devices[0].device_kind} ({devices[0].platform}){memory}"]
+
+
+def probe_gl() -> str:
+    """Whether EGL starts; tried in a process of its own, which it may take down."""
+    try:
+        probe = subprocess.run(
+            [sys.executable, "-c", GL_PROBE], capture_output=True, text=True, timeout=20
+        )
+    except subprocess.TimeoutExpired:
+        return "EGL hangs"
+    if "cannot open shared object" in probe.stderr:
+        return "no EGL library"
+    return "EGL works" if probe.stdout.strip() == "True" else "EGL is installed and does not start"
+
+
+def check_speed(seconds: float) -> list[str]:
+    """Lines on the speed of A2C + RE3 on DoorKey-8x8, one seed, ring full, compile excluded.
+
+    Raises:
+      UsageError: the program cannot be built.
+    """
+    import dataclasses
+
+    import jax
+    import jax.numpy as jnp
+
+    from experiments import machine, presets
+    from experiments.build import build, make_environment
+
+    machine.keep_compiled_programs()
+    config = dataclasses.replace(
+        presets.resolve(SPEED_TASK), seeds=1, chunk_updates=SPEED_CHUNK_UPDATES
+    )
+    program = build(config, make_environment(config.env))
+    state = program.init(jnp.ones(1, jnp.int32))
+    start = time.perf_counter()
+    state, _ = jax.block_until_ready(program.train(state))
+    first_chunk_seconds = time.perf_counter() - start
+    frames = program.env_frames_per_chunk
+    for _ in range(config.re3.ring_size // frames):
+        state, _ = program.train(state)
+    jax.block_until_ready(state)
+    chunks, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        state, _ = jax.block_until_ready(program.train(state))
+        chunks += 1
+    measured = chunks * frames / (time.perf_counter() - start)
+    return [
+        f"speed     {measured:,.0f} env frames/s: {SPEED_TASK}, a2c + {config.bonus}, one seed "
+        f"(first chunk, compile included: {first_chunk_seconds:.1f} s)",
+        *(
+            f"          {measured / committed:.2f} of the {committed:,.0f} measured on {where}"
+            for committed, where in committed_speeds(RESULTS)
+        ),
+    ]
+
+
+def committed_speeds(folder: Path) -> list[tuple[float, str]]:
+    """Frames per second and machine of each committed result of the same program."""
+    speeds = []
+    for path in sorted(folder.glob("*.json")):
+        result = json.loads(path.read_text())
+        if result.get("benchmark") != "a2c" or result.get("task") != SPEED_TASK:
+            continue
+        hardware = result["hardware"]
+        kinds = ", ".join(f"{count} x {kind}" for kind, count in hardware["devices"].items())
+        where = f"{kinds} ({hardware['cpu']}, {hardware['cores']} cores)"
+        for row in result["throughput"]:
+            if row["bonus"] == "re3" and row["seeds"] == 1:
+                speeds.append((float(row["env_frames_per_second"]), where))
+    return speeds
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the report; returns the exit code (0 or 2)."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.doctor", description=__doc__)
+    parser.add_argument(
+        "--speed-seconds", type=float, default=5.0, help="length of the speed check"
+    )
+    options = parser.parse_args(argv)
+    try:
+        for line in check_versions() + check_machine():
+            print(line, flush=True)
+        for line in check_speed(options.speed_seconds):
+            print(line)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print("ready     make run ENV=doorkey_6x6")
+    return 0
+
+
+def _gib(num_bytes: int) -> str:
+    return f"{num_bytes / 2**30:.1f} GiB"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

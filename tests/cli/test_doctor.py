@@ -1,0 +1,98 @@
+"""`python -m experiments.doctor`: says what it finds, and what to do when a run cannot start."""
+
+import json
+from importlib import metadata
+
+import pytest
+
+from experiments import doctor, machine
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    """No test writes outside its folder or turns on the compilation cache of this process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(machine, "keep_compiled_programs", lambda: None)
+
+
+def pretend_installed(monkeypatch, versions):
+    """`metadata.version` with other answers; None stands for a package that is not there."""
+    real = metadata.version
+
+    def version(name):
+        found = versions[name] if name in versions else real(name)
+        if found is None:
+            raise metadata.PackageNotFoundError(name)
+        return found
+
+    monkeypatch.setattr(metadata, "version", version)
+
+
+def test_a_machine_that_runs_the_tests_is_ready(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(doctor, "SPEED_TASK", "gymnax:CartPole-v1")
+    result = {
+        "benchmark": "a2c",
+        "task": "gymnax:CartPole-v1",
+        "hardware": {"devices": {"cpu": 1}, "cpu": "made up", "cores": 2},
+        "throughput": [
+            {"bonus": "none", "seeds": 1, "env_frames_per_second": 7},
+            {"bonus": "re3", "seeds": 1, "env_frames_per_second": 1},
+        ],
+    }
+    monkeypatch.setattr(doctor, "RESULTS", tmp_path)
+    (tmp_path / "a2c.json").write_text(json.dumps(result))
+    (tmp_path / "knn.json").write_text(json.dumps({"benchmark": "knn"}))
+    assert doctor.main(["--speed-seconds", "0.1"]) == 0
+    printed = capsys.readouterr().out
+    heads = [line.split()[0] for line in printed.splitlines()]
+    for head in ("python", "packages", "host", "devices", "OpenGL", "speed", "ready"):
+        assert head in heads
+    assert "env frames/s" in printed
+    assert "of the 1 measured on 1 x cpu (made up, 2 cores)" in printed
+
+
+def test_a_missing_package_is_one_sentence_with_the_remedy(monkeypatch, capsys):
+    pretend_installed(monkeypatch, {"optax": None})
+    assert doctor.main([]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: optax not installed: ")
+    assert "pip install -r requirements.txt" in said
+    assert said.count("\n") == 1
+
+
+def test_another_version_than_the_tested_one_is_a_warning(monkeypatch):
+    pretend_installed(monkeypatch, {"optax": "9.9"})
+    (warning,) = (line for line in doctor.check_versions() if line.startswith("warning"))
+    assert f"optax 9.9 (tested: {doctor.pins()['optax']})" in warning
+
+
+@pytest.mark.parametrize(("mujoco", "warns"), [("4.0.0", True), ("3.17.0", False), (None, False)])
+def test_mujoco_4_beside_dm_control_is_a_warning(monkeypatch, mujoco, warns):
+    pretend_installed(monkeypatch, {"mujoco": mujoco, "dm_control": "1.0.50"})
+    lines = doctor.check_versions()
+    assert any("breaks dm_control" in line for line in lines) == warns
+
+
+def test_too_little_memory_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(doctor, "FEWEST_BYTES", 2**60)
+    assert doctor.main([]) == 2
+    assert "of memory are free: close other programs" in capsys.readouterr().err
+
+
+def test_a_broken_device_is_refused(monkeypatch):
+    import jax
+
+    def no_device():
+        raise RuntimeError("Unable to initialize backend 'cuda'")
+
+    monkeypatch.setattr(jax, "devices", no_device)
+    with pytest.raises(doctor.UsageError, match="Unable to initialize .* JAX_PLATFORMS=cpu"):
+        doctor.check_machine()
+
+
+def test_the_gl_probe_survives_a_crash(monkeypatch):
+    crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+    monkeypatch.setattr(doctor, "GL_PROBE", crash)
+    assert doctor.probe_gl() == "EGL is installed and does not start"
+    monkeypatch.setattr(doctor, "GL_PROBE", "import ctypes; ctypes.CDLL('libNo.so.1')")
+    assert doctor.probe_gl() == "no EGL library"

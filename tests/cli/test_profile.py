@@ -1,0 +1,53 @@
+"""`python -m experiments.profile`: a table whose parts add up, and a trace that can be opened."""
+
+import gzip
+import json
+
+import pytest
+
+from experiments import machine, profile
+
+OPTIONS = ["--env", "gymnax:CartPole-v1", "--preset", "debug", "--seeds", "1"]
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    """No test writes outside its folder or turns on the compilation cache of this process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(machine, "keep_compiled_programs", lambda: None)
+
+
+def test_prints_where_the_time_goes_and_writes_a_trace(tmp_path, capsys):
+    folder = tmp_path / "trace"
+    assert profile.main([*OPTIONS, "--out", str(folder)]) == 0
+    printed = capsys.readouterr().out
+    table = [line for line in printed.splitlines() if line.endswith("%")]
+    shares = {line[:22].strip(): float(line.split()[-1][:-1]) for line in table}
+    assert list(shares) == [*profile.PARTS.values(), "between instructions"]
+    assert abs(sum(shares.values()) - 100) < 1
+    for part in ("environment", "act", "encode", "k-NN", "update"):
+        assert shares[part] > 0
+    (trace,) = folder.rglob("*.trace.json.gz")
+    assert str(trace) in printed
+    with gzip.open(trace) as file:
+        names = {event.get("name") for event in json.load(file)["traceEvents"]}
+    assert any("fusion" in str(name) for name in names)
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path, capsys):
+    (tmp_path / "mine").write_text("kept")
+    assert profile.main([*OPTIONS, "--out", str(tmp_path)]) == 2
+    assert "is not empty: name another folder" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("env", "sentence"),
+    [("doorkey_7x8", "did you mean"), ("gymnax:Pendulum-v1", "actions are continuous")],
+)
+def test_bad_input_is_one_sentence_and_nothing_is_written(env, sentence, tmp_path, capsys):
+    assert profile.main(["--env", env]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert sentence in said
+    assert not list(tmp_path.iterdir())
