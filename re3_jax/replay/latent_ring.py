@@ -11,19 +11,32 @@ class LatentRing(NamedTuple):
 
     Attributes:
       latents: float32 rows.
+      squared_norms: |y_i|^2 of each row, +inf where nothing is written yet: a search that adds
+        them to its scores never finds an unwritten row.
       cursor: row that the next insertion writes first.
       num_valid: number of rows written so far, at most the capacity.
     """
 
     latents: Float[Array, "capacity latent"]
+    squared_norms: Float[Array, " capacity"]
     cursor: Int[Array, ""]
     num_valid: Int[Array, ""]
 
 
 def init(capacity: int, latent_dim: int) -> LatentRing:
-    """An empty ring of `capacity` rows of `latent_dim` float32."""
+    """An empty ring of `capacity` rows of `latent_dim` float32.
+
+    Raises:
+      ValueError: if either is not positive.
+    """
+    if capacity < 1 or latent_dim < 1:
+        raise ValueError(
+            f"a ring of {capacity} rows of {latent_dim} numbers cannot hold anything: "
+            "both must be at least 1"
+        )
     return LatentRing(
         latents=jnp.zeros((capacity, latent_dim), jnp.float32),
+        squared_norms=jnp.full((capacity,), jnp.inf, jnp.float32),
         cursor=jnp.zeros((), jnp.int32),
         num_valid=jnp.zeros((), jnp.int32),
     )
@@ -48,6 +61,9 @@ def add(
         LatentRing(
             latents=ring.latents.at[index].set(
                 latents, unique_indices=True, mode="promise_in_bounds"
+            ),
+            squared_norms=ring.squared_norms.at[index].set(
+                jnp.sum(latents * latents, axis=1), unique_indices=True, mode="promise_in_bounds"
             ),
             cursor=(ring.cursor + batch_size) % capacity,
             num_valid=jnp.minimum(ring.num_valid + batch_size, capacity),

@@ -1,0 +1,357 @@
+"""Exact k-nearest-neighbour distances between queries and a ring of latents.
+
+The distances of Eq. 3 of the paper, r^i = log(||y_i - y_i^kNN|| + 1), to every written row of a
+ring, in two stages. The first scores whole groups of rows by one matrix product per block,
+keeping only the best score of each group. The k nearest rows always lie in the k groups with the
+best scores, so the second recomputes just those rows as sums of squared differences: an exact
+copy comes out as exactly 0. A query whose groups the rounding of the product could have
+confused is searched again by differences over the whole ring.
+
+Accuracy: float32 sums of squared differences over the right rows; where two rows are so close to
+tied that the product cannot tell them apart, the relative error is below 1e-4.
+Memory: queries x ring is never stored beyond 8 MB; what grows is queries x groups.
+Latents are taken as constants: no gradient flows to queries or ring.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from re3_jax.knn_plan import Plan, make_plan
+from re3_jax.replay.latent_ring import LatentRing
+
+# Tolerated relative error of a squared distance between rows that the product cannot order.
+TIE_TOLERANCE = 1e-4
+
+
+def kth_distance(
+    queries: Float[Array, "batch latent"],
+    ring: LatentRing,
+    *,
+    k: int,
+    exclude: Int[Array, " batch"] | None = None,
+    axis_name: str | None = None,
+) -> Float[Array, " batch"]:
+    """Euclidean distance of each query to its k-th nearest row (k=1: the nearest).
+
+    With fewer than k rows to choose from it is the distance to the furthest of them, with none 0.
+    `exclude` and `axis_name` are those of `nearest_distances`.
+
+    Raises:
+      ValueError: if k is not in 1..capacity, or the shapes do not fit.
+    """
+    return nearest_distances(queries, ring, k=k, exclude=exclude, axis_name=axis_name)[:, -1]
+
+
+def mean_distance(
+    queries: Float[Array, "batch latent"],
+    ring: LatentRing,
+    *,
+    first: int,
+    last: int,
+    exclude: Int[Array, " batch"] | None = None,
+    axis_name: str | None = None,
+) -> Float[Array, " batch"]:
+    """Mean Euclidean distance to the neighbours of rank `first` to `last`, both included.
+
+    With fewer than `last` rows to choose from it is the mean over the ranks that exist, with fewer
+    than `first` the distance to the furthest, with none 0.
+
+    Raises:
+      ValueError: if not 1 <= first <= last <= capacity, or the shapes do not fit.
+    """
+    if not 1 <= first <= last:
+        raise ValueError(
+            f"neighbours of rank {first} to {last} do not exist: "
+            "ranks count from 1 and the first must not exceed the last"
+        )
+    squared = _checked_search(queries, ring, last, exclude, axis_name)
+    available = jnp.sum(jnp.isfinite(squared), axis=1)
+    rank = jnp.arange(1, last + 1)
+    # With fewer rows than `first`, the furthest row stands for all the ranks asked.
+    start = jnp.minimum(first, available)[:, None]
+    counted = (rank >= start) & (rank <= available[:, None])
+    distance = jnp.sqrt(jnp.where(counted, squared, 0.0))
+    return jnp.sum(distance, axis=1) / jnp.maximum(jnp.sum(counted, axis=1), 1)
+
+
+def nearest_distances(
+    queries: Float[Array, "batch latent"],
+    ring: LatentRing,
+    *,
+    k: int,
+    exclude: Int[Array, " batch"] | None = None,
+    axis_name: str | None = None,
+) -> Float[Array, "batch {k}"]:
+    """Euclidean distances of each query to its k nearest rows, ascending.
+
+    Args:
+      queries: float32 latents.
+      ring: rows to search; those not yet written are never found.
+      k: number of neighbours.
+      exclude: for each query the row that is left out, as a rule its own (so that it is not
+        counted as its own neighbour); -1 leaves nothing out. None counts every row: a query that
+        is stored finds itself at distance 0.
+      axis_name: inside `shard_map`, the mesh axis over which the rows are split. Each device
+        passes its slice as a ring of its own, the same queries, and row numbers in `exclude`
+        that count through the slices in the order of the devices.
+
+    Returns:
+      Finite distances; with fewer than k rows to choose from the missing ones repeat the
+      furthest, with none they are 0.
+
+    Raises:
+      ValueError: if k is not in 1..capacity, or the shapes do not fit.
+    """
+    squared = _checked_search(queries, ring, k, exclude, axis_name)
+    # Missing places are +inf and come last: the running maximum repeats the furthest row.
+    return jnp.sqrt(lax.cummax(jnp.where(jnp.isfinite(squared), squared, 0.0), axis=1))
+
+
+def _checked_search(queries, ring, k, exclude, axis_name) -> Float[Array, "batch k"]:
+    """Squared distances, ascending, +inf where there is no such neighbour."""
+    capacity, latent_dim = ring.latents.shape
+    shards = 1 if axis_name is None else lax.axis_size(axis_name)
+    if not 1 <= k <= capacity * shards:
+        raise ValueError(
+            f"neighbour {k} of a ring of {capacity * shards} rows does not exist: "
+            "choose k between 1 and the capacity"
+        )
+    if queries.ndim != 2 or queries.shape[1] != latent_dim:
+        raise ValueError(
+            f"queries of shape {queries.shape} do not fit a ring of {latent_dim}-dimensional "
+            f"latents: pass an array of shape (batch, {latent_dim})"
+        )
+    if exclude is not None and exclude.shape != queries.shape[:1]:
+        raise ValueError(
+            f"exclude has shape {exclude.shape} but there are {queries.shape[0]} queries: "
+            "pass one row index per query"
+        )
+    own_row = jnp.full(queries.shape[:1], -1, jnp.int32) if exclude is None else exclude
+    if axis_name is not None:
+        own_row = own_row - lax.axis_index(axis_name) * capacity
+    arguments = lax.stop_gradient(
+        (queries, ring.latents, ring.squared_norms, ring.num_valid, own_row.astype(jnp.int32))
+    )
+    squared = _make_search(min(k, capacity), exclude is not None)(*arguments)
+    if axis_name is None:
+        return squared
+    gathered = lax.all_gather(squared, axis_name, axis=1, tiled=True)
+    return -_top_k(-gathered, k)[0]
+
+
+def _make_search(k: int, excluding: bool):
+    """The search of one ring, with a rule for `vmap` over rings (one ring per seed)."""
+
+    def one(queries, latents, norms, num_valid, own_row):
+        return _search(queries, latents, norms, num_valid, own_row, num_valid, k, excluding)
+
+    # The loop over blocks must have one trip count for all rings: a batched one would make XLA
+    # select over the whole carry in each iteration.
+    @jax.custom_batching.custom_vmap
+    def together(queries, latents, norms, num_valid, own_row):
+        def body(*ring):
+            return _search(*ring, jnp.max(num_valid), k, excluding)
+
+        return jax.vmap(body)(queries, latents, norms, num_valid, own_row)
+
+    @together.def_vmap
+    def _(axis_size, batched, *arguments):
+        stacked = _broadcast(axis_size, batched, arguments)
+        flat = [x.reshape(-1, *x.shape[2:]) for x in stacked]
+        found = together(*flat)
+        return found.reshape(axis_size, -1, *found.shape[1:]), True
+
+    search = jax.custom_batching.custom_vmap(one)
+
+    @search.def_vmap
+    def _(axis_size, batched, *arguments):
+        def one_by_one(*arguments):
+            mapped = [x for x, is_batched in zip(arguments, batched, strict=True) if is_batched]
+
+            def body(slices):
+                rest = iter(slices)
+                pairs = zip(arguments, batched, strict=True)
+                return search(*(next(rest) if is_batched else x for x, is_batched in pairs))
+
+            return lax.map(body, mapped)
+
+        def all_at_once(*arguments):
+            return together(*_broadcast(axis_size, batched, arguments))
+
+        # Batched products are slow on a CPU and one ring already fills its cores.
+        found = lax.platform_dependent(*arguments, cpu=one_by_one, default=all_at_once)
+        return found, True
+
+    return search
+
+
+def _broadcast(axis_size, batched, arguments):
+    return [
+        x if is_batched else jnp.broadcast_to(x, (axis_size, *x.shape))
+        for x, is_batched in zip(arguments, batched, strict=True)
+    ]
+
+
+def _search(queries, latents, norms, num_valid, own_row, last_row, k, excluding):
+    """Squared distances to the k nearest rows; `last_row` bounds the rows that are looked at."""
+    del num_valid  # The rows not written are those of infinite norm.
+    batch, latent_dim = queries.shape
+    plan = make_plan(batch, latents.shape[0], latent_dim, k + excluding)
+
+    def tile(tile_of):
+        return _search_tile(*tile_of, latents, norms, last_row, k, excluding, plan)
+
+    if plan.num_tiles == 1:
+        return tile((queries, own_row))
+    missing = plan.num_tiles * plan.tile - batch
+    tiles = jnp.pad(queries, ((0, missing), (0, 0))).reshape(-1, plan.tile, latent_dim)
+    rows = jnp.pad(own_row, (0, missing), constant_values=-1).reshape(-1, plan.tile)
+    return lax.map(tile, (tiles, rows)).reshape(-1, k)[:batch]
+
+
+class _Candidates(NamedTuple):
+    """The rows of each query's best groups, and what every other row scores at most."""
+
+    rows: Int[Array, "batch candidates"]
+    counted: Bool[Array, "batch candidates"]
+    best_unseen: Float[Array, " batch"] | None
+
+
+def _search_tile(queries, own_row, latents, norms, last_row, k, excluding, plan: Plan):
+    scores = _group_scores(queries, latents, norms, last_row, plan)
+    # One group more than needed: its score bounds all that is left out. A row that is to be
+    # left out may take up the best group for itself.
+    candidates = _best_groups(scores, min(k + excluding, plan.num_groups), plan)
+    rows = candidates.rows
+    differences = latents.at[rows].get(mode="promise_in_bounds") - queries[:, None]
+    # A product with ones, because XLA's CPU backend does not vectorise a sum over the last axis.
+    squared = jnp.dot(
+        differences * differences, jnp.ones(queries.shape[1]), precision=lax.Precision.HIGHEST
+    )
+    counted = candidates.counted & jnp.isfinite(norms.at[rows].get(mode="promise_in_bounds"))
+    counted &= rows != own_row[:, None]
+    nearest = -_top_k(jnp.where(counted, -squared, -jnp.inf), k)[0]
+    if candidates.best_unseen is None:
+        return nearest
+    settled = _is_settled(queries, nearest[:, -1], candidates.best_unseen)
+    return _search_again(queries, own_row, latents, norms, nearest, settled)
+
+
+def _group_scores(queries, latents, norms, last_row, plan: Plan) -> Float[Array, "groups batch"]:
+    """Largest 2 x.y - |y|^2 in each group of rows y: the larger, the nearer to x."""
+    doubled = 2 * queries
+
+    def score(rows, row_norms):
+        product = lax.dot_general(
+            rows, doubled, (((1,), (1,)), ((), ())), precision=lax.Precision.HIGHEST
+        )
+        grouped = (product - row_norms[:, None]).reshape(-1, plan.group, queries.shape[0])
+        return jnp.max(grouped, axis=1)
+
+    def whole():
+        return score(latents[: plan.main_rows], norms[: plan.main_rows])
+
+    def blocks():
+        def body(i, scores):
+            # The last block may overlap the one before it: it writes the same scores again.
+            start = jnp.minimum(i * plan.block, plan.main_rows - plan.block)
+            rows = lax.dynamic_slice_in_dim(latents, start, plan.block)
+            row_norms = lax.dynamic_slice_in_dim(norms, start, plan.block)
+            return lax.dynamic_update_slice_in_dim(
+                scores, score(rows, row_norms), start // plan.group, 0
+            )
+
+        nothing = jnp.full((plan.main_rows // plan.group, queries.shape[0]), -jnp.inf)
+        nothing = _varying_like(nothing, (queries, latents, last_row))
+        written = jnp.minimum(last_row, plan.main_rows)
+        return lax.fori_loop(0, -(-written // plan.block), body, nothing)
+
+    if not plan.fits_cache:
+        scores = blocks()
+    elif plan.block == plan.main_rows:
+        scores = whole()
+    else:
+        scores = lax.cond(last_row > plan.main_rows // 2, whole, blocks)
+    if plan.tail == 0:
+        return scores
+    start = latents.shape[0] - plan.tail
+    is_new = jnp.arange(start, latents.shape[0]) >= plan.main_rows
+    tail = score(latents[start:], jnp.where(is_new, norms[start:], jnp.inf))
+    return jnp.concatenate([scores, tail])
+
+
+def _best_groups(scores, count: int, plan: Plan) -> _Candidates:
+    """The rows of the `count` groups of highest score."""
+    queries = jnp.arange(scores.shape[1])[:, None]
+    wanted = min(count + 1, plan.num_groups)
+    if plan.bundle == 1:
+        best, group = _top_k(scores.T, wanted)
+    else:
+        # The best groups lie in the best bundles of groups; sorting bundles is cheaper.
+        bundles = jnp.max(scores.reshape(-1, plan.bundle, scores.shape[1]), axis=1)
+        _, bundle = _top_k(bundles.T, min(wanted, bundles.shape[0]))
+        inside = bundle[:, :, None] * plan.bundle + jnp.arange(plan.bundle)
+        inside = inside.reshape(scores.shape[1], -1)
+        best, place = _top_k(
+            scores.at[inside, queries].get(mode="promise_in_bounds"), wanted
+        )
+        group = jnp.take_along_axis(inside, place, axis=1)
+    best_unseen = best[:, count] if wanted > count else None
+    group = group[:, :count, None]
+    start = group * plan.group
+    counted = jnp.ones_like(start, bool)
+    rows = start + jnp.arange(plan.group)
+    if plan.tail:
+        in_tail = start >= plan.main_rows
+        rows = rows - jnp.where(in_tail, plan.main_rows + plan.tail - plan.capacity, 0)
+        counted = ~in_tail | (rows >= plan.main_rows)
+    counted = jnp.broadcast_to(counted, rows.shape)
+    shape = (scores.shape[1], -1)
+    return _Candidates(rows.reshape(shape), counted.reshape(shape), best_unseen)
+
+
+def _is_settled(queries, kth, best_unseen) -> Bool[Array, " batch"]:
+    """Whether no row outside the candidates can be nearer than the k-th found."""
+    norm = jnp.sum(queries * queries, axis=1)
+    # Twice the largest error seen: rounding of a product of D terms grows as sqrt(D), and a row
+    # nearer than the k-th is no longer than |x| + d.
+    reach = 2 * jnp.sqrt(norm) + jnp.sqrt(jnp.where(jnp.isfinite(kth), kth, 0.0))
+    rounding = 0.5 * queries.shape[1] ** 0.5 * jnp.finfo(jnp.float32).eps / 2 * reach * reach
+    harmless = rounding <= TIE_TOLERANCE * kth
+    return (kth == 0) | harmless | (kth <= norm - best_unseen - rounding)
+
+
+def _search_again(queries, own_row, latents, norms, nearest, settled):
+    """Replaces what is not settled, one query at a time, by differences over the whole ring."""
+    k = nearest.shape[1]
+    row = jnp.arange(latents.shape[0])
+
+    def body(carry):
+        nearest, settled = carry
+        i = jnp.argmin(settled)
+        squared = jnp.sum((latents - queries[i]) ** 2, axis=1)
+        counted = jnp.isfinite(norms) & (row != own_row[i])
+        found = -_top_k(jnp.where(counted, -squared, -jnp.inf)[None], k)[0]
+        return lax.dynamic_update_slice_in_dim(nearest, found, i, 0), settled.at[i].set(True)
+
+    return lax.while_loop(lambda carry: ~jnp.all(carry[1]), body, (nearest, settled))[0]
+
+
+def _top_k(x, k: int):
+    # Without the barrier XLA folds a slice of the result into the operation and then no longer
+    # recognises it: it sorts the whole row, about 20 times slower on a CPU.
+    return lax.optimization_barrier(lax.top_k(x, k))
+
+
+def _varying_like(constant, others):
+    """The same constant, typed as varying over the mesh axes of `others`.
+
+    Inside shard_map a loop asks this of what it starts from. A select between two equal values
+    takes its type from the condition, in every version of JAX, and XLA removes it.
+    """
+    condition = sum(jnp.ravel(other)[0].astype(jnp.float32) for other in others) > 0
+    return jnp.where(condition, constant, constant)
