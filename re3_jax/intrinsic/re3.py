@@ -103,8 +103,8 @@ class RE3State(NamedTuple):
 def re3(config: RE3Config) -> IntrinsicReward:
     """The bare mean distance to the neighbours of ranks first..last, in latent units.
 
-    With fewer neighbours in the ring than asked for, the furthest available takes their
-    place (see `knn.mean_distance`); it is finite from the first observation on.
+    With fewer neighbours in the ring than asked for it is the mean over those that exist, and
+    0 for the first observation of all (see `knn.mean_distance`).
     """
     is_ensemble = config.ensemble_size > 1
 
