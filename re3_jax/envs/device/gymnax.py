@@ -103,5 +103,5 @@ def _action_space(name: str, space: Any) -> Discrete | Box:
         return Discrete(int(space.n))
     low, high = np.unique(space.low), np.unique(space.high)
     if len(low) != 1 or len(high) != 1:
-        raise ValueError(f"gymnax:{name} bounds each action dimension differently, not with one pair")
+        raise ValueError(f"gymnax:{name} bounds each action dimension differently: not supported")
     return Box(shape=tuple(space.shape), low=float(low[0]), high=float(high[0]))
