@@ -12,11 +12,12 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.stages import Wrapped
 
 from experiments import machine, run_folder, summary
 from experiments.build import build, devices_for, make_environment, seed_numbers
@@ -75,8 +76,9 @@ def run(config: RunConfig) -> int:
     terminal = Terminal()
     with (
         run_folder.locked(folder),
-        Interrupt(lambda: terminal.say("stopping after this chunk; once more to stop at once"))
-        as interrupt,
+        Interrupt(
+            lambda: terminal.say("stopping after this chunk; once more to stop at once")
+        ) as interrupt,
     ):
         try:
             return _Loop(config, program, folder, terminal, interrupt).run()
@@ -175,8 +177,8 @@ class _Loop:
     def _compile(self, state: TrainState) -> None:
         self.terminal.say("compiling ...")
         start = time.monotonic()
-        self.train = self.program.train.lower(state).compile()
-        self.evaluate = self.program.evaluate.lower(state).compile()
+        self.train = cast(Wrapped, self.program.train).lower(state).compile()
+        self.evaluate = cast(Wrapped, self.program.evaluate).lower(state).compile()
         seconds = time.monotonic() - start
         self.record.compile_seconds += seconds
         self.loop_started = time.monotonic()
@@ -258,9 +260,7 @@ class _Loop:
                 "evaluation_seconds": r.evaluation_seconds,
                 "wall_seconds": r.wall_seconds,
             }
-            reached = summary.write_summary(
-                self.folder, self.config, self.seeds, complete, timing
-            )
+            reached = summary.write_summary(self.folder, self.config, self.seeds, complete, timing)
             summary.draw_curve(self.folder, self.config)
             self._say_reached(reached)
         say(f"checkpoint  {self.folder / run_folder.CHECKPOINTS / str(self.store.steps()[-1])}")

@@ -94,9 +94,9 @@ def claim(config: RunConfig) -> Path:
         inside = sorted(path.name for path in folder.iterdir())
     except FileNotFoundError:
         inside = []
-    except NotADirectoryError:
-        raise UsageError(f"--out {folder} is not a folder: choose another --out") from None
     except OSError as error:
+        if folder.is_file():
+            raise UsageError(f"--out {folder} is a file: choose another --out") from None
         raise _unwritable(folder, error) from None
     if CONFIG in inside:
         raise UsageError(

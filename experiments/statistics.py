@@ -2,7 +2,7 @@
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import stdtrit
+from scipy.special import stdtrit  # type: ignore[import-untyped]
 
 CONFIDENCE = 0.95
 RESAMPLES = 2_000

@@ -9,17 +9,14 @@ with a panel per task and a table; and every run's eval.csv beside them.
 
 import argparse
 import csv
-import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from experiments import run_folder
-from experiments.figures import curves
+from experiments.figures import curves, rows
 
 TASKS = ("empty_16x16", "doorkey_6x6", "doorkey_8x8")
 BUDGETS = {"empty_16x16": 400_000, "doorkey_6x6": 400_000, "doorkey_8x8": 2_400_000}
@@ -29,29 +26,17 @@ Empty-16x16 is given by neither and takes DoorKey-6x6's."""
 BONUSES = {"none": "A2C", "re3": "A2C + RE3"}
 
 
-def train(task: str, bonus: str, preset: str, seeds: int, folder: Path) -> None:
-    """Runs one row to its end, in a process of its own; goes on where it was cut off.
-
-    Raises:
-      SystemExit: the run failed or was stopped; with its exit code.
-    """
-    summary = folder / "summary.json"
-    if summary.exists() and json.loads(summary.read_text())["complete"]:
-        return
-    command = [sys.executable, "-m", "experiments.train", "--env", task, "--agent", "a2c"]
-    command += ["--bonus", bonus, "--preset", preset, "--seeds", str(seeds)]
-    command += ["--steps", str(BUDGETS[task]), "--out", str(folder), "--no-tensorboard"]
-    if (folder / run_folder.CONFIG).exists():
-        command.append("--resume")
-    code = subprocess.run(command, check=False).returncode
-    if code:
-        raise SystemExit(code)
+def options(task: str, bonus: str, preset: str, seeds: int) -> list[str]:
+    """Command-line options of one row."""
+    values = {"env": task, "agent": "a2c", "bonus": bonus, "preset": preset}
+    values |= {"seeds": str(seeds), "steps": str(BUDGETS[task])}
+    return [word for name, value in values.items() for word in (f"--{name}", value)]
 
 
 def draw(preset: str, runs: dict[tuple[str, str], Path], out: Path) -> None:
     """One panel a task, one curve a bonus; and the table under all of them."""
     figure = Figure(figsize=(4.6 * len(TASKS), 3.8), dpi=130, layout="constrained")
-    rows: list[list[str]] = []
+    lines_out: list[list[str]] = []
     tasks = [task for task in TASKS if any(key[0] == task for key in runs)]
     for axes, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
         panel = [
@@ -66,11 +51,11 @@ def draw(preset: str, runs: dict[tuple[str, str], Path], out: Path) -> None:
         with table.open() as lines:
             header, *body = list(csv.reader(lines))
         table.unlink()
-        rows = rows or [["task", *header]]
-        rows += [[task, *row] for row in body]
+        lines_out = lines_out or [["task", *header]]
+        lines_out += [[task, *row] for row in body]
     figure.savefig(out / f"{preset}.png")
     with (out / f"{preset}.csv").open("w", newline="") as lines:
-        csv.writer(lines).writerows(rows)
+        csv.writer(lines).writerows(lines_out)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -88,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for task in words.tasks:
             for bonus in BONUSES:
                 folder = words.runs / f"{task}-{bonus}-{preset}"
-                train(task, bonus, preset, words.seeds, folder)
+                rows.ensure(folder, options(task, bonus, preset, words.seeds))
                 shutil.copyfile(folder / "eval.csv", words.out / f"{preset}-{task}-{bonus}.csv")
                 runs[task, bonus] = folder
         draw(preset, runs, words.out)

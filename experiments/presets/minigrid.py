@@ -75,9 +75,7 @@ TABLE_RE3 = RE3Config(
 )
 """k = 3 with the mean over the 2nd to the k-th neighbour, the 1st being the state itself."""
 
-RELEASED_A2C = replace(
-    TABLE_A2C, rollout_length=8, rmsprop_eps=1e-8, bonus_target="advantage"
-)
+RELEASED_A2C = replace(TABLE_A2C, rollout_length=8, rmsprop_eps=1e-8, bonus_target="advantage")
 RELEASED_RE3 = replace(
     TABLE_RE3, first_neighbour=1, last_neighbour=5, normalize="released_running_std"
 )

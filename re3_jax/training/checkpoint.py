@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 
@@ -28,14 +29,14 @@ class CheckpointStore:
     """
 
     def __init__(self, folder: Path):
-        """Opens `folder`, made by the first save, and clears what a killed save left."""
+        """Opens `folder`; only `save` changes what is in it."""
         self.folder = folder.absolute()
+        self._damaged: list[int] = []
         self._manager = ocp.CheckpointManager(
             self.folder,
             options=ocp.CheckpointManagerOptions(
                 max_to_keep=KEEP,
                 enable_async_checkpointing=False,
-                cleanup_tmp_directories=True,
             ),
         )
 
@@ -44,7 +45,12 @@ class CheckpointStore:
         return sorted(self._manager.all_steps())
 
     def save(self, step: int, state: Any, record: dict[str, Any]) -> None:
-        """Writes a checkpoint and returns when it is complete; an existing step is kept."""
+        """Writes a checkpoint and returns when it is complete; an existing step is kept.
+
+        Checkpoints that `restore` found damaged are moved to `broken-STEP`, so that their step
+        can be written again, and what a killed process left half written is removed.
+        """
+        self._tidy()
         if step in self._manager.all_steps():
             return
         sealed = {"record": record, "digest": digest(state, record)}
@@ -62,35 +68,33 @@ class CheckpointStore:
         """The newest whole checkpoint as `(state, record)`.
 
         Args:
-          template: a pytree of the state's structure, of arrays or `jax.ShapeDtypeStruct`;
-            shardings are taken from it.
-          report: is told of each damaged checkpoint that is passed over. Those are moved to
-            `broken-STEP`, so that the run can write their step again.
+          template: a state of the same structure, shapes and dtypes; shardings are taken from
+            it.
+          report: is told of each damaged checkpoint that is passed over.
 
         Returns:
           None if there is no checkpoint at all.
 
         Raises:
-          ValueError: there are checkpoints, and all are damaged; nothing is moved.
+          ValueError: there are checkpoints, and all are damaged.
         """
-        abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, template)
         damaged = []
         for step in reversed(self.steps()):
             try:
-                found = self._read(step, abstract)
+                found = self._read(step, template)
             # Damaged bytes surface as almost any exception, deep inside orbax.
             except Exception as error:
                 damaged.append((step, _first_line(error)))
                 continue
             for broken, why in damaged:
-                self._set_aside(broken)
-                report(f"checkpoint {broken} is damaged ({why}) and is passed over")
+                self._damaged.append(broken)
+                report(f"checkpoint {broken} is damaged and is passed over ({why})")
             return found
         if damaged:
             raise ValueError(
                 f"every checkpoint in {self.folder} is damaged "
-                f"({', '.join(str(step) for step, _ in damaged)}): restore the folder from a "
-                "copy or start anew in another one"
+                f"({damaged[0][0]}: {damaged[0][1]}): restore the folder from a copy or start "
+                "anew in another one"
             )
         return None
 
@@ -98,7 +102,8 @@ class CheckpointStore:
         """Releases orbax's threads."""
         self._manager.close()
 
-    def _read(self, step: int, abstract: Any) -> tuple[Any, dict[str, Any]]:
+    def _read(self, step: int, template: Any) -> tuple[Any, dict[str, Any]]:
+        abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, template)
         found = self._manager.restore(
             step,
             args=ocp.args.Composite(
@@ -106,22 +111,30 @@ class CheckpointStore:
             ),
         )
         state, sealed = found["state"], found["host"]
+        # Where its metadata is gone, orbax gives back keys as plain integers.
+        if _form(state) != _form(template):
+            raise ValueError("it does not have the form of this run's state")
         if digest(state, sealed["record"]) != sealed["digest"]:
             raise ValueError("its digest does not match")
         return state, sealed["record"]
 
-    def _set_aside(self, step: int) -> None:
-        aside = self.folder / f"broken-{step}"
-        shutil.rmtree(aside, ignore_errors=True)
-        (self.folder / str(step)).rename(aside)
-        self._manager.reload()
+    def _tidy(self) -> None:
+        for half_written in self.folder.glob("*.orbax-checkpoint-tmp*"):
+            shutil.rmtree(half_written)
+        for step in self._damaged:
+            aside = self.folder / f"broken-{step}"
+            shutil.rmtree(aside, ignore_errors=True)
+            (self.folder / str(step)).rename(aside)
+        if self._damaged:
+            self._damaged = []
+            self._manager.reload()
 
 
 def digest(state: Any, record: dict[str, Any]) -> str:
     """SHA-256 over the paths, dtypes, shapes and bytes of all leaves and over `record`."""
     sha = hashlib.sha256(json.dumps(record, sort_keys=True).encode())
     for path, leaf in jax.tree_util.tree_leaves_with_path(state):
-        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             leaf = jax.random.key_data(leaf)
         array = np.ascontiguousarray(jax.device_get(leaf))
         name = jax.tree_util.keystr(path, simple=True, separator="/")
@@ -130,6 +143,11 @@ def digest(state: Any, record: dict[str, Any]) -> str:
     return sha.hexdigest()
 
 
+def _form(state: Any) -> tuple[Any, list[Any]]:
+    leaves, structure = jax.tree.flatten(state)
+    return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
+
+
 def _first_line(error: Exception) -> str:
     text = str(error).strip().splitlines()
-    return text[0][:160] if text else type(error).__name__
+    return text[0][:80] if text else type(error).__name__

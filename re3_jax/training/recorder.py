@@ -35,12 +35,13 @@ class CsvTable:
           ValueError: the file is shorter than that, so rows that were recorded are gone.
         """
         self._path = path
-        self._file = path.open("ab")
-        if path.stat().st_size < keep_bytes:
+        size = path.stat().st_size if path.exists() else 0
+        if size < keep_bytes:
             raise ValueError(
-                f"{path} is shorter than its checkpoint recorded ({path.stat().st_size} of "
-                f"{keep_bytes} bytes): restore it from a copy or start anew in another folder"
+                f"{path} is shorter than its checkpoint recorded ({size} of {keep_bytes} bytes): "
+                "restore it from a copy or start anew in another folder"
             )
+        self._file = path.open("ab")
         self._file.truncate(keep_bytes)
         self._columns: list[str] | None = None
         if keep_bytes:
@@ -92,7 +93,18 @@ class Recorder:
           keep_bytes: what `sync` returned at the checkpoint the run goes on from; empty for
             a new run.
           env_frames: where the run goes on; TensorBoard hides what lies after it.
+
+        Raises:
+          ValueError: a file is shorter than `keep_bytes`, so rows that were recorded are gone.
         """
+        for name, known in keep_bytes.items():
+            path = folder / name
+            size = path.stat().st_size if path.exists() else 0
+            if size < known:
+                raise ValueError(
+                    f"{path} is shorter than its checkpoint recorded ({size} of {known} bytes): "
+                    "restore it from a copy or start anew in another folder"
+                )
         self._seeds = tuple(seeds)
         self._tables = {
             name: CsvTable(folder / name, keep_bytes.get(name, 0))

@@ -1,0 +1,195 @@
+"""Every mistake is one sentence with the remedy, exit code 2, and nothing written."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments import evaluate, machine, presets, run_folder, train
+from experiments.figures import curves
+
+DEBUG = ("--preset", "debug")
+DOORKEY = ("--env", "doorkey_6x6", *DEBUG)
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    """No test writes outside its folder or turns on the compilation cache of this process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(machine, "keep_compiled_programs", lambda: None)
+
+
+def refused(capsys, *argv) -> str:
+    """The sentence with which `argv` is refused."""
+    before = tree(Path.cwd())
+    assert train.main(argv) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert tree(Path.cwd()) == before
+    return err
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    return {str(p): p.read_bytes() if p.is_file() else None for p in folder.rglob("*")}
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ((), ["--env", "doorkey_6x6"]),
+        (("--env", "dorkey_6x6"), ["dorkey_6x6", "doorkey_6x6", "doorkey_8x8"]),
+        (("--env", "atari:Pong"), ["atari", "minigrid"]),
+        (("--env", "minigrid:DoorKey-4x4"), ["5x5"]),
+        (("--env", "gymnax:CartPol-v1"), ["CartPole-v1"]),
+        (("--env", "gymnax:Pendulum-v1", *DEBUG), ["--agent a2c", "discrete"]),
+        (("--env", "doorkey_6x6", "--agent", "a3c"), ["--agent a3c", "a2c"]),
+        (("--env", "doorkey_6x6", "--bonus", "rnd2"), ["--bonus rnd2", "none, re3"]),
+        (("--env", "doorkey_6x6", "--preset", "fast"), ["--preset fast", "paper, released"]),
+        ((*DOORKEY, "--stepz", "3"), ["--stepz", "--steps"]),
+        ((*DOORKEY, "--a2c.learning-rat=3"), ["--a2c.learning-rat", "--a2c.learning-rate"]),
+        ((*DOORKEY, "400000"), ["'400000'", "--name value"]),
+        ((*DOORKEY, "--steps"), ["--steps", "VALUE"]),
+        ((*DOORKEY, "--steps", "--seeds", "1"), ["--steps", "VALUE"]),
+        ((*DOORKEY, "--out="), ["--out", "empty"]),
+        ((*DOORKEY, "--resume=yes"), ["--resume", "no value"]),
+        ((*DOORKEY, "--steps", "many"), ["--steps", "whole number", "'many'"]),
+        ((*DOORKEY, "--steps", "1.5"), ["--steps", "whole number"]),
+        ((*DOORKEY, "--steps", "0"), ["--steps 0", "not positive"]),
+        ((*DOORKEY, "--steps", "-5"), ["--steps -5", "not positive"]),
+        ((*DOORKEY, "--steps", "31"), ["--steps 31", "one update", "at least 32"]),
+        ((*DOORKEY, "--steps", "3000000000"), ["--steps", "32-bit"]),
+        ((*DOORKEY, "--seeds", "five"), ["--seeds", "whole number"]),
+        ((*DOORKEY, "--seeds", "0"), ["--seeds 0", "not positive"]),
+        ((*DOORKEY, "--seed", "-1"), ["--seed -1", "negative"]),
+        ((*DOORKEY, "--seed", "2147483647"), ["--seed", "too large"]),
+        ((*DOORKEY, "--chunk-updates", "0"), ["--chunk-updates 0", "not positive"]),
+        ((*DOORKEY, "--a2c.learning-rate", "0"), ["--a2c.learning-rate", "not positive"]),
+        ((*DOORKEY, "--a2c.learning-rate", "nan"), ["--a2c.learning-rate", "finite"]),
+        ((*DOORKEY, "--a2c.learning-rate", "fast"), ["--a2c.learning-rate", "a number"]),
+        ((*DOORKEY, "--a2c.discount", "1.01"), ["--a2c.discount", "between 0 and 1"]),
+        ((*DOORKEY, "--a2c.bonus-target", "value"), ["--a2c.bonus-target", "reward, advantage"]),
+        ((*DOORKEY, "--re3.first-neighbour", "0"), ["--re3.first-neighbour 0", "positive"]),
+        ((*DOORKEY, "--re3.first-neighbour", "9"), ["first-neighbour 9", "last-neighbour 5"]),
+        ((*DOORKEY, "--re3.last-neighbour", "513"), ["last-neighbour 513", "ring-size 512"]),
+        ((*DOORKEY, "--re3.ring-size", "31"), ["--re3.ring-size 31", "at least 32"]),
+        ((*DOORKEY, "--re3.last-neighbour", "1"), ["last_neighbour", "distance 0"]),
+        ((*DOORKEY, "--re3.beta", "-1"), ["--re3.beta", "negative"]),
+        ((*DOORKEY, "--re3.rho", "1.5"), ["--re3.rho", "between 0 and 1"]),
+        ((*DOORKEY, "--bonus", "none", "--re3.beta", "1"), ["--re3.beta", "--bonus none"]),
+        ((*DOORKEY, "--evaluation.episodes", "0"), ["--evaluation.episodes", "positive"]),
+        ((*DOORKEY, "--evaluation.every-env-frames", "8"), ["one update", "at least 32"]),
+    ],
+)
+def test_option_is_refused(capsys, argv, words):
+    sentence = refused(capsys, *argv)
+    for word in words:
+        assert word in sentence
+
+
+def test_folder_with_foreign_files(capsys, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").write_text("years of work")
+    assert "thesis.tex" in refused(capsys, *DOORKEY, "--out", "out")
+
+
+def test_folder_below_a_file_cannot_be_written(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "choose another --out" in refused(capsys, *DOORKEY, "--out", "file")
+    assert "cannot be written" in refused(capsys, *DOORKEY, "--out", "file/run")
+
+
+def test_folder_that_even_root_cannot_make(capsys):
+    assert "cannot be written" in refused(capsys, *DOORKEY, "--out", "/proc/run")
+
+
+@pytest.fixture
+def started(tmp_path) -> Path:
+    """A run that has its config.json and nothing else."""
+    config = dataclasses.replace(presets.resolve("doorkey_6x6", preset="debug"), chunk_updates=32)
+    folder = tmp_path / "started"
+    folder.mkdir()
+    run_folder.write_config(folder, config)
+    return folder
+
+
+def test_folder_of_another_run(capsys, started):
+    sentence = refused(capsys, *DOORKEY, "--out", "started")
+    assert "--resume" in sentence and "another --out" in sentence
+
+
+def test_resume_where_nothing_is(capsys):
+    assert "no config.json" in refused(capsys, *DOORKEY, "--out", "nowhere", "--resume")
+    assert "--out" in refused(capsys, *DOORKEY, "--resume")
+
+
+def test_resume_with_a_broken_config(capsys, started):
+    (started / "config.json").write_text('{"config": {"env"')
+    assert "config.json" in refused(capsys, "--resume", "--out", "started")
+
+
+def test_resume_with_a_config_of_other_options(capsys, started):
+    stored = json.loads((started / "config.json").read_text())
+    stored["config"]["magic"] = 1
+    (started / "config.json").write_text(json.dumps(stored))
+    assert "magic" in refused(capsys, "--resume", "--out", "started")
+
+
+@pytest.mark.parametrize(
+    ("changed", "value"),
+    [
+        ("--a2c.learning-rate", "0.5"),
+        ("--seeds", "3"),
+        ("--re3.normalize", "none"),
+        ("--env", "doorkey_8x8"),
+        ("--bonus", "none"),
+        ("--preset", "paper"),
+    ],
+)
+def test_resume_with_a_changed_option(capsys, started, changed, value):
+    sentence = refused(capsys, "--out", "started", "--resume", changed, value)
+    assert f"{changed} is {value}" in sentence and "was started with" in sentence
+
+
+def test_resume_with_fewer_steps(capsys, started):
+    sentence = refused(capsys, "--out", "started", "--resume", "--steps", "512")
+    assert "--steps 512" in sentence and "4096" in sentence
+
+
+def test_second_process_in_a_folder(capsys, started):
+    with run_folder.locked(started):
+        assert "another process" in refused(capsys, "--out", "started", "--resume")
+
+
+def test_state_that_cannot_fit(capsys, monkeypatch):
+    monkeypatch.setattr(machine, "free_bytes", lambda: 100_000)
+    assert "--seeds" in refused(capsys, *DOORKEY)
+
+
+def test_evaluation_of_what_is_not_a_run(capsys, tmp_path):
+    assert evaluate.main(["--run", str(tmp_path)]) == 2
+    assert "no config.json" in capsys.readouterr().err
+
+
+def test_curves_of_what_is_not_a_run(capsys, tmp_path):
+    assert curves.main([f"a={tmp_path}", "--out", "a.png"]) == 2
+    assert "eval.csv" in capsys.readouterr().err
+
+
+def test_as_a_process():
+    """The same from outside: exit code, one line on stderr, no traceback."""
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.train", "--env", "doorkey_6x66"],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        timeout=120,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert "doorkey_6x6" in done.stderr

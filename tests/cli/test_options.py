@@ -1,0 +1,122 @@
+"""Command line and presets resolve to what the paper's table says."""
+
+import dataclasses
+
+import pytest
+
+from experiments import presets
+from experiments.config import (
+    RunConfig,
+    choose_chunk_updates,
+    flatten,
+    frames_per_update,
+    from_dict,
+    unflatten,
+)
+from experiments.options import parse
+
+TABLE = {
+    # task: (beta, evaluation frequency, env frames)
+    "empty_16x16": (0.1, 6_400, 400_000),
+    "doorkey_6x6": (0.005, 12_800, 400_000),
+    "doorkey_8x8": (0.01, 64_000, 2_400_000),
+}
+
+
+@pytest.mark.parametrize("task", TABLE)
+@pytest.mark.parametrize("preset", ["paper", "released"])
+def test_rows_that_differ_between_tasks(task, preset):
+    config = presets.resolve(task, preset=preset)
+    beta, frequency, steps = TABLE[task]
+    assert config.re3.beta == beta
+    assert config.evaluation.every_env_frames == frequency
+    assert config.steps == steps
+
+
+@pytest.mark.parametrize(
+    ("option", "paper", "released"),
+    [
+        ("agent", "a2c", "a2c"),
+        ("bonus", "re3", "re3"),
+        ("seeds", 5, 5),
+        ("re3.ring_size", 10_000, 10_000),
+        ("evaluation.episodes", 100, 100),
+        ("re3.first_neighbour", 2, 1),
+        ("re3.last_neighbour", 3, 5),
+        ("re3.count_self", True, True),
+        ("re3.normalize", "none", "released_running_std"),
+        ("re3.log1p", True, True),
+        ("re3.rho", 0.0, 0.0),
+        ("a2c.num_envs", 16, 16),
+        ("a2c.rollout_length", 5, 8),
+        ("a2c.discount", 0.99, 0.99),
+        ("a2c.gae_lambda", 0.95, 0.95),
+        ("a2c.entropy_coef", 0.01, 0.01),
+        ("a2c.value_coef", 0.5, 0.5),
+        ("a2c.max_grad_norm", 0.5, 0.5),
+        ("a2c.rmsprop_eps", 0.01, 1e-8),
+        ("a2c.rmsprop_decay", 0.99, 0.99),
+        ("a2c.learning_rate", 1e-3, 1e-3),
+        ("a2c.bonus_target", "reward", "advantage"),
+        ("a2c.bootstrap_truncation", False, False),
+    ],
+)
+def test_table(option, paper, released):
+    assert flatten(presets.resolve("doorkey_6x6", preset="paper"))[option] == paper
+    assert flatten(presets.resolve("doorkey_6x6", preset="released"))[option] == released
+
+
+def test_other_sizes_take_the_nearest_row():
+    assert presets.resolve("minigrid:DoorKey-5x5").re3.beta == 0.005
+    assert presets.resolve("minigrid:DoorKey-16x16").re3.beta == 0.01
+    assert presets.resolve("MiniGrid-Empty-8x8-v0").re3.beta == 0.1
+
+
+def test_options_go_over_the_preset():
+    config = parse(
+        "--env doorkey_8x8 --preset paper --seeds 3 --steps=1_000 --bonus re3 --no-tensorboard "
+        "--a2c.learning_rate 0.01 --re3.no-count-self --evaluation.greedy".split()
+    )
+    expected = presets.resolve("doorkey_8x8", preset="paper")
+    expected = dataclasses.replace(
+        expected,
+        seeds=3,
+        steps=1_000,
+        tensorboard=False,
+        a2c=dataclasses.replace(expected.a2c, learning_rate=0.01),
+        re3=dataclasses.replace(expected.re3, count_self=False),
+        evaluation=dataclasses.replace(expected.evaluation, greedy=True),
+    )
+    assert config == expected
+
+
+def test_config_survives_its_two_written_forms():
+    config = parse(["--env", "empty_16x16", "--chunk-updates", "7", "--out", "x"])
+    assert from_dict(dataclasses.asdict(config)) == config
+    assert unflatten(flatten(config)) == config
+
+
+def test_help_shows_resolved_defaults(capsys):
+    with pytest.raises(SystemExit) as end:
+        parse(["--env", "doorkey_8x8", "--preset", "paper", "--help"])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    for default in ("2400000", "64000", "0.01", "doorkey_8x8"):
+        assert f"(default: {default})" in " ".join(text.replace("│", "").split())
+
+
+@pytest.mark.parametrize("task", TABLE)
+@pytest.mark.parametrize("preset", ["paper", "released", "debug"])
+@pytest.mark.parametrize("seeds", [1, 5, 10, 1000])
+def test_evaluations_fall_on_chunk_ends(task, preset, seeds):
+    config: RunConfig = dataclasses.replace(presets.resolve(task, preset=preset), seeds=seeds)
+    updates = choose_chunk_updates(config, 1)
+    assert updates >= 1
+    assert config.evaluation.every_env_frames % (updates * frames_per_update(config, 1)) == 0
+
+
+def test_chunk_when_evaluations_cannot_fall_on_chunk_ends():
+    config = parse(
+        ["--env", "doorkey_6x6", "--seeds", "1", "--evaluation.every-env-frames", "1000"]
+    )
+    assert choose_chunk_updates(config, 1) == 7

@@ -1,0 +1,153 @@
+"""CheckpointStore: what is saved comes back, and what is damaged never does."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from re3_jax.training.checkpoint import KEEP, CheckpointStore
+from tests.resume.conftest import ROOT
+
+DAMAGE = {
+    "emptied": lambda data: b"",
+    "halved": lambda data: data[: len(data) // 2],
+    "flipped": lambda data: (
+        data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 4]) + data[len(data) // 2 + 1 :]
+    ),
+    "removed": None,
+}
+
+
+def state(step: int):
+    return {
+        "array": jax.random.normal(jax.random.key(step), (2, 50, 8)),
+        "keys": jax.random.split(jax.random.key(step), 2),
+        "nested": (jnp.full(2, step, jnp.int32), ()),
+        "nan": jnp.array([jnp.nan, jnp.inf, -0.0]),
+    }
+
+
+def assert_equal(ours, theirs):
+    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        assert a.dtype == b.dtype
+        if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+            a, b = jax.random.key_data(a), jax.random.key_data(b)
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoints")
+    store = CheckpointStore(folder)
+    for step in (1, 2):
+        store.save(step, state(step), {"step": step, "seconds": 0.1})
+    store.close()
+    return folder
+
+
+def restore(folder: Path, template=None):
+    said: list[str] = []
+    store = CheckpointStore(folder)
+    try:
+        return store.restore(template or state(0), said.append), said
+    finally:
+        store.close()
+
+
+def test_newest_comes_back(saved):
+    found, said = restore(saved)
+    assert_equal(found[0], state(2))
+    assert found[1] == {"step": 2, "seconds": 0.1}
+    assert said == []
+
+
+def test_nothing_saved(tmp_path):
+    assert restore(tmp_path / "none") == (None, [])
+
+
+def test_old_ones_are_dropped_and_a_step_is_never_overwritten(tmp_path):
+    store = CheckpointStore(tmp_path)
+    for step in range(KEEP + 2):
+        store.save(step, state(step), {"step": step})
+    store.save(KEEP + 1, state(99), {"step": 99})
+    assert store.steps() == [2, 3, 4]
+    store.close()
+    assert restore(tmp_path)[0][1] == {"step": KEEP + 1}
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+# An error deep inside orbax may leave a coroutine of its own unawaited.
+@pytest.mark.filterwarnings("ignore:coroutine.*was never awaited:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_damage_to_any_file_never_passes_unseen(saved, tmp_path, how):
+    """What comes back is one of the two states as it was, and the older one with a word."""
+    passed_over = 0
+    files = [p.relative_to(saved) for p in (saved / "2").rglob("*") if p.is_file()]
+    for number, file in enumerate(files):
+        folder = tmp_path / str(number)
+        shutil.copytree(saved, folder)
+        damage = DAMAGE[how]
+        if damage is None:
+            (folder / file).unlink()
+        elif data := (folder / file).read_bytes():
+            (folder / file).write_bytes(damage(data))
+        (found, record), said = restore(folder)
+        assert_equal(found, state(record["step"]))
+        assert len(said) == (0 if record["step"] == 2 else 1)
+        if said:
+            assert "checkpoint 2 is damaged" in said[0]
+        passed_over += len(said)
+    assert passed_over >= 3
+
+
+def test_step_of_a_damaged_checkpoint_can_be_saved_again(saved, tmp_path):
+    shutil.copytree(saved, tmp_path / "c")
+    (tmp_path / "c" / "2" / "host" / "metadata").write_text("{}")
+    store = CheckpointStore(tmp_path / "c")
+    assert store.restore(state(0), lambda text: None)[1]["step"] == 1
+    store.save(2, state(7), {"step": 7})
+    assert (tmp_path / "c" / "broken-2" / "host" / "metadata").read_text() == "{}"
+    assert store.restore(state(0), lambda text: None)[1]["step"] == 7
+    store.close()
+
+
+def test_all_damaged(saved, tmp_path):
+    shutil.copytree(saved, tmp_path / "c")
+    for step in ("1", "2"):
+        (tmp_path / "c" / step / "host" / "metadata").write_text("{}")
+    with pytest.raises(ValueError, match="every checkpoint"):
+        restore(tmp_path / "c")
+    assert sorted(p.name for p in (tmp_path / "c").iterdir()) == ["1", "2"]
+
+
+SAVER = """
+import pathlib, sys, jax.numpy as jnp
+from re3_jax.training.checkpoint import CheckpointStore
+store = CheckpointStore(pathlib.Path(sys.argv[1]))
+for step in range(1, 1_000_000):
+    store.save(step, {"array": jnp.full((200, 5_000), step)}, {"step": step})
+"""
+
+
+def test_killed_while_saving(tmp_path):
+    """What SIGKILL leaves in the middle of a save is neither taken for a checkpoint nor kept."""
+    folder = tmp_path / "c"
+    process = subprocess.Popen([sys.executable, "-c", SAVER, str(folder)], cwd=ROOT)
+    while not ((folder / "2").exists() and list(folder.glob("*.orbax-checkpoint-tmp*"))):
+        assert process.poll() is None
+    process.kill()
+    process.wait()
+    template = {"array": jnp.zeros((200, 5_000), jnp.int32)}
+    found, said = restore(folder, template)
+    assert said == []
+    assert np.unique(found[0]["array"]).tolist() == [found[1]["step"]]
+    store = CheckpointStore(folder)
+    store.save(1_000_000, template, {"step": 0})
+    store.close()
+    assert not list(folder.glob("*.orbax-checkpoint-tmp*"))
