@@ -165,11 +165,6 @@ class _Loop:
             state, record = found
             self.record = HostRecord(**record)
             self.terminal.say(f"going on from env frame {self.record.env_frames:,}")
-        elif run_folder.has_rows(self.folder):
-            raise UsageError(
-                f"{self.folder} has no checkpoint to resume from: "
-                "leave --resume out and start anew with another --out"
-            )
         else:
             self.terminal.say("this run was stopped before its first checkpoint: starting it")
         return state

@@ -88,6 +88,11 @@ def claim(config: RunConfig) -> Path:
     folder = Path(config.out) if config.out else default_folder(config)
     if config.resume:
         _check_same(config, stored_config(folder), folder)
+        if has_rows(folder) and not any((folder / CHECKPOINTS).glob("[0-9]*")):
+            raise UsageError(
+                f"{folder} has no checkpoint to resume from: "
+                "leave --resume out and start anew with another --out"
+            )
         _check_writable(folder)
         return folder
     try:

@@ -160,6 +160,12 @@ def test_resume_with_fewer_steps(capsys, started):
     assert "--steps 512" in sentence and "4096" in sentence
 
 
+def test_resume_when_the_checkpoints_are_gone(capsys, started):
+    (started / "checkpoints").mkdir()
+    (started / "train.csv").write_text("seed,env_frames\n1,32\n")
+    assert "no checkpoint" in refused(capsys, "--out", "started", "--resume")
+
+
 def test_second_process_in_a_folder(capsys, started):
     with run_folder.locked(started):
         assert "another process" in refused(capsys, "--out", "started", "--resume")

@@ -10,19 +10,25 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "experiments.train"]
+STEPS = 12_800
 OPTIONS = (
-    *("--env", "minigrid:DoorKey-5x5", "--preset", "debug", "--steps", "24000"),
+    *("--env", "minigrid:DoorKey-5x5", "--preset", "debug", "--steps", f"{STEPS}"),
     *("--chunk-updates", "4", "--evaluation.every-env-frames", "2560"),
 )
-"""About 190 chunks, ten evaluations and, with a tiny interval, dozens of checkpoints."""
+"""100 chunks, six evaluations and, with a tiny interval, dozens of checkpoints."""
 
 Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory) -> dict[str, str]:
-    cache = tmp_path_factory.mktemp("xla")
-    return {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_COMPILATION_CACHE_DIR": str(cache)}
+    """Compiled once and in haste: what is tested does not depend on how fast the code is."""
+    return {
+        **os.environ,
+        "JAX_PLATFORMS": "cpu",
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("xla")),
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0",
+    }
 
 
 @pytest.fixture(scope="session")
