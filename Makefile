@@ -69,7 +69,8 @@ lint: $(TEST_READY)
 	@$(PY) -m mypy
 
 docs: $(DOCS_READY)
-	@$(PY) -m mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict
+	@echo "open site/index.html"
 
 clean:
 	@rm -rf $(VENV) site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
