@@ -1,0 +1,30 @@
+"""The example: RE3 in a loop that is not ours."""
+
+from functools import partial
+
+import jax
+import numpy as np
+import pytest
+
+from examples import re3_in_a_plain_loop as example
+from re3_jax.intrinsic import none
+
+
+def test_a_few_updates_run():
+    train = jax.jit(partial(example.train, bonus=example.RE3, num_updates=3))
+    episode_return, visited = train(jax.random.key(0))
+    assert np.isfinite(episode_return)
+    assert 0.0 < visited < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.learning
+def test_re3_visits_more_and_finds_the_goal():
+    keys = jax.random.split(jax.random.key(1), 4)
+    returns, visited = {}, {}
+    for name, bonus in (("none", none()), ("re3", example.RE3)):
+        train = partial(example.train, bonus=bonus, num_updates=example.NUM_UPDATES)
+        returns[name], visited[name] = jax.jit(jax.vmap(train))(keys)
+    assert visited["re3"].min() > 1.5 * visited["none"].max()
+    assert returns["none"].mean() < -199.0
+    assert returns["re3"].mean() > -190.0
