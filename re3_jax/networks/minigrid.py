@@ -34,9 +34,9 @@ def trunk(params: TrunkParams, observation: Num[Array, "batch 7 7 3"]) -> Float[
     ReLU is monotone, so pooling before it gives what pooling after it would, on a quarter
     of the numbers.
     """
-    x = observation.astype(jnp.float32)
+    x = observation.transpose(3, 1, 2, 0).astype(jnp.float32)
     first, second, third = params
     x = jax.nn.relu(max_pool2x2(conv2x2(x, *first)))
     x = jax.nn.relu(conv2x2(x, *second))
     x = jax.nn.relu(conv2x2(x, *third))
-    return x.reshape(x.shape[0], FEATURE_DIM)
+    return x.reshape(FEATURE_DIM, -1).T

@@ -14,14 +14,14 @@ def random(shape, seed):
 
 
 def test_conv2x2_and_its_gradients_equal_pytorch():
-    x, kernel, bias = random((5, 7, 6, 3), 0), random((2, 2, 3, 4), 1), random((4,), 2)
-    weight = random((5, 6, 5, 4), 3)
+    x, kernel, bias = random((3, 7, 6, 5), 0), random((2, 2, 3, 4), 1), random((4,), 2)
+    weight = random((4, 6, 5, 5), 3)
     out, pullback = jax.vjp(conv2x2, x, kernel, bias)
     tx = torch.tensor(x, requires_grad=True)
     tk = torch.tensor(kernel, requires_grad=True)
     tb = torch.tensor(bias, requires_grad=True)
-    expected = torch.nn.functional.conv2d(tx.permute(0, 3, 1, 2), tk.permute(3, 2, 0, 1), tb)
-    expected = expected.permute(0, 2, 3, 1)
+    expected = torch.nn.functional.conv2d(tx.permute(3, 0, 1, 2), tk.permute(3, 2, 0, 1), tb)
+    expected = expected.permute(1, 2, 3, 0)
     expected.backward(torch.tensor(weight))
     np.testing.assert_allclose(out, expected.detach(), rtol=1e-5, atol=1e-5)
     for ours, theirs in zip(pullback(jnp.asarray(weight)), (tx, tk, tb), strict=True):
@@ -29,10 +29,10 @@ def test_conv2x2_and_its_gradients_equal_pytorch():
 
 
 def test_max_pool_and_its_gradient_equal_pytorch():
-    x, weight = random((4, 6, 8, 3), 0), random((4, 3, 4, 3), 1)
+    x, weight = random((3, 6, 8, 4), 0), random((3, 3, 4, 4), 1)
     out, pullback = jax.vjp(max_pool2x2, x)
     tx = torch.tensor(x, requires_grad=True)
-    expected = torch.nn.functional.max_pool2d(tx.permute(0, 3, 1, 2), 2).permute(0, 2, 3, 1)
+    expected = torch.nn.functional.max_pool2d(tx.permute(3, 0, 1, 2), 2).permute(1, 2, 3, 0)
     expected.backward(torch.tensor(weight))
     np.testing.assert_array_equal(out, expected.detach())
     np.testing.assert_array_equal(pullback(jnp.asarray(weight))[0], tx.grad)
