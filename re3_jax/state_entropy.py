@@ -1,0 +1,48 @@
+"""The particle estimate of state entropy: Eq. 1 and Eq. 2 of the RE3 paper (Singh et al., 2003)."""
+
+import jax.numpy as jnp
+from jax.scipy.special import digamma, gammaln
+from jaxtyping import Array, Float
+
+from re3_jax import knn
+from re3_jax.replay import latent_ring
+
+
+def particle_entropy(samples: Float[Array, "samples dim"], k: int) -> Float[Array, ""]:
+    """Differential entropy in nats of the density that `samples` were drawn from (Eq. 1).
+
+    mean_i log( N d_i^q pi^(q/2) / (k Gamma(q/2 + 1)) ) + log k - digamma(k), where d_i is the
+    Euclidean distance of sample i to its k-th nearest among the others, N the number of samples
+    and q their dimension.
+
+    Where k or more other samples coincide with one, its distance is 0, log 0 = -inf, and so is
+    the estimate: a density with such repetitions has no finite entropy.
+
+    Raises:
+      ValueError: if k is not in 1..N-1.
+    """
+    count, dim = samples.shape
+    log_ball = 0.5 * dim * jnp.log(jnp.pi) - gammaln(0.5 * dim + 1)
+    bias_correction = jnp.log(k) - digamma(k)
+    return (
+        dim * mean_log_distance(samples, k) + jnp.log(count) + log_ball - jnp.log(k)
+    ) + bias_correction
+
+
+def mean_log_distance(samples: Float[Array, "samples dim"], k: int) -> Float[Array, ""]:
+    """Mean log distance of each sample to its k-th nearest among the others (Eq. 2).
+
+    Times the dimension it equals the entropy of Eq. 1 up to a constant of N, k and dimension.
+    It is -inf when k or more other samples coincide with one.
+
+    Raises:
+      ValueError: if k is not in 1..N-1.
+    """
+    count, dim = samples.shape
+    if not 1 <= k < count:
+        raise ValueError(
+            f"neighbour {k} among {count} samples does not exist: "
+            "choose k between 1 and the number of samples less one"
+        )
+    ring, own_row = latent_ring.add(latent_ring.init(count, dim), samples)
+    return jnp.mean(jnp.log(knn.kth_distance(samples, ring, k=k, exclude=own_row)))
