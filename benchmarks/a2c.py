@@ -1,0 +1,172 @@
+"""Env frames per second of A2C on DoorKey-8x8, with and without RE3, for 1, 5 and 20 seeds.
+
+Prints one JSON. Evaluation and compilation are excluded; the ring of 10,000 latents is full
+before the clock starts. The configurations take turns, so that a machine whose speed
+drifts treats them alike; each figure is a median over turns.
+
+    python -m benchmarks.a2c
+"""
+
+import argparse
+import dataclasses
+import json
+import statistics
+import time
+
+import jax
+import jax.numpy as jnp
+
+from benchmarks import hardware
+from experiments.build import build, make_environment
+from experiments.presets import resolve
+from re3_jax import knn
+from re3_jax.training.seeds import Program
+
+TASK = "doorkey_8x8"
+CHUNK_UPDATES = 100
+KNN_REPEATS = 50
+
+
+class Contender:
+    """One configuration, its state, and the times of its turns."""
+
+    def __init__(self, bonus: str, seeds: int, preset: str):
+        """Compiles, and trains until the ring is full."""
+        config = resolve(TASK, bonus=bonus, preset=preset)
+        config = dataclasses.replace(config, seeds=seeds, chunk_updates=CHUNK_UPDATES)
+        self.bonus, self.seeds, self.config = bonus, seeds, config
+        self.program: Program = build(config, make_environment(config.env))
+        self.state = self.program.init(jnp.arange(1, seeds + 1))
+        started = time.perf_counter()
+        self.turn()
+        self.compile_seconds = time.perf_counter() - started
+        self.times: list[float] = []
+        filled = self.program.env_frames_per_chunk
+        while filled < config.re3.ring_size:
+            self.turn()
+            filled += self.program.env_frames_per_chunk
+        self.times.clear()
+
+    def turn(self) -> None:
+        """Trains one chunk and notes how long it took."""
+        started = time.perf_counter()
+        self.state, metrics = self.program.train(self.state)
+        jax.block_until_ready(metrics)
+        if hasattr(self, "times"):
+            self.times.append(time.perf_counter() - started)
+
+    @property
+    def milliseconds_per_update(self) -> float:
+        """Median wall time of one update of all seeds."""
+        return statistics.median(self.times) / CHUNK_UPDATES * 1e3
+
+    def report(self) -> dict:
+        """What is printed of this configuration."""
+        frames = self.seeds * self.program.env_frames_per_chunk
+        return {
+            "bonus": self.bonus,
+            "seeds": self.seeds,
+            "env_frames_per_second": round(frames / statistics.median(self.times)),
+            "fastest_turn": round(frames / min(self.times)),
+            "slowest_turn": round(frames / max(self.times)),
+            "milliseconds_per_update": round(self.milliseconds_per_update, 3),
+            "compile_seconds": round(self.compile_seconds, 1),
+        }
+
+
+def time_knn(contender: Contender) -> float:
+    """Milliseconds of one seed's k-NN alone: one rollout against its full ring, in a scan."""
+    config = contender.config.re3
+    ring = jax.tree.map(lambda leaf: leaf[0], contender.state.intrinsic.bonus.ring)
+    batch = contender.config.a2c.num_envs * contender.config.a2c.rollout_length
+
+    @jax.jit
+    def repeat(ring):
+        def step(total, start):
+            queries = jax.lax.dynamic_slice_in_dim(ring.latents, start, batch)
+            distance = knn.mean_distance(
+                queries, ring, first=config.first_neighbour, last=config.last_neighbour
+            )
+            return total + distance.sum(), None
+
+        starts = jnp.arange(KNN_REPEATS) * batch % (config.ring_size - batch)
+        return jax.lax.scan(step, jnp.zeros(()), starts)[0]
+
+    repeat(ring).block_until_ready()
+    times = []
+    for _ in range(9):
+        started = time.perf_counter()
+        repeat(ring).block_until_ready()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times) / KNN_REPEATS * 1e3
+
+
+def time_matmul(batch: int, rows: int, latent_dim: int) -> float:
+    """Milliseconds of the product that any exact k-NN must do, in cache-sized blocks."""
+    block = 2000
+    key = jax.random.key(0)
+    ring = jax.random.normal(key, (rows // block, block, latent_dim))
+    queries = jax.random.normal(key, (latent_dim, batch))
+
+    @jax.jit
+    def product(ring, queries):
+        def step(carry, rows):
+            # The sum keeps the product alive and reads it while it is in cache.
+            return carry + (rows @ queries)[:8].sum(), None
+
+        def once(carry, _):
+            return jax.lax.scan(step, carry, ring)[0], None
+
+        return jax.lax.scan(once, jnp.zeros(()), length=KNN_REPEATS)[0]
+
+    product(ring, queries).block_until_ready()
+    times = []
+    for _ in range(9):
+        started = time.perf_counter()
+        product(ring, queries).block_until_ready()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times) / KNN_REPEATS * 1e3
+
+
+def main() -> None:
+    """Runs all configurations and prints the JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 5, 20])
+    parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--preset", default="released")
+    options = parser.parse_args()
+
+    contenders = [
+        Contender(bonus, seeds, options.preset)
+        for seeds in options.seeds
+        for bonus in ("none", "re3")
+    ]
+    for _ in range(options.turns):
+        for contender in contenders:
+            contender.turn()
+    single = next(c for c in contenders if c.bonus == "re3")
+    batch = single.config.a2c.num_envs * single.config.a2c.rollout_length
+    knn_ms = time_knn(single)
+    latent_dim = single.state.intrinsic.bonus.ring.latents.shape[-1]
+    floor_ms = time_matmul(batch, single.config.re3.ring_size, latent_dim)
+    report = {
+        "benchmark": "a2c",
+        "command": "python -m benchmarks.a2c",
+        "task": TASK,
+        "preset": options.preset,
+        "ring_size": single.config.re3.ring_size,
+        "hardware": hardware.describe(),
+        "throughput": [contender.report() for contender in contenders],
+        "knn": {
+            "queries": batch,
+            "milliseconds": round(knn_ms, 3),
+            "matmul_milliseconds": round(floor_ms, 3),
+            "ratio_to_matmul": round(knn_ms / floor_ms, 2),
+            "share_of_update": round(knn_ms / single.milliseconds_per_update, 3),
+        },
+    }
+    print(json.dumps(report, indent=2))
+
+
+if __name__ == "__main__":
+    main()
