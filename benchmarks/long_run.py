@@ -35,9 +35,7 @@ def main() -> None:
     jax.monitoring.register_event_duration_secs_listener(
         lambda event, seconds, **_: compilations.append(seconds) if event == COMPILE_EVENT else None
     )
-    config = dataclasses.replace(
-        resolve("doorkey_8x8", bonus="re3"), seeds=1, chunk_updates=500
-    )
+    config = dataclasses.replace(resolve("doorkey_8x8", bonus="re3"), seeds=1, chunk_updates=500)
     program = build(config, make_environment(config.env))
     state = program.init(jnp.array([1]))
     state, metrics = program.train(state)

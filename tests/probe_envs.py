@@ -40,9 +40,7 @@ def countdown(length: int = 5, truncates: bool = False) -> DeviceEnv:
 
 def recall(num_contexts: int = 4) -> DeviceEnv:
     """One-step episodes: a random context is shown, naming it pays 1 (a contextual bandit)."""
-    spec = EnvSpec(
-        "probe:recall", (num_contexts,), np.dtype(np.float32), Discrete(num_contexts), 1
-    )
+    spec = EnvSpec("probe:recall", (num_contexts,), np.dtype(np.float32), Discrete(num_contexts), 1)
 
     def observe(context):
         return jax.nn.one_hot(context, num_contexts, dtype=jnp.float32)

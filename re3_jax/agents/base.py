@@ -22,7 +22,7 @@ class Agent(NamedTuple):
 
     init: Callable[[PRNGKeyArray], AgentState]
     act: Callable[
-        [AgentState, Shaped[Array, "batch *observation"], PRNGKeyArray, bool],
-        Shaped[Array, "batch *action"],
+        [AgentState, Shaped[Array, " batch *observation"], PRNGKeyArray, bool],
+        Shaped[Array, " batch *action"],
     ]
     update: Callable[[AgentState, Any, PRNGKeyArray], tuple[AgentState, Info]]

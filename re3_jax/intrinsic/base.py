@@ -25,15 +25,15 @@ class IntrinsicBatch(NamedTuple):
       observation: o_t.
       action: a_t.
       next_observation: o_{t+1} of the same episode.
-      index: row of each o_t in the latent ring that `observe` wrote, so that a stored
+      ring_index: row of each o_t in the latent ring that `observe` wrote, so that a stored
         latent is looked up and not encoded again.
       agent_steps: agent steps taken so far (what the schedules of beta count).
     """
 
-    observation: Shaped[Array, "batch *observation"]
-    action: Shaped[Array, "batch *action"]
-    next_observation: Shaped[Array, "batch *observation"]
-    index: Int[Array, " batch"]
+    observation: Shaped[Array, " batch *observation"]
+    action: Shaped[Array, " batch *action"]
+    next_observation: Shaped[Array, " batch *observation"]
+    ring_index: Int[Array, " batch"]
     agent_steps: Int[Array, ""]
 
 
@@ -48,7 +48,7 @@ class IntrinsicReward(NamedTuple):
 
     init: Callable[[PRNGKeyArray, EnvSpec], IntrinsicState]
     observe: Callable[
-        [IntrinsicState, Shaped[Array, "batch *observation"]],
+        [IntrinsicState, Shaped[Array, " batch *observation"]],
         tuple[IntrinsicState, Int[Array, " batch"]],
     ]
     reward: Callable[

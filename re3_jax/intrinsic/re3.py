@@ -138,11 +138,11 @@ def re3(config: RE3Config) -> IntrinsicReward:
     def reward(state: RE3State, batch: IntrinsicBatch) -> tuple[Float[Array, " batch"], RE3State]:
         def distance(ring: LatentRing) -> Float[Array, " batch"]:
             return knn.mean_distance(
-                ring.latents[batch.index],
+                ring.latents[batch.ring_index],
                 ring,
                 first=config.first_neighbour,
                 last=config.last_neighbour,
-                exclude=None if config.count_self else batch.index,
+                exclude=None if config.count_self else batch.ring_index,
             )
 
         with jax.named_scope("knn"):

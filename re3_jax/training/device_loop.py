@@ -71,9 +71,7 @@ def roll_out(
         after = after._replace(env=env_state, observation=timestep.observation)
         return after, (lanes.observation, action, timestep, totals)
 
-    lanes, (observation, action, timestep, totals) = jax.lax.scan(
-        step, lanes, (act_keys, env_keys)
-    )
+    lanes, (observation, action, timestep, totals) = jax.lax.scan(step, lanes, (act_keys, env_keys))
     rollout = Rollout(
         observation=observation,
         action=action,
@@ -131,7 +129,7 @@ def train_update(
             observation=observation,
             action=flat(rollout.action),
             next_observation=flat(rollout.next_observation),
-            index=index,
+            ring_index=index,
             agent_steps=state.counters.agent_steps,
         )
         reward, intrinsic = bonus.reward(intrinsic, batch)

@@ -80,9 +80,7 @@ def make_program(
 
     def evaluate_one(state: TrainState) -> EvalStats:
         key = jax.random.fold_in(state.evaluation_key, state.counters.env_frames)
-        return evaluate(
-            env, agent, state.agent, key, episodes=eval_episodes, greedy=eval_greedy
-        )
+        return evaluate(env, agent, state.agent, key, episodes=eval_episodes, greedy=eval_greedy)
 
     train_one = partial(
         train_chunk,

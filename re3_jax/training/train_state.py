@@ -40,7 +40,7 @@ class Lanes(NamedTuple):
     """
 
     env: EnvState
-    observation: Shaped[Array, "lane *observation"]
+    observation: Shaped[Array, " lane *observation"]
     episode_return: Float[Array, " lane"]
     episode_length: Int[Array, " lane"]
 

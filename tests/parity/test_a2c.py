@@ -109,9 +109,7 @@ def torch_loss(model, rollout, config):
     policy_loss = -(policy.log_prob(action) * advantages.reshape(-1)).mean()
     value_loss = (value - returns.reshape(-1)).pow(2).mean()
     return (
-        policy_loss
-        - config.entropy_coef * policy.entropy().mean()
-        + config.value_coef * value_loss
+        policy_loss - config.entropy_coef * policy.entropy().mean() + config.value_coef * value_loss
     )
 
 
@@ -170,8 +168,6 @@ def test_two_updates_equal_pytorch(bonus_target, rmsprop_eps, bootstrap_truncati
     def compare(ours, theirs, nu):
         certain = np.sqrt(nu) > 1e-5
         assert certain.mean() > 0.5
-        np.testing.assert_allclose(
-            np.asarray(ours)[certain], theirs[certain], rtol=1e-4, atol=2e-5
-        )
+        np.testing.assert_allclose(np.asarray(ours)[certain], theirs[certain], rtol=1e-4, atol=2e-5)
 
     jax.tree.map(compare, state.params, expected, square)

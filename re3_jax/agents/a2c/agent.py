@@ -1,11 +1,11 @@
 """A2C as an `Agent`: sample an action, take one RMSprop step per rollout."""
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from flax.core import FrozenDict
 from jaxtyping import Array, Int, PRNGKeyArray, Shaped
 
 from re3_jax.agents.a2c.config import A2CConfig
@@ -19,7 +19,7 @@ from re3_jax.networks import minigrid
 class A2CState(NamedTuple):
     """Parameters and RMSprop's running squares."""
 
-    params: FrozenDict
+    params: Any
     opt_state: optax.OptState
 
 
@@ -47,11 +47,8 @@ def make_network(config: A2CConfig, spec: EnvSpec) -> ActorCritic:
             f"a2c needs discrete actions and {spec.task} has continuous ones: "
             "choose a task with a finite action set"
         )
-    if spec.observation_shape == minigrid.OBSERVATION_SHAPE:
-        make_trunk = MiniGridTrunk
-    else:
-        def make_trunk():
-            return VectorTrunk(config.hidden_dim)
+    is_view = spec.observation_shape == minigrid.OBSERVATION_SHAPE
+    make_trunk = MiniGridTrunk if is_view else partial(VectorTrunk, config.hidden_dim)
     return ActorCritic(make_trunk, spec.action_space.num_actions, config.hidden_dim)
 
 
@@ -71,11 +68,11 @@ def make_a2c(config: A2CConfig, spec: EnvSpec) -> Agent:
 
     def act(
         state: A2CState,
-        observation: Shaped[Array, "batch *observation"],
+        observation: Shaped[Array, " batch *observation"],
         key: PRNGKeyArray,
         explore: bool,
     ) -> Int[Array, " batch"]:
-        logits = network.apply(state.params, observation, method="logits")
+        logits = jnp.asarray(network.apply(state.params, observation, method="logits"))
         if explore:
             return jax.random.categorical(key, logits).astype(jnp.int32)
         return jnp.argmax(logits, axis=-1).astype(jnp.int32)

@@ -31,7 +31,7 @@ class Rollout(NamedTuple):
     terminated: Bool[Array, "time batch"]
     truncated: Bool[Array, "time batch"]
     next_observation: Shaped[Array, "time batch *observation"]
-    last_observation: Shaped[Array, "batch *observation"]
+    last_observation: Shaped[Array, " batch *observation"]
 
 
 def a2c_loss(

@@ -24,12 +24,14 @@ class MiniGridTrunk(nn.Module):
 
     @nn.compact
     def __call__(self, observation: Shaped[Array, "batch 7 7 3"]) -> Float[Array, "batch 64"]:
+        """Features of a batch of views."""
         layers = []
         for number, shape in enumerate(minigrid.KERNEL_SHAPES):
             kernel = self.param(f"kernel_{number}", initializers.torch_default, shape)
             bias = self.param(f"bias_{number}", initializers.torch_default_bias, shape)
             layers.append(minigrid.ConvLayer(kernel, bias))
-        return minigrid.trunk(tuple(layers), observation)
+        first, second, third = layers
+        return minigrid.trunk((first, second, third), observation)
 
 
 class VectorTrunk(nn.Module):
@@ -39,9 +41,11 @@ class VectorTrunk(nn.Module):
 
     @nn.compact
     def __call__(self, observation: Float[Array, "batch ..."]) -> Float[Array, "batch hidden"]:
+        """Features of a batch of observations of any shape."""
         x = observation.astype(jnp.float32).reshape(observation.shape[0], -1)
         for _ in range(2):
-            x = jnp.tanh(nn.Dense(self.hidden_dim, kernel_init=nn.initializers.orthogonal(2**0.5))(x))
+            dense = nn.Dense(self.hidden_dim, kernel_init=nn.initializers.orthogonal(2**0.5))
+            x = jnp.tanh(dense(x))
         return x
 
 
@@ -53,6 +57,7 @@ class Head(nn.Module):
 
     @nn.compact
     def __call__(self, features: Float[Array, "batch features"]) -> Float[Array, "batch outputs"]:
+        """Outputs of a batch of features."""
         x = jnp.tanh(nn.Dense(self.hidden_dim, kernel_init=unit_norm_columns)(features))
         return nn.Dense(self.output_dim, kernel_init=unit_norm_columns)(x)
 
@@ -70,24 +75,25 @@ class ActorCritic(nn.Module):
     num_actions: int
     hidden_dim: int
 
-    def setup(self):
+    def setup(self) -> None:
+        """Makes the parts under the names that their parameters have."""
         self.trunk = self.make_trunk()
         self.actor = Head(self.hidden_dim, self.num_actions)
         self.critic = Head(self.hidden_dim, 1)
 
     def __call__(
-        self, observation: Shaped[Array, "batch *observation"]
+        self, observation: Shaped[Array, " batch *observation"]
     ) -> tuple[Float[Array, "batch actions"], Float[Array, " batch"]]:
         """Both heads."""
         features = self.trunk(observation)
         return self.actor(features), self.critic(features)[:, 0]
 
     def logits(
-        self, observation: Shaped[Array, "batch *observation"]
+        self, observation: Shaped[Array, " batch *observation"]
     ) -> Float[Array, "batch actions"]:
         """The actor alone: acting needs no value."""
         return self.actor(self.trunk(observation))
 
-    def value(self, observation: Shaped[Array, "batch *observation"]) -> Float[Array, " batch"]:
+    def value(self, observation: Shaped[Array, " batch *observation"]) -> Float[Array, " batch"]:
         """The critic alone."""
         return self.critic(self.trunk(observation))[:, 0]
