@@ -32,13 +32,12 @@ class Standing:
     intrinsic_reward: float
 
     def words(self) -> str:
-        """The line, without the bar."""
-        eta = "-" if math.isnan(self.eta_seconds) else f"{_clock(self.eta_seconds)}"
+        """The line without the bar; with it, it fits into 80 columns."""
         share = min(1.0, self.env_frames / self.total_env_frames)
         return (
-            f"{share:4.0%}  {self.env_frames:,}/{self.total_env_frames:,} frames  "
-            f"{_number(self.frames_per_second, ',.0f')}/s  ETA {eta}  "
-            f"return {_number(self.evaluation_return, '.3f')}  "
+            f"{share:4.0%} {_short(self.env_frames)}/{_short(self.total_env_frames)} frames "
+            f"{_short(self.frames_per_second)}/s ETA {_clock(self.eta_seconds)} "
+            f"return {_number(self.evaluation_return, '.3f')} "
             f"r_int {_number(self.intrinsic_reward, '.4f')}"
         )
 
@@ -65,7 +64,7 @@ class Terminal:
             return
         if self._progress is None:
             self._progress = Progress(
-                BarColumn(bar_width=20),
+                BarColumn(bar_width=10),
                 _Words(),
                 console=self._console,
                 transient=True,
@@ -91,9 +90,22 @@ class _Words(ProgressColumn):
 
 
 def _clock(seconds: float) -> str:
+    if math.isnan(seconds):
+        return "-"
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}"
+
+
+def _short(count: float) -> str:
+    """Three digits and a unit: 950, 12.8k, 2.40M."""
+    if math.isnan(count):
+        return "-"
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            scaled = count / size
+            return f"{scaled:.{max(0, 3 - len(str(int(scaled))))}f}{unit}"
+    return f"{count:.0f}"
 
 
 def _number(value: float, form: str) -> str:

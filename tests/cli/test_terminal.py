@@ -1,0 +1,29 @@
+"""The live line says what it should in the width of a terminal."""
+
+import math
+
+import pytest
+
+from experiments.terminal import Standing
+
+
+@pytest.mark.parametrize(
+    ("standing", "line"),
+    [
+        (
+            Standing(0, 400_000, math.nan, math.nan, math.nan, math.nan),
+            "  0% 0/400k frames -/s ETA - return - r_int -",
+        ),
+        (
+            Standing(12_800, 2_400_000, 31_234.0, 3_725.4, 0.9412, 0.01234),
+            "  1% 12.8k/2.40M frames 31.2k/s ETA 1:02:05 return 0.941 r_int 0.0123",
+        ),
+        (
+            Standing(403_200, 400_000, 950.0, 0.0, -0.5, 0.0),
+            "100% 403k/400k frames 950/s ETA 0:00:00 return -0.500 r_int 0.0000",
+        ),
+    ],
+)
+def test_line(standing, line):
+    assert standing.words() == line
+    assert len(line) + len("━" * 10 + " ") <= 80
