@@ -12,12 +12,11 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.stages import Wrapped
 
 from experiments import machine, run_folder, summary
 from experiments.build import build, devices_for, make_environment, seed_numbers
@@ -172,8 +171,8 @@ class _Loop:
     def _compile(self, state: TrainState) -> None:
         self.terminal.say("compiling ...")
         start = time.monotonic()
-        self.train = cast(Wrapped, self.program.train).lower(state).compile()
-        self.evaluate = cast(Wrapped, self.program.evaluate).lower(state).compile()
+        self.train = self.program.train.lower(state).compile()
+        self.evaluate = self.program.evaluate.lower(state).compile()
         seconds = time.monotonic() - start
         self.record.compile_seconds += seconds
         self.loop_started = time.monotonic()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Int
 
 from re3_jax.agents.base import Agent
 from re3_jax.envs.base import DeviceEnv
@@ -23,15 +23,15 @@ class Program(NamedTuple):
 
     Attributes:
       init: seed numbers -> state; every leaf has a leading axis `seed`.
-      train: state -> (state, metrics), one chunk; the state given is donated.
-      evaluate: state -> statistics; leaves the state alone, and gives the same answer
-        whenever it is asked at the same env frame.
+      train: state -> (state, metrics[seed]), one chunk; the state given is donated.
+      evaluate: state -> `EvalStats`, each [seed]; leaves the state alone, and gives the same
+        answer whenever it is asked at the same env frame.
       env_frames_per_chunk: env frames that one chunk adds to each seed.
     """
 
     init: Callable[[Int[Array, " seed"]], TrainState]
-    train: Callable[[TrainState], tuple[TrainState, dict[str, Float[Array, " seed"]]]]
-    evaluate: Callable[[TrainState], EvalStats]
+    train: jax.stages.Wrapped
+    evaluate: jax.stages.Wrapped
     env_frames_per_chunk: int
 
 

@@ -14,7 +14,9 @@ from re3_jax.training.seeds import make_program
 
 assert jax.device_count() == 8
 env = minigrid.make("doorkey", 6)
-bonus = from_config(RE3Config(ring_size=256))
+bonus = from_config(RE3Config(
+    first_neighbour=1, last_neighbour=5, normalize="released_running_std", ring_size=10_000,
+))
 config = A2CConfig(num_envs=4, rollout_length=4)
 results = []
 for devices in (jax.devices()[:1], jax.devices()):
@@ -33,7 +35,8 @@ for devices in (jax.devices()[:1], jax.devices()):
 def compare(one, eight):
     one, eight = np.asarray(one), np.asarray(eight)
     if one.dtype.kind == "f":
-        np.testing.assert_allclose(one, eight, rtol=1e-4, atol=1e-5)
+        # Two seeds a device and sixteen on one are batched differently, so sums round differently.
+        np.testing.assert_allclose(one, eight, rtol=1e-3, atol=1e-4)
     else:
         np.testing.assert_array_equal(one, eight)
 
