@@ -94,12 +94,14 @@ def draw_axes(axes: Axes, curves: Sequence[Curve], title: str) -> None:
     """Draws into axes that are already there, for figures of several panels."""
     for i, curve in enumerate(curves):
         colour = COLOURS[i % len(COLOURS)]
+        line = "-" if i < len(COLOURS) else "--"
         mean = curve.returns.mean(axis=0)
         half = mean_half_width(curve.returns)
         seeds = curve.returns.shape[0]
         axes.plot(
             curve.env_frames,
             mean,
+            line,
             color=colour,
             linewidth=1.8,
             label=f"{curve.label} ({seeds} seed{'s' if seeds > 1 else ''})",

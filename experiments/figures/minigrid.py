@@ -25,13 +25,6 @@ TASKS = {"empty_16x16": "Empty-16x16", "doorkey_6x6": "DoorKey-6x6", "doorkey_8x
 BONUSES = {"none": "A2C", "re3": "A2C + RE3"}
 
 
-def options(task: str, bonus: str, preset: str, seeds: int) -> list[str]:
-    """Command-line options of one row."""
-    values = {"env": task, "agent": "a2c", "bonus": bonus, "preset": preset}
-    values |= {"seeds": str(seeds), "steps": str(minigrid.TASKS[TASKS[task]].budget)}
-    return [word for name, value in values.items() for word in (f"--{name}", value)]
-
-
 def draw(preset: str, runs: dict[tuple[str, str], Path], out: Path) -> None:
     """One panel a task, one curve a bonus; and the table under all of them."""
     figure = Figure(figsize=(4.6 * len(TASKS), 3.8), dpi=130, layout="constrained")
@@ -63,16 +56,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--presets", nargs="+", default=["released", "paper"])
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--runs", type=Path, default=Path("runs/figure-minigrid"))
+    parser.add_argument("--runs", type=Path, default=rows.RUNS)
     parser.add_argument("--out", type=Path, default=Path("results/minigrid"))
     words = parser.parse_args(argv)
     words.out.mkdir(parents=True, exist_ok=True)
     for preset in words.presets:
         runs = {}
         for task in words.tasks:
+            steps = minigrid.TASKS[TASKS[task]].budget
             for bonus in BONUSES:
-                folder = words.runs / f"{task}-{bonus}-{preset}"
-                rows.ensure(folder, options(task, bonus, preset, words.seeds))
+                folder = rows.ensure(
+                    task, bonus, preset, seeds=words.seeds, steps=steps, runs=words.runs
+                )
                 shutil.copyfile(folder / "eval.csv", words.out / f"{preset}-{task}-{bonus}.csv")
                 runs[task, bonus] = folder
         draw(preset, runs, words.out)

@@ -14,18 +14,25 @@ from pathlib import Path
 
 from experiments.figures import curves, rows
 
-ROWS: dict[str, tuple[str, ...]] = {
-    "released": (),
-    "5 frames per process": ("--a2c.rollout-length", "5"),
-    "RMSprop eps 0.01": ("--a2c.rmsprop-eps", "0.01"),
-    "bonus in the reward": ("--a2c.bonus-target", "reward"),
-    "neighbours 2 to 3": ("--re3.first-neighbour", "2", "--re3.last-neighbour", "3"),
-    "no normalisation": ("--re3.normalize", "none"),
-    "exact running std": ("--re3.normalize", "running_std"),
-    "paper": ("--preset", "paper"),
-    "paper, RMSprop eps 1e-8": ("--preset", "paper", "--a2c.rmsprop-eps", "1e-8"),
-    "no bonus (released)": ("--bonus", "none"),
+TASK = "doorkey_6x6"
+
+ROWS: dict[str, tuple[str, str, dict[str, str]]] = {
+    "released": ("re3", "released", {}),
+    "5 frames per process": ("re3", "released", {"a2c.rollout-length": "5"}),
+    "RMSprop eps 0.01": ("re3", "released", {"a2c.rmsprop-eps": "0.01"}),
+    "bonus in the reward": ("re3", "released", {"a2c.bonus-target": "reward"}),
+    "neighbours 2 to 3": (
+        "re3",
+        "released",
+        {"re3.first-neighbour": "2", "re3.last-neighbour": "3"},
+    ),
+    "no normalisation": ("re3", "released", {"re3.normalize": "none"}),
+    "exact running std": ("re3", "released", {"re3.normalize": "running_std"}),
+    "paper": ("re3", "paper", {}),
+    "paper, RMSprop eps 1e-8": ("re3", "paper", {"a2c.rmsprop-eps": "1e-8"}),
+    "no bonus (released)": ("none", "released", {}),
 }
+"""Label: bonus, preset, and what is changed of it."""
 
 
 def file_name(label: str) -> str:
@@ -38,19 +45,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.figures.minigrid_deviations")
     parser.add_argument("--steps", type=int, default=400_000)
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--runs", type=Path, default=Path("runs/figure-minigrid-deviations"))
+    parser.add_argument("--runs", type=Path, default=rows.RUNS)
     parser.add_argument("--out", type=Path, default=Path("results/minigrid_deviations"))
     words = parser.parse_args(argv)
     words.out.mkdir(parents=True, exist_ok=True)
-    common = ["--env", "doorkey_6x6", "--seeds", str(words.seeds), "--steps", str(words.steps)]
     drawn = []
-    for label, changes in ROWS.items():
-        folder = words.runs / file_name(label)
-        preset = () if "--preset" in changes else ("--preset", "released")
-        rows.ensure(folder, [*common, *preset, *changes])
+    for label, (bonus, preset, changes) in ROWS.items():
+        folder = rows.ensure(
+            TASK,
+            bonus,
+            preset,
+            seeds=words.seeds,
+            steps=words.steps,
+            changes=changes,
+            runs=words.runs,
+        )
         shutil.copyfile(folder / "eval.csv", words.out / f"{file_name(label)}.csv")
         drawn.append(curves.load(label, [folder]))
-    curves.draw(drawn, "doorkey_6x6, A2C + RE3", words.out / "curves.png")
+    curves.draw(drawn, f"{TASK}, A2C + RE3, one change at a time", words.out / "curves.png")
     curves.write_table(drawn, words.out / "table.csv")
     print(words.out / "curves.png")
     return 0

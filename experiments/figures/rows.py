@@ -1,27 +1,58 @@
-"""One row of a figure: a training run in a process of its own, run once and gone on with."""
+"""One row of a figure: a training run in a process of its own, run once and gone on with.
+
+Rows that several figures share are one run: its folder is named after its options.
+"""
 
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from experiments import run_folder
 
+RUNS = Path("runs/figures")
 
-def ensure(folder: Path, options: Sequence[str]) -> None:
-    """Runs `python -m experiments.train` with `options` to its end, unless that was done.
+
+def ensure(
+    task: str,
+    bonus: str,
+    preset: str,
+    *,
+    seeds: int,
+    steps: int,
+    changes: Mapping[str, str] | None = None,
+    runs: Path = RUNS,
+) -> Path:
+    """The folder of a finished run of A2C, which is run or gone on with if need be.
+
+    Args:
+      task: task.
+      bonus: intrinsic reward.
+      preset: preset.
+      seeds: number of seeds.
+      steps: env frames per seed.
+      changes: further options of `experiments.train`, without the leading dashes.
+      runs: folder of all runs.
 
     Raises:
       SystemExit: the run failed or was stopped; with its exit code.
     """
+    changes = changes or {}
+    extra = "".join(f"-{name.rpartition('.')[2]}_{value}" for name, value in changes.items())
+    folder = runs / f"{task}-{bonus}-{preset}{extra}"
     summary = folder / "summary.json"
-    if summary.exists() and json.loads(summary.read_text())["complete"]:
-        return
-    command = [sys.executable, "-m", "experiments.train", *options]
-    command += ["--out", str(folder), "--no-tensorboard"]
+    if summary.exists():
+        reached = json.loads(summary.read_text())
+        if reached["complete"] and reached["env_frames"] >= steps:
+            return folder
+    options = {"env": task, "agent": "a2c", "bonus": bonus, "preset": preset}
+    options |= {"seeds": str(seeds), "steps": str(steps), **changes, "out": str(folder)}
+    command = [sys.executable, "-m", "experiments.train", "--no-tensorboard"]
+    command += [word for name, value in options.items() for word in (f"--{name}", value)]
     if (folder / run_folder.CONFIG).exists():
         command.append("--resume")
     code = subprocess.run(command, check=False).returncode
     if code:
         raise SystemExit(code)
+    return folder
