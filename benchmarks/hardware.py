@@ -1,6 +1,5 @@
 """The machine a benchmark ran on, so that no figure is ever read without it."""
 
-import os
 import platform
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -8,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import jax
+
+from experiments import machine
 
 
 def describe() -> dict[str, Any]:
@@ -21,7 +22,7 @@ def describe() -> dict[str, Any]:
     kinds = [device.device_kind for device in jax.devices()]
     return {
         "cpu": _cpu_model(),
-        "cores": _usable_cores(),
+        "cores": machine.usable_cores(),
         "platform": jax.default_backend(),
         "devices": {kind: kinds.count(kind) for kind in sorted(set(kinds))},
         "jax": jax.__version__,
@@ -30,13 +31,6 @@ def describe() -> dict[str, Any]:
         "system": platform.platform(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def _usable_cores() -> int:
-    # A container may see all the machine's cores and be allowed only some of them.
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _cpu_model() -> str:

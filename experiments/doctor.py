@@ -7,7 +7,6 @@ reported and not a traceback.
 
 import argparse
 import json
-import os
 import platform
 import re
 import shutil
@@ -105,7 +104,9 @@ def check_machine() -> list[str]:
     """
     import psutil
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    from experiments import machine
+
+    cores = machine.usable_cores()
     memory = psutil.virtual_memory()
     if memory.available < FEWEST_BYTES:
         raise UsageError(

@@ -1,5 +1,6 @@
 """What a run runs on: versions, git, devices, memory, and where compiled programs are kept."""
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -44,7 +45,7 @@ def device() -> dict[str, Any]:
         "platform": devices[0].platform,
         "kind": devices[0].device_kind,
         "count": len(devices),
-        "host_cpus": os.cpu_count(),
+        "host_cpus": usable_cores(),
     }
 
 
@@ -86,6 +87,26 @@ def keep_compiled_programs() -> None:
         folder = root / "re3_jax" / "xla" / _processor()
         jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+def use_every_core() -> None:
+    """Makes each CPU core a device, over which `build` spreads the seeds.
+
+    Small operations do not fill several cores; seeds side by side do. Left alone if XLA_FLAGS
+    sets the number of devices, and without effect where an accelerator does the work or in a
+    process that has used JAX before.
+    """
+    if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
+        return
+    with contextlib.suppress(RuntimeError):
+        jax.config.update("jax_num_cpu_devices", usable_cores())
+
+
+def usable_cores() -> int:
+    """CPU cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _processor() -> str:

@@ -18,6 +18,7 @@ DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code (0, 2, 130 or 143)."""
     logging.getLogger("absl").setLevel(logging.CRITICAL)
+    machine.use_every_core()
     try:
         config = parse(list(sys.argv[1:] if argv is None else argv))
         machine.keep_compiled_programs()
