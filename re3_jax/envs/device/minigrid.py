@@ -12,41 +12,41 @@ agent: on a CPU an environment step costs what its kernels cost to launch, so fe
 arrays beat a grid that is sliced, rotated and scanned.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PRNGKeyArray, UInt8, UInt32
+from jaxtyping import Array, Bool, PRNGKeyArray, UInt32
 
 from re3_jax.envs.base import DeviceEnv, Discrete, EnvSpec, TimeStep
-
-Scalar = Int[Array, ""]
-Image = UInt8[Array, "7 7 3"]
-Projection = Callable[[Scalar | int, Scalar | int], tuple[Scalar, Scalar]]
+from re3_jax.envs.device.minigrid_view import (
+    AHEAD,
+    DOOR,
+    EMPTY,
+    KEY,
+    OUT_OF_VIEW,
+    RIGHTWARD,
+    UNSEEN,
+    VIEW,
+    WALL,
+    Agent,
+    Image,
+    Scalar,
+    at,
+    front_cell,
+    image,
+    projection,
+    room,
+    seen,
+)
 
 LARGEST_SIZE = 128
 """Coordinates are packed into fields of 8 bits, and layouts drawn from 64 random bits."""
 
-_VIEW = 7
 _LEFT, _RIGHT, _FORWARD, _PICK_UP, _DROP, _TOGGLE = range(6)
 _OPEN, _CLOSED, _LOCKED = range(3)
-
-# One cell in one integer: object in bits 0-7, colour in bits 8-15, door state in bits 16-23.
-_UNSEEN = 0
-_EMPTY = 1
-_WALL = 2 | 5 << 8
-_DOOR = 4 | 4 << 8
-_KEY = 5 | 4 << 8
-_GOAL = 8 | 1 << 8
-_CHANNEL_SHIFTS = np.array([0, 8, 16], np.int32)
-
-# View cells relative to the agent: columns right of it, rows ahead of it.
-_RIGHTWARD = (np.arange(_VIEW, dtype=np.int32) - _VIEW // 2)[:, None]
-_AHEAD = (_VIEW - 1 - np.arange(_VIEW, dtype=np.int32))[None, :]
-_OUT_OF_VIEW = _VIEW
 
 
 class EmptyState(NamedTuple):
@@ -73,24 +73,6 @@ class DoorKeyState(NamedTuple):
     agent: Scalar
     objects: Scalar
     agent_steps: Scalar
-
-
-class Agent(NamedTuple):
-    """What the agent's own actions change at every step.
-
-    Attributes:
-      x: column, from the left.
-      y: row, from the top.
-      direction: 0 right, 1 down, 2 left, 3 up.
-      carrying: 1 while the agent carries the key, else 0.
-      door: 0 open, 1 closed, 2 locked.
-    """
-
-    x: Scalar
-    y: Scalar
-    direction: Scalar
-    carrying: Scalar
-    door: Scalar
 
 
 class Objects(NamedTuple):
@@ -159,7 +141,7 @@ def make(kind: Literal["empty", "doorkey"], size: int) -> DeviceEnv:
     name, steps = ("Empty", 4 * size**2) if kind == "empty" else ("DoorKey", 10 * size**2)
     spec = EnvSpec(
         task=f"minigrid:{name}-{size}x{size}",
-        observation_shape=(_VIEW, _VIEW, 3),
+        observation_shape=(VIEW, VIEW, 3),
         observation_dtype=np.dtype(np.uint8),
         action_space=Discrete(7),
         max_agent_steps=steps,
@@ -175,8 +157,8 @@ def _make_empty(spec: EnvSpec, size: int) -> DeviceEnv:
 
     def observe(state: EmptyState) -> Image:
         agent = unpack_agent(state.agent)
-        cells, _ = _room(_projection(agent), size)
-        return _image(jnp.where(_at(0, 0), _EMPTY, cells))
+        cells, _ = room(projection(agent), size)
+        return image(jnp.where(at(0, 0), EMPTY, cells))
 
     def reset(key: PRNGKeyArray) -> tuple[EmptyState, Image]:
         del key
@@ -186,7 +168,7 @@ def _make_empty(spec: EnvSpec, size: int) -> DeviceEnv:
     def step(state: EmptyState, action: Scalar, key: PRNGKeyArray) -> tuple[EmptyState, TimeStep]:
         del key
         agent = unpack_agent(state.agent)
-        x, y = _front(agent)
+        x, y = front_cell(agent)
         forward = action == _FORWARD
         moved = forward & ~_on_border(x, y, size)
         terminated = forward & (x == goal) & (y == goal)
@@ -216,24 +198,24 @@ def _make_doorkey(spec: EnvSpec, size: int) -> DeviceEnv:
 
     def observe(state: DoorKeyState) -> Image:
         agent, objects = unpack_agent(state.agent), unpack_objects(state.objects)
-        project = _projection(agent)
-        cells, inside = _room(project, size)
+        project = projection(agent)
+        cells, inside = room(project, size)
         wall = project(objects.wall_x, agent.y)
         door = project(objects.wall_x, objects.door_y)
         key_ahead, key_right = project(objects.key_x, objects.key_y)
         faces_wall = (agent.direction & 1) == 0
-        on_wall = (_AHEAD == jnp.where(faces_wall, wall[0], _OUT_OF_VIEW)) | (
-            _RIGHTWARD == jnp.where(faces_wall, _OUT_OF_VIEW, wall[1])
+        on_wall = (AHEAD == jnp.where(faces_wall, wall[0], OUT_OF_VIEW)) | (
+            RIGHTWARD == jnp.where(faces_wall, OUT_OF_VIEW, wall[1])
         )
         # A carried key is drawn where the agent stands.
         carried = agent.carrying == 1
-        at_key = _at(jnp.where(carried, 0, key_ahead), jnp.where(carried, 0, key_right))
-        cells = jnp.where(on_wall, _WALL, cells)
-        cells = jnp.where(_at(*door), _DOOR | agent.door << 16, cells)
-        cells = jnp.where(_at(0, 0), _EMPTY, cells)
-        cells = jnp.where(at_key, _KEY, cells)
-        seen = _seen(faces_wall, wall, door, agent.door == _OPEN)
-        return _image(jnp.where(seen & inside, cells, _UNSEEN))
+        at_key = at(jnp.where(carried, 0, key_ahead), jnp.where(carried, 0, key_right))
+        cells = jnp.where(on_wall, WALL, cells)
+        cells = jnp.where(at(*door), DOOR | agent.door << 16, cells)
+        cells = jnp.where(at(0, 0), EMPTY, cells)
+        cells = jnp.where(at_key, KEY, cells)
+        visible = seen(faces_wall, wall, door, agent.door == _OPEN)
+        return image(jnp.where(visible & inside, cells, UNSEEN))
 
     def reset(key: PRNGKeyArray) -> tuple[DoorKeyState, Image]:
         state = _draw_layout(key, size)
@@ -243,7 +225,7 @@ def _make_doorkey(spec: EnvSpec, size: int) -> DeviceEnv:
         state: DoorKeyState, action: Scalar, key: PRNGKeyArray
     ) -> tuple[DoorKeyState, TimeStep]:
         agent, objects = unpack_agent(state.agent), unpack_objects(state.objects)
-        x, y = _front(agent)
+        x, y = front_cell(agent)
         carrying, is_open = agent.carrying == 1, agent.door == _OPEN
         at_goal = (x == goal) & (y == goal)
         at_door = (x == objects.wall_x) & (y == objects.door_y)
@@ -327,16 +309,6 @@ def _outcome(
     return reward, agent_steps >= spec.max_agent_steps
 
 
-def _heading(direction: Scalar) -> tuple[Scalar, Scalar]:
-    vertical = (direction & 1) == 1
-    return jnp.where(vertical, 0, 1 - direction), jnp.where(vertical, 2 - direction, 0)
-
-
-def _front(agent: Agent) -> tuple[Scalar, Scalar]:
-    dx, dy = _heading(agent.direction)
-    return agent.x + dx, agent.y + dy
-
-
 def _turn(direction: Scalar, action: Scalar) -> Scalar:
     right = (action == _RIGHT).astype(jnp.int32)
     left = (action == _LEFT).astype(jnp.int32)
@@ -346,76 +318,3 @@ def _turn(direction: Scalar, action: Scalar) -> Scalar:
 def _on_border(x: Scalar, y: Scalar, size: int) -> Bool[Array, ""]:
     last = size - 1
     return (x == 0) | (x == last) | (y == 0) | (y == last)
-
-
-def _projection(agent: Agent) -> Projection:
-    """Return the map from a cell (x, y) to (rows ahead, columns right) of the agent."""
-    dx, dy = _heading(agent.direction)
-
-    def project(x: Scalar | int, y: Scalar | int) -> tuple[Scalar, Scalar]:
-        east, south = x - agent.x, y - agent.y
-        return east * dx + south * dy, south * dx - east * dy
-
-    return project
-
-
-def _at(ahead: Scalar | int, right: Scalar | int) -> Bool[Array, "7 7"]:
-    return (_AHEAD == ahead) & (_RIGHTWARD == right)
-
-
-def _room(project: Projection, size: int) -> tuple[Int[Array, "7 7"], Bool[Array, "7 7"]]:
-    """Cells of a walled room with its goal, and which of them lie on the map.
-
-    Cells off the map are walls, as in Farama's view.
-    """
-    ahead_0, right_0 = project(0, 0)
-    ahead_1, right_1 = project(size - 1, size - 1)
-    # The map's edge behind the agent is never in view.
-    front = jnp.maximum(ahead_0, ahead_1)
-    left, right = jnp.minimum(right_0, right_1), jnp.maximum(right_0, right_1)
-    walls = (_AHEAD >= front) | (_RIGHTWARD <= left) | (_RIGHTWARD >= right)
-    inside = (front >= _AHEAD) & (left <= _RIGHTWARD) & (right >= _RIGHTWARD)
-    cells = jnp.where(_at(*project(size - 2, size - 2)), _GOAL, _EMPTY)
-    return jnp.where(walls, _WALL, cells), inside
-
-
-def _seen(
-    faces_wall: Bool[Array, ""],
-    wall: tuple[Scalar, Scalar],
-    door: tuple[Scalar, Scalar],
-    is_open: Bool[Array, ""],
-) -> Bool[Array, "7 7"]:
-    """Cells on the map that Farama's `process_vis` lets the agent see in DoorKey.
-
-    `process_vis` floods each row of the view sideways through what is transparent, then
-    lights the row ahead of all that it reached and its neighbours. Both rooms being
-    rectangles, the flood has a closed form: the agent's own room with its walls; and, if the
-    open door is in view, the other room as far as it lies past the door (from the door's
-    row on where the wall runs along the view, from the next row on where it lies across).
-    From within the doorway: the cells beside the agent, and all that lies past the door.
-
-    Args:
-      faces_wall: whether the wall runs across the view (the agent faces left or right).
-      wall: rows ahead and columns right of the agent at which the wall lies; the coordinate
-        along which the wall runs is 0.
-      door: rows ahead and columns right of the agent at which the door lies.
-      is_open: whether the door is open.
-    """
-    wall_ahead, wall_right = wall
-    door_ahead, door_right = door
-    in_doorway = (wall_ahead == 0) & (wall_right == 0)
-    front = jnp.where(wall_ahead > 0, wall_ahead, _OUT_OF_VIEW)
-    left = jnp.where(wall_right < 0, wall_right, -_OUT_OF_VIEW)
-    right = jnp.where(wall_right > 0, wall_right, _OUT_OF_VIEW)
-    front = jnp.where(in_doorway, 0, front)
-    left = jnp.where(in_doorway, -1, left)
-    right = jnp.where(in_doorway, 1, right)
-    own_room = (front >= _AHEAD) & (left <= _RIGHTWARD) & (right >= _RIGHTWARD)
-
-    door_in_view = (door_ahead >= 0) & (door_ahead < _VIEW) & (jnp.abs(door_right) <= _VIEW // 2)
-    past_door = jnp.where(faces_wall, door_ahead + 1, door_ahead)
-    return own_room | (_AHEAD >= jnp.where(is_open & door_in_view, past_door, _OUT_OF_VIEW))
-
-
-def _image(cells: Int[Array, "7 7"]) -> Image:
-    return (cells[:, :, None] >> _CHANNEL_SHIFTS).astype(jnp.uint8)
