@@ -77,6 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="take the most probable action (default: as the run does)",
     )
     words = parser.parse_args(argv)
+    machine.use_every_core()
     machine.keep_compiled_programs()
     try:
         print(json.dumps(evaluate(words.run, words.episodes, words.greedy), indent=2))

@@ -67,7 +67,7 @@ def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
     config = dataclasses.replace(config, chunk_updates=TRACED_UPDATES)
     program = build(config, env)
     state = program.init(jnp.asarray(seed_numbers(config), jnp.int32))
-    train = jax.jit(program.train, donate_argnums=0).lower(state).compile()
+    train = program.train.lower(state).compile()
 
     def chunk() -> float:
         nonlocal state

@@ -1,9 +1,7 @@
 """Reading what runs leave behind, without the code that wrote it."""
 
 import csv
-import warnings
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -16,11 +14,15 @@ def newest_checkpoint(run: Path) -> Path:
 
 def leaves(run: Path) -> dict[str, np.ndarray]:
     """Every array of the newest checkpoint by its path, as it is on disk."""
-    with ocp.PyTreeCheckpointer() as reader, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sharding info not provided")
-        tree = reader.restore(newest_checkpoint(run) / "state")
+    path = newest_checkpoint(run) / "state"
+    with ocp.PyTreeCheckpointer() as reader:
+        # As NumPy arrays: this process may have fewer devices than the run had.
+        as_numpy = jax.tree.map(
+            lambda _: ocp.RestoreArgs(restore_type=np.ndarray), reader.metadata(path).item_metadata
+        )
+        tree = reader.restore(path, restore_args=as_numpy)
     return {
-        jax.tree_util.keystr(path, simple=True, separator="/"): np.asarray(_raw(leaf))
+        jax.tree_util.keystr(path, simple=True, separator="/"): np.asarray(leaf)
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
     }
 
@@ -47,9 +49,3 @@ def assert_same_run(run: Path, reference: Path) -> None:
 
 def _number(path: Path) -> int:
     return int(path.name)
-
-
-def _raw(value: Any) -> Any:
-    if isinstance(value, jax.Array) and jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
-        return jax.random.key_data(value)
-    return value
