@@ -125,25 +125,29 @@ def draw_axes(axes: Axes, curves: Sequence[Curve], title: str) -> None:
     axes.legend(frameon=False, loc="best")
 
 
-def write_table(curves: Sequence[Curve], path: Path) -> None:
-    """Writes one row per curve: final return with 95% intervals, and area under the curve.
+def table_rows(curves: Sequence[Curve]) -> list[list[str]]:
+    """One row per curve under `TABLE_COLUMNS`: final return with 95% intervals, and area.
 
     The area is the mean height of the curve over its frames (trapezoids), in units of return.
     """
+    rows = []
+    for curve in curves:
+        final = curve.returns[:, -1]
+        mean, half = final.mean(), mean_half_width(final)
+        low, high = interquartile_mean_interval(final)
+        heights = curve.returns.mean(axis=0)
+        span = curve.env_frames[-1] - curve.env_frames[0]
+        area = np.trapezoid(heights, curve.env_frames) / span if span else heights[0]
+        numbers = (mean, mean - half, mean + half, interquartile_mean(final), low, high, area)
+        counts = (len(final), curve.env_frames[-1])
+        rows.append([curve.label, *map(str, counts), *(f"{x:.6g}" for x in numbers)])
+    return rows
+
+
+def write_table(curves: Sequence[Curve], path: Path) -> None:
+    """Writes `table_rows` with their header."""
     with path.open("w", newline="") as out:
-        writer = csv.writer(out)
-        writer.writerow(TABLE_COLUMNS)
-        for curve in curves:
-            final = curve.returns[:, -1]
-            mean, half = final.mean(), mean_half_width(final)
-            low, high = interquartile_mean_interval(final)
-            heights = curve.returns.mean(axis=0)
-            span = curve.env_frames[-1] - curve.env_frames[0]
-            area = np.trapezoid(heights, curve.env_frames) / span if span else heights[0]
-            numbers = (mean, mean - half, mean + half, interquartile_mean(final), low, high, area)
-            writer.writerow(
-                [curve.label, len(final), curve.env_frames[-1], *(f"{x:.6g}" for x in numbers)]
-            )
+        csv.writer(out).writerows([TABLE_COLUMNS, *table_rows(curves)])
 
 
 def main(argv: Sequence[str] | None = None) -> int:

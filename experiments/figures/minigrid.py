@@ -16,6 +16,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from experiments.errors import UsageError
 from experiments.figures import curves, rows
 from experiments.presets import minigrid
 
@@ -28,7 +29,7 @@ BONUSES = {"none": "A2C", "re3": "A2C + RE3"}
 def draw(preset: str, runs: dict[tuple[str, str], Path], out: Path) -> None:
     """One panel a task, one curve a bonus; and the table under all of them."""
     figure = Figure(figsize=(4.6 * len(TASKS), 3.8), dpi=130, layout="constrained")
-    lines_out: list[list[str]] = []
+    table = [["task", *curves.TABLE_COLUMNS]]
     tasks = [task for task in TASKS if any(key[0] == task for key in runs)]
     for axes, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
         panel = [
@@ -38,16 +39,10 @@ def draw(preset: str, runs: dict[tuple[str, str], Path], out: Path) -> None:
         ]
         curves.draw_axes(axes, panel, task)
         axes.set_ylim(-0.02, 1.0)
-        table = out / f".{task}.csv"
-        curves.write_table(panel, table)
-        with table.open() as lines:
-            header, *body = list(csv.reader(lines))
-        table.unlink()
-        lines_out = lines_out or [["task", *header]]
-        lines_out += [[task, *row] for row in body]
+        table += [[task, *row] for row in curves.table_rows(panel)]
     figure.savefig(out / f"{preset}.png")
     with (out / f"{preset}.csv").open("w", newline="") as lines:
-        csv.writer(lines).writerows(lines_out)
+        csv.writer(lines).writerows(table)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,18 +55,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("results/minigrid"))
     words = parser.parse_args(argv)
     words.out.mkdir(parents=True, exist_ok=True)
-    for preset in words.presets:
-        runs = {}
-        for task in words.tasks:
-            steps = minigrid.TASKS[TASKS[task]].budget
-            for bonus in BONUSES:
-                folder = rows.ensure(
-                    task, bonus, preset, seeds=words.seeds, steps=steps, runs=words.runs
-                )
-                shutil.copyfile(folder / "eval.csv", words.out / f"{preset}-{task}-{bonus}.csv")
-                runs[task, bonus] = folder
-        draw(preset, runs, words.out)
-        print(words.out / f"{preset}.png")
+    try:
+        for preset in words.presets:
+            runs = {}
+            for task in words.tasks:
+                steps = minigrid.TASKS[TASKS[task]].budget
+                for bonus in BONUSES:
+                    folder = rows.ensure(
+                        task, bonus, preset, seeds=words.seeds, steps=steps, runs=words.runs
+                    )
+                    copy = words.out / f"{preset}-{task}-{bonus}.csv"
+                    shutil.copyfile(folder / "eval.csv", copy)
+                    runs[task, bonus] = folder
+            draw(preset, runs, words.out)
+            print(words.out / f"{preset}.png")
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     return 0
 
 

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.errors import UsageError
 from experiments.figures import curves, rows
 
 TASK = "doorkey_6x6"
@@ -50,18 +51,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = parser.parse_args(argv)
     words.out.mkdir(parents=True, exist_ok=True)
     drawn = []
-    for label, (bonus, preset, changes) in ROWS.items():
-        folder = rows.ensure(
-            TASK,
-            bonus,
-            preset,
-            seeds=words.seeds,
-            steps=words.steps,
-            changes=changes,
-            runs=words.runs,
-        )
-        shutil.copyfile(folder / "eval.csv", words.out / f"{file_name(label)}.csv")
-        drawn.append(curves.load(label, [folder]))
+    try:
+        for label, (bonus, preset, changes) in ROWS.items():
+            folder = rows.ensure(
+                TASK,
+                bonus,
+                preset,
+                seeds=words.seeds,
+                steps=words.steps,
+                changes=changes,
+                runs=words.runs,
+            )
+            shutil.copyfile(folder / "eval.csv", words.out / f"{file_name(label)}.csv")
+            drawn.append(curves.load(label, [folder]))
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     curves.draw(drawn, f"{TASK}, A2C + RE3, one change at a time", words.out / "curves.png")
     curves.write_table(drawn, words.out / "table.csv")
     print(words.out / "curves.png")

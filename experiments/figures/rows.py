@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from experiments import run_folder
+from experiments.errors import UsageError
 
 RUNS = Path("runs/figures")
 
@@ -36,6 +37,7 @@ def ensure(
       runs: folder of all runs.
 
     Raises:
+      UsageError: the folder holds a run of another number of seeds.
       SystemExit: the run failed or was stopped; with its exit code.
     """
     changes = changes or {}
@@ -44,6 +46,11 @@ def ensure(
     summary = folder / "summary.json"
     if summary.exists():
         reached = json.loads(summary.read_text())
+        if len(reached["final_return"]) != seeds:
+            raise UsageError(
+                f"the run in {folder} has {len(reached['final_return'])} seed(s), not {seeds}: "
+                "give as many with --seeds, or another folder for all runs with --runs"
+            )
         if reached["complete"] and reached["env_frames"] >= steps:
             return folder
     options = {"env": task, "agent": "a2c", "bonus": bonus, "preset": preset}
