@@ -29,18 +29,8 @@ class CsvTable:
     """A CSV file that is only appended to, and cut to a known length when opened again."""
 
     def __init__(self, path: Path, keep_bytes: int):
-        """Opens `path` and cuts it to its first `keep_bytes` bytes.
-
-        Raises:
-          ValueError: the file is shorter than that, so rows that were recorded are gone.
-        """
+        """Opens `path` and cuts it to its first `keep_bytes` bytes, which it must have."""
         self._path = path
-        size = path.stat().st_size if path.exists() else 0
-        if size < keep_bytes:
-            raise ValueError(
-                f"{path} is shorter than its checkpoint recorded ({size} of {keep_bytes} bytes): "
-                "restore it from a copy or start anew in another folder"
-            )
         self._file = path.open("ab")
         self._file.truncate(keep_bytes)
         self._columns: list[str] | None = None
@@ -95,7 +85,8 @@ class Recorder:
           env_frames: where the run goes on; TensorBoard hides what lies after it.
 
         Raises:
-          ValueError: a file is shorter than `keep_bytes`, so rows that were recorded are gone.
+          ValueError: a file is shorter than `keep_bytes`, so rows that were recorded are gone;
+            no file was cut.
         """
         for name, known in keep_bytes.items():
             path = folder / name
