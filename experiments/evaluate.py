@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from experiments import machine, run_folder
 from experiments.build import build, make_environment, seed_numbers
-from experiments.errors import UsageError
+from experiments.errors import UsageError, refuse_lack_of_memory
 from re3_jax.training.checkpoint import CheckpointStore
 
 
@@ -80,7 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     machine.use_every_core()
     machine.keep_compiled_programs()
     try:
-        print(json.dumps(evaluate(words.run, words.episodes, words.greedy), indent=2))
+        with refuse_lack_of_memory("--episodes"):
+            print(json.dumps(evaluate(words.run, words.episodes, words.greedy), indent=2))
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -1,7 +1,8 @@
 """`python -m experiments.profile --env TASK ...`: where the time of a run goes.
 
-Traces one chunk of the same program that `experiments.train` runs, with the same options,
-once the ring of latents is full. The trace opens in Perfetto and in XProf.
+Traces one chunk of the program that `experiments.train` runs, with the same options, once the
+ring of latents is full; but on one device where a run on CPU spreads its seeds over the cores,
+so that the shares add up. The trace opens in Perfetto and in XProf.
 """
 
 import dataclasses
@@ -20,7 +21,7 @@ from experiments import machine
 from experiments.attribution import OTHER, milliseconds_by_scope
 from experiments.build import build, devices_for, make_environment, seed_numbers
 from experiments.config import RunConfig, frames_per_update
-from experiments.errors import UsageError
+from experiments.errors import UsageError, refuse_lack_of_memory
 from experiments.options import parse
 from experiments.validate import validate_for_task
 from re3_jax.envs.base import DeviceEnv
@@ -130,7 +131,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         validate_for_task(config, env.spec)
         folder = _trace_folder(config)
         machine.keep_compiled_programs()
-        print(report(config, profile(config, env, folder)))
+        with refuse_lack_of_memory():
+            print(report(config, profile(config, env, folder)))
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
