@@ -76,10 +76,8 @@ def check_versions() -> list[str]:
 
 
 def pins() -> dict[str, str]:
-    """Package -> version, from requirements.txt, for this platform."""
+    """Package -> version, from requirements.txt."""
     text = (ROOT / "requirements.txt").read_text()
-    if platform.system() == "Windows":
-        text = re.sub(r'.*platform_system != "Windows".*', "", text)
     return dict(re.findall(r"^([\w.-]+)==([^\s;]+)", text, re.MULTILINE))
 
 

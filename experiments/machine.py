@@ -19,7 +19,6 @@ PACKAGES = (
     "numpy",
     "optax",
     "flax",
-    "chex",
     "orbax-checkpoint",
     "gymnax",
     "tyro",
