@@ -11,7 +11,7 @@ DOCS_READY := $(VENV)/.ready-docs
 MAKEFLAGS += --no-print-directory
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: run test lint bench figure profile doctor docs help clean
+.PHONY: run test test-slow lint bench figure profile doctor docs help clean
 
 # $(call option,VARIABLE,--flag): the flag if VARIABLE was written after `make`; the
 # environment is not asked, because shells have an ENV of their own.
@@ -28,6 +28,7 @@ help:
 	  '    [AGENT=a2c] [BONUS=re3] [SEEDS=5] [STEPS=env frames] [PRESET=paper|released|debug]' \
 	  '    [OUT=folder] [RESUME=1] [ARGS="--a2c.learning-rate 1e-3"]  all options: ARGS=--help' \
 	  'make test                  lint, types and tests [TESTS="tests/unit -k ring"]' \
+	  'make test-slow             the tests that make test leaves out: they take minutes [TESTS=]' \
 	  'make lint                  ruff and mypy' \
 	  'make bench                 the benchmarks, one JSON each [BENCH=knn] [ARGS=]' \
 	  'make figure FIG=name       one figure of the paper [ARGS=]' \
@@ -63,6 +64,9 @@ bench: $(TEST_READY)
 TESTS ?= tests
 test: lint
 	@$(PY) -m pytest -q -n 2 --dist loadscope $(TESTS)
+
+test-slow: $(TEST_READY)
+	@$(PY) -m pytest -q -m slow $(TESTS)
 
 lint: $(TEST_READY)
 	@$(PY) -m ruff check .
