@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from re3_jax.agents.a2c.losses import Rollout
 from re3_jax.agents.base import Agent, AgentState
+from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import DeviceEnv, TimeStep
 from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward
 from re3_jax.training.train_state import Counters, Lanes, TrainState

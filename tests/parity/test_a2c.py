@@ -13,7 +13,8 @@ import torch
 
 from re3_jax.agents.a2c.agent import make_a2c, make_network
 from re3_jax.agents.a2c.config import A2CConfig
-from re3_jax.agents.a2c.losses import Rollout, a2c_loss
+from re3_jax.agents.a2c.losses import a2c_loss
+from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import Discrete, EnvSpec
 
 SPEC = EnvSpec("probe:views", (7, 7, 3), np.dtype(np.uint8), Discrete(7), 100)

@@ -7,8 +7,8 @@ import pytest
 
 from re3_jax.agents.a2c.agent import make_a2c
 from re3_jax.agents.a2c.config import A2CConfig
-from re3_jax.intrinsic.base import none
-from re3_jax.training.device_loop import init_train_state, roll_out
+from re3_jax.intrinsic.base import IntrinsicReward, none
+from re3_jax.training.device_loop import init_train_state, roll_out, train_update
 from re3_jax.training.seeds import make_program
 from tests.probe_envs import countdown, recall
 
@@ -94,6 +94,43 @@ def test_counters_metrics_and_a_single_compilation():
         )
     assert program.env_frames_per_chunk == 60
     assert program.train._cache_size() == 1
+
+
+def test_the_agent_gets_the_bonus_of_its_own_rollout():
+    """Observed before rewarded, in the order of the rollout, with the agent steps so far."""
+    env = countdown(5)
+    stored = jnp.zeros((0, 6))
+
+    def observe(stored, observation):
+        rows = stored.shape[0] + jnp.arange(observation.shape[0])
+        return jnp.concatenate([stored, observation]), rows
+
+    def reward(stored, batch):
+        np.testing.assert_array_equal(stored[batch.ring_index], batch.observation)
+        place = jnp.arange(batch.observation.shape[0], dtype=jnp.float32)
+        return 1000.0 * batch.agent_steps + place, stored
+
+    def update_bonus(stored, batch, key):
+        # One-hot steps taken: the next observation is one step further than the observation.
+        steps, after = (jnp.argmax(o, -1) for o in (batch.observation, batch.next_observation))
+        np.testing.assert_array_equal(after, steps + 1)
+        return stored, {"rewarded_actions": batch.action.sum()}
+
+    bonus = IntrinsicReward(lambda key, spec: stored, observe, reward, update_bonus)
+    a2c = make_a2c(CONFIG, env.spec)
+    agent = a2c._replace(update=lambda state, batch, key: (state, {"rollout": batch}))
+    state = init_train_state(env, agent, bonus, CONFIG.num_envs, jax.random.key(0))
+    for number in range(2):
+        state, (metrics, _) = train_update(env, agent, bonus, state, CONFIG.rollout_length)
+        rollout = metrics["rollout"]
+        np.testing.assert_array_equal(
+            rollout.bonus, 12_000.0 * number + np.arange(12.0).reshape(4, 3)
+        )
+        assert metrics["rewarded_actions"] == rollout.action.sum() == rollout.reward.sum()
+        np.testing.assert_allclose(
+            metrics["intrinsic_reward_mean"], 12_000.0 * number + 5.5, rtol=1e-6
+        )
+        np.testing.assert_array_equal(state.intrinsic[-12:], rollout.observation.reshape(12, 6))
 
 
 def test_a_seed_among_others_equals_the_seed_alone():

@@ -9,11 +9,15 @@ import optax
 from jaxtyping import Array, Int, PRNGKeyArray, Shaped
 
 from re3_jax.agents.a2c.config import A2CConfig
-from re3_jax.agents.a2c.losses import Rollout, a2c_loss
+from re3_jax.agents.a2c.losses import a2c_loss
 from re3_jax.agents.a2c.networks import ActorCritic, MiniGridTrunk, VectorTrunk
 from re3_jax.agents.base import Agent, Info
+from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.networks import minigrid
+
+PRECISION = "highest"
+"""Of matrix products: on GPUs and TPUs the default is not float32, and these are small."""
 
 
 class A2CState(NamedTuple):
@@ -72,14 +76,16 @@ def make_a2c(config: A2CConfig, spec: EnvSpec) -> Agent:
         key: PRNGKeyArray,
         explore: bool,
     ) -> Int[Array, " batch"]:
-        logits = jnp.asarray(network.apply(state.params, observation, method="logits"))
+        with jax.default_matmul_precision(PRECISION):
+            logits = jnp.asarray(network.apply(state.params, observation, method="logits"))
         if explore:
             return jax.random.categorical(key, logits).astype(jnp.int32)
         return jnp.argmax(logits, axis=-1).astype(jnp.int32)
 
     def update(state: A2CState, batch: Rollout, key: PRNGKeyArray) -> tuple[A2CState, Info]:
         del key
-        gradient, info = jax.grad(a2c_loss, has_aux=True)(state.params, network, batch, config)
+        with jax.default_matmul_precision(PRECISION):
+            gradient, info = jax.grad(a2c_loss, has_aux=True)(state.params, network, batch, config)
         updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
         info["grad_norm"] = optax.tree.norm(gradient)
         return A2CState(optax.apply_updates(state.params, updates), opt_state), info

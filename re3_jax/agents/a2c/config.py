@@ -1,7 +1,10 @@
 """A2C's hyperparameters (torch-ac; the MiniGrid table of the paper's appendix)."""
 
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
+
+BonusTarget = Literal["reward", "advantage"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,9 @@ class A2CConfig:
       bootstrap_truncation: whether V(final observation) replaces the future cut off by a time
         limit; torch-ac treats a time limit as the end of the task.
       hidden_dim: width of the actor's and critic's hidden layer.
+
+    Raises:
+      ValueError: if a value is out of range; the sentence says which and what is allowed.
     """
 
     num_envs: int = 16
@@ -36,6 +42,35 @@ class A2CConfig:
     entropy_coef: float = 0.01
     value_coef: float = 0.5
     max_grad_norm: float = 0.5
-    bonus_target: Literal["reward", "advantage"] = "reward"
+    bonus_target: BonusTarget = "reward"
     bootstrap_truncation: bool = False
     hidden_dim: int = 64
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot work."""
+        for name in ("num_envs", "rollout_length", "hidden_dim"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+        # An eps of 0 divides 0 by 0 wherever a gradient has always been 0.
+        for name in ("learning_rate", "rmsprop_eps", "max_grad_norm"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(
+                    f"{name} must be a finite number above 0, but it is {getattr(self, name)}"
+                )
+        for name in ("entropy_coef", "value_coef"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(
+                    f"{name} must be a finite number of at least 0, but it is {getattr(self, name)}"
+                )
+        for name in ("discount", "gae_lambda"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be from 0 to 1, but it is {getattr(self, name)}")
+        if not 0 <= self.rmsprop_decay < 1:
+            raise ValueError(
+                f"rmsprop_decay must be at least 0 and below 1, but it is {self.rmsprop_decay}"
+            )
+        if self.bonus_target not in get_args(BonusTarget):
+            raise ValueError(
+                f"unknown bonus_target {self.bonus_target!r}: choose one of "
+                f"{', '.join(get_args(BonusTarget))}"
+            )

@@ -1,37 +1,12 @@
 """The A2C objective of torch-ac, in one forward pass over a rollout."""
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Float
 
 from re3_jax.agents.a2c.config import A2CConfig
+from re3_jax.agents.rollout import Rollout
 from re3_jax.losses import categorical_entropy, generalized_advantage
-
-
-class Rollout(NamedTuple):
-    """What `rollout_length` steps of `num_envs` lanes yield.
-
-    Attributes:
-      observation: o_t.
-      action: a_t.
-      reward: task reward of step t.
-      bonus: beta_t r^int(o_t); zero without a bonus.
-      terminated: whether the task ended with step t.
-      truncated: whether a time limit ended it.
-      next_observation: o_{t+1} of the same episode, also where the episode ended.
-      last_observation: what the lanes show after the rollout.
-    """
-
-    observation: Shaped[Array, "time batch *observation"]
-    action: Int[Array, "time batch"]
-    reward: Float[Array, "time batch"]
-    bonus: Float[Array, "time batch"]
-    terminated: Bool[Array, "time batch"]
-    truncated: Bool[Array, "time batch"]
-    next_observation: Shaped[Array, "time batch *observation"]
-    last_observation: Shaped[Array, " batch *observation"]
 
 
 def a2c_loss(
