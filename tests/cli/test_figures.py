@@ -1,0 +1,168 @@
+"""The paper's figures: which runs they start, and what they draw from made-up rows."""
+
+import csv
+import json
+import subprocess
+
+import pytest
+
+from experiments.errors import UsageError
+from experiments.figures import minigrid, minigrid_deviations, rows
+
+
+def write_run(folder, *, seeds=2, complete=True, env_frames=100, final=0.5):
+    """A run folder as `experiments.train` leaves it, as far as figures read it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text("{}")
+    summary = {
+        "complete": complete,
+        "env_frames": env_frames,
+        "final_return": {str(seed): final for seed in range(seeds)},
+    }
+    (folder / "summary.json").write_text(json.dumps(summary))
+    with (folder / "eval.csv").open("w") as out:
+        out.write("seed,env_frames,wall_seconds,episodes,return_mean,return_std,length_mean\n")
+        for frame, value in ((0, 0.0), (env_frames, final)):
+            out.writelines(f"{seed},{frame},1.0,4,{value},0,9\n" for seed in range(seeds))
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The command lines of processes that would have been started; each ends with code 0."""
+    commands = []
+
+    def run(command, check):
+        assert not check
+        commands.append(command[1:])
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return commands
+
+
+def ensure(runs, **changes):
+    options = {"seeds": 2, "steps": 100, "runs": runs} | changes
+    return rows.ensure("doorkey_6x6", "re3", "released", **options)
+
+
+FOLDER = "doorkey_6x6-re3-released"
+
+
+def test_a_complete_run_is_not_run_again(started, tmp_path):
+    write_run(tmp_path / FOLDER)
+    assert ensure(tmp_path) == tmp_path / FOLDER
+    assert started == []
+
+
+@pytest.mark.parametrize("left", [{"complete": False}, {"env_frames": 99}])
+def test_a_run_that_was_cut_off_or_is_too_short_is_gone_on_with(started, tmp_path, left):
+    write_run(tmp_path / FOLDER, **left)
+    ensure(tmp_path)
+    (command,) = started
+    assert "--resume" in command
+    assert command[command.index("--steps") + 1] == "100"
+
+
+def test_a_run_that_was_killed_before_its_summary_is_gone_on_with(started, tmp_path):
+    write_run(tmp_path / FOLDER)
+    (tmp_path / FOLDER / "summary.json").unlink()
+    ensure(tmp_path)
+    assert "--resume" in started[0]
+
+
+def test_a_missing_run_is_started_with_its_changes(started, tmp_path):
+    folder = ensure(tmp_path, changes={"re3.normalize": "none"})
+    assert folder == tmp_path / f"{FOLDER}-normalize_none"
+    (command,) = started
+    assert command[:2] == ["-m", "experiments.train"]
+    assert "--resume" not in command
+    words = {"--env": "doorkey_6x6", "--bonus": "re3", "--preset": "released", "--seeds": "2"}
+    words |= {"--re3.normalize": "none", "--steps": "100", "--out": str(folder)}
+    for option, value in words.items():
+        assert command[command.index(option) + 1] == value
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_run_of_other_seeds_is_refused(started, tmp_path, complete):
+    write_run(tmp_path / FOLDER, seeds=3, complete=complete)
+    with pytest.raises(UsageError, match=r"has 3 seed\(s\), not 2: .* --seeds, .* --runs"):
+        ensure(tmp_path)
+    assert started == []
+
+
+@pytest.mark.parametrize("code", [2, 130])
+def test_the_exit_code_of_a_run_that_fails_is_passed_on(monkeypatch, tmp_path, code):
+    failed = subprocess.CompletedProcess([], code)
+    monkeypatch.setattr(subprocess, "run", lambda command, check: failed)
+    with pytest.raises(SystemExit) as exit_:
+        minigrid.main(["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")])
+    assert exit_.value.code == code
+
+
+def read(path):
+    with path.open() as lines:
+        return list(csv.DictReader(lines))
+
+
+def test_minigrid_has_a_panel_a_task_and_a_row_a_curve(started, tmp_path):
+    runs, out = tmp_path / "runs", tmp_path / "out"
+    tasks = ("empty_16x16", "doorkey_6x6")
+    for i, task in enumerate(tasks):
+        for j, bonus in enumerate(minigrid.BONUSES):
+            final = (2 * i + j + 1) / 10
+            write_run(runs / f"{task}-{bonus}-paper", env_frames=400_000, final=final)
+    words = ["--presets", "paper", "--tasks", *tasks, "--seeds", "2"]
+    assert minigrid.main([*words, "--runs", str(runs), "--out", str(out)]) == 0
+    assert started == []
+    table = read(out / "paper.csv")
+    assert [(row["task"], row["label"], float(row["final_return_mean"])) for row in table] == [
+        ("empty_16x16", "A2C", 0.1),
+        ("empty_16x16", "A2C + RE3", 0.2),
+        ("doorkey_6x6", "A2C", 0.3),
+        ("doorkey_6x6", "A2C + RE3", 0.4),
+    ]
+    assert {(row["seeds"], row["env_frames"]) for row in table} == {("2", "400000")}
+    copies = {f"paper-{task}-{bonus}.csv" for task in tasks for bonus in minigrid.BONUSES}
+    assert {path.name for path in out.iterdir()} == {"paper.csv", "paper.png", *copies}
+    ours, theirs = out / "paper-doorkey_6x6-re3.csv", runs / "doorkey_6x6-re3-paper" / "eval.csv"
+    assert ours.read_bytes() == theirs.read_bytes()
+    assert (out / "paper.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_deviations_have_a_row_a_change(monkeypatch, tmp_path):
+    asked = []
+
+    def ensure(task, bonus, preset, *, seeds, steps, changes, runs):
+        folder = runs / str(len(asked))
+        asked.append((task, bonus, preset, changes))
+        write_run(folder, seeds=seeds, env_frames=steps, final=len(asked) / 10)
+        return folder
+
+    monkeypatch.setattr(rows, "ensure", ensure)
+    out = tmp_path / "out"
+    words = ["--seeds", "2", "--steps", "100", "--runs", str(tmp_path / "runs")]
+    assert minigrid_deviations.main([*words, "--out", str(out)]) == 0
+    expected = [("doorkey_6x6", *row) for row in minigrid_deviations.ROWS.values()]
+    assert asked == expected
+    table = read(out / "table.csv")
+    labels = list(minigrid_deviations.ROWS)
+    assert [row["label"] for row in table] == labels
+    assert [float(row["final_return_mean"]) for row in table] == [
+        pytest.approx((i + 1) / 10) for i in range(len(labels))
+    ]
+    copies = {minigrid_deviations.file_name(label) + ".csv" for label in labels}
+    assert len(copies) == len(labels)
+    assert {path.name for path in out.iterdir()} == {"table.csv", "curves.png", *copies}
+    assert (out / "RMSprop_eps_0.01.csv").exists()
+
+
+@pytest.mark.parametrize("figure", [minigrid, minigrid_deviations])
+def test_other_seeds_end_the_command_with_one_sentence(figure, started, tmp_path, capsys):
+    for task in minigrid.TASKS:
+        for bonus in minigrid.BONUSES:
+            write_run(tmp_path / f"{task}-{bonus}-released", seeds=3)
+    words = ["--seeds", "2", "--runs", str(tmp_path), "--out", str(tmp_path / "out")]
+    assert figure.main(words) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: the run in ") and said.count("\n") == 1
+    assert started == []
