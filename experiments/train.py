@@ -4,6 +4,7 @@ import errno
 import logging
 import sys
 from collections.abc import Sequence
+from types import TracebackType
 
 import jax
 
@@ -12,7 +13,7 @@ from experiments.errors import UsageError
 from experiments.options import parse
 from experiments.run import run
 
-DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,5 +50,13 @@ def _refuse(sentence: str) -> int:
     return 2
 
 
+def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    # Where one write of a checkpoint fails, tensorstore goes on to report the others to the
+    # event loop that the failure has closed, each with a traceback from a thread of its own.
+    if not (kind is RuntimeError and str(error) == "Event loop is closed"):
+        sys.__excepthook__(kind, error, trace)
+
+
 if __name__ == "__main__":
+    sys.excepthook = _uncaught
     sys.exit(main())

@@ -7,6 +7,8 @@ any moment leaves the old ones and perhaps one complete new one. What was damage
 
 import hashlib
 import json
+import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -49,18 +51,29 @@ class CheckpointStore:
 
         Checkpoints that `restore` found damaged are moved to `broken-STEP`, so that their step
         can be written again, and what a killed process left half written is removed.
+
+        Raises:
+          OSError: the disk does not take it (full, over a quota); the older ones are untouched.
         """
         self._tidy()
         if step in self._manager.all_steps():
             return
         sealed = {"record": record, "digest": digest(state, record)}
-        self._manager.save(
-            step,
-            args=ocp.args.Composite(
-                state=ocp.args.StandardSave(state), host=ocp.args.JsonSave(sealed)
-            ),
-        )
-        self._manager.wait_until_finished()
+        try:
+            self._manager.save(
+                step,
+                args=ocp.args.Composite(
+                    state=ocp.args.StandardSave(state), host=ocp.args.JsonSave(sealed)
+                ),
+            )
+            self._manager.wait_until_finished()
+        except ValueError as error:
+            # tensorstore's form of an error that the operating system gave.
+            code = re.search(r"os_error_code='(\d+)'", str(error))
+            if code is None:
+                raise
+            number = int(code[1])
+            raise OSError(number, os.strerror(number), str(self.folder)) from error
 
     def restore(
         self, template: Any, report: Callable[[str], None]

@@ -1,0 +1,84 @@
+"""A disk that takes no more is one sentence, and what was written before stays good.
+
+A limit on the size of a file stands for the full disk: the operating system refuses to write
+in the same place, and no file system has to be filled.
+"""
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+from experiments import run_folder
+
+ROOT = Path(__file__).parents[2]
+OPTIONS = ("--env", "minigrid:DoorKey-5x5", "--preset", "debug")
+BYTES = 20_000
+"""More than config.json takes and less than a checkpoint."""
+
+SAVE_TWICE = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+from re3_jax.training.checkpoint import CheckpointStore
+
+noise = np.random.default_rng(0).integers(0, 256, 100_000, np.uint8)
+folder = Path(sys.argv[1])
+store = CheckpointStore(folder)
+store.save(1, {"x": noise}, {"chunks": 1})
+unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, unlimited[1]))
+try:
+    store.save(2, {"x": noise + 1}, {"chunks": 2})
+except OSError as error:
+    print(error.errno, error.filename)
+resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+store.close()
+
+store = CheckpointStore(folder)
+state, record = store.restore({"x": noise}, print)
+assert (state["x"] == noise).all()
+print(record)
+store.save(2, {"x": noise + 1}, {"chunks": 2})
+print(store.steps())
+"""
+
+
+def limit_files() -> None:
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (BYTES, hard))
+
+
+def test_run_on_a_full_disk(tmp_path):
+    out = tmp_path / "run"
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.train", *OPTIONS, "--out", str(out)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false"},
+        preexec_fn=limit_files,
+        timeout=120,
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr == (
+        f"error: {out / run_folder.CHECKPOINTS} cannot be written (File too large): "
+        "make room and go on with --resume\n"
+    )
+
+
+def test_checkpoints_before_a_full_disk_stay_good(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", SAVE_TWICE, str(tmp_path / "checkpoints")],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        f"27 {tmp_path / 'checkpoints'}",
+        "{'chunks': 1}",
+        "[1, 2]",
+    ]
