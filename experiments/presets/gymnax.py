@@ -1,6 +1,7 @@
 """gymnax tasks: not in the paper; MiniGrid's released hyperparameters where they make sense.
 
-A time limit is bootstrapped, because these tasks reward every step.
+A time limit is bootstrapped, because it cuts off rewards that an episode would still have
+brought in tasks such as CartPole, which pays every step, though not in all of gymnax.
 """
 
 from dataclasses import replace

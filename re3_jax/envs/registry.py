@@ -22,8 +22,8 @@ def canonical(task: str) -> str:
     """The `suite:id` that `task` stands for.
 
     `doorkey_6x6`, `MiniGrid-DoorKey-6x6-v0` and `minigrid:MiniGrid-DoorKey-6x6-v0` all
-    stand for `minigrid:DoorKey-6x6`. A gymnax id is checked by `make`, not here, because
-    gymnax may not be installed.
+    stand for `minigrid:DoorKey-6x6`. Whether MiniGrid has a grid of that size is checked by
+    `make`, not here, and so is a gymnax id, because gymnax may not be installed.
 
     Raises:
       ValueError: if there is no such suite or no such task in it.
@@ -71,10 +71,10 @@ def _parse_minigrid(task_id: str) -> tuple[str, int]:
         known = [name.partition(":")[2] for name in PAPER_TASKS.values()]
         raise unknown_name("minigrid task", task_id, known)
     kind, width, height = match[1], int(match[2]), int(match[3])
-    if width != height or width < 5:
+    if width != height:
         raise ValueError(
-            f"minigrid:{kind}-{width}x{height} cannot be made; grids are square and at least 5x5, "
-            f"such as minigrid:{kind}-8x8"
+            f"minigrid:{kind}-{width}x{height} cannot be made; grids are square, such as "
+            f"minigrid:{kind}-8x8"
         )
     return kind, width
 

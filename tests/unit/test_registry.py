@@ -33,6 +33,8 @@ def test_canonical(task, expected):
         ("doorkey_6x6", (7, 7, 3), 10 * 6**2),
         ("doorkey_8x8", (7, 7, 3), 10 * 8**2),
         ("minigrid:DoorKey-9x9", (7, 7, 3), 10 * 9**2),
+        ("minigrid:Empty-3x3", (7, 7, 3), 4 * 3**2),
+        ("MiniGrid-Empty-4x4-v0", (7, 7, 3), 4 * 4**2),
         ("gymnax:CartPole-v1", (4,), 500),
     ],
 )
@@ -53,7 +55,8 @@ def test_make_gives_the_task_that_was_named(task, shape, max_agent_steps):
         ("", "unknown task ''"),
         ("minigird:DoorKey-6x6", "unknown suite 'minigird'; did you mean minigrid?"),
         ("minigrid:DorKey-6x6", "did you mean DoorKey-6x6"),
-        ("minigrid:DoorKey-4x4", "at least 5x5"),
+        ("minigrid:DoorKey-4x4", "a whole number of cells from 5 to 128"),
+        ("minigrid:Empty-2x2", "a whole number of cells from 3 to 128"),
         ("minigrid:Empty-6x8", "grids are square"),
         ("gymnax:CartPole-v2", "unknown gymnax task 'CartPole-v2'; did you mean CartPole-v1"),
         ("gymnax:", "unknown gymnax task ''"),
