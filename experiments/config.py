@@ -5,6 +5,7 @@ The command line is this dataclass (`experiments.options`), the presets fill it
 """
 
 import dataclasses
+import types
 import typing
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -91,28 +92,42 @@ def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
 
 def field_types(cls: type, prefix: str = "") -> dict[str, Any]:
     """Dotted field names to their annotations."""
-    types: dict[str, Any] = {}
+    annotations: dict[str, Any] = {}
     for name, annotation in typing.get_type_hints(cls).items():
         if dataclasses.is_dataclass(annotation):
-            types |= field_types(typing.cast(type, annotation), f"{prefix}{name}.")
+            annotations |= field_types(typing.cast(type, annotation), f"{prefix}{name}.")
         else:
-            types[prefix + name] = annotation
-    return types
+            annotations[prefix + name] = annotation
+    return annotations
 
 
 def from_dict(values: dict[str, Any], cls: Any = RunConfig) -> Any:
     """Inverse of `dataclasses.asdict`.
 
     Raises:
-      TypeError or KeyError: a field is missing or not known.
+      TypeError or KeyError: a field is not known or its value is not of its type.
+      ValueError: a value is out of range.
     """
+    if not isinstance(values, dict):
+        raise TypeError(f"{values!r} is not a group of options")
     hints = typing.get_type_hints(cls)
-    return cls(
-        **{
-            name: from_dict(value, hints[name]) if dataclasses.is_dataclass(hints[name]) else value
-            for name, value in values.items()
-        }
-    )
+    made = {}
+    for name, value in values.items():
+        if dataclasses.is_dataclass(hints[name]):
+            made[name] = from_dict(value, hints[name])
+        elif _fits(value, hints[name]):
+            made[name] = value
+        else:
+            raise TypeError(f"{name} cannot be {value!r}")
+    return cls(**made)
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    if isinstance(annotation, types.UnionType):
+        return any(_fits(value, choice) for choice in typing.get_args(annotation))
+    if typing.get_origin(annotation) is Literal:
+        return value in typing.get_args(annotation)
+    return type(value) is annotation or (annotation is float and type(value) is int)
 
 
 def unflatten(flat: dict[str, Any]) -> RunConfig:
@@ -148,4 +163,4 @@ def choose_chunk_updates(config: RunConfig, action_repeat: int) -> int:
     interval, rest = divmod(config.evaluation.every_env_frames, per_update)
     if rest or interval == 0:
         return max(1, min(limit, interval))
-    return max(n for n in range(1, interval + 1) if interval % n == 0 and n <= limit)
+    return max(n for n in range(1, min(interval, limit) + 1) if interval % n == 0)

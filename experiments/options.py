@@ -5,6 +5,7 @@ tyro prints the help. The words are read here, so that every mistake becomes one
 
 import dataclasses
 import difflib
+import re
 import types
 import typing
 from pathlib import Path
@@ -55,11 +56,25 @@ def parse(argv: list[str]) -> RunConfig:
                 f"{option_name(name)} has no effect with --bonus {values['bonus']}: "
                 "leave it out or use --bonus re3"
             )
+    for group in ("a2c", "re3"):
+        _check_group(group, values)
     validate_values(values)
+    return unflatten(values)
+
+
+def _check_group(group: str, values: dict[str, Any]) -> None:
+    """Refuses what the dataclass of a group refuses, in its sentence, but naming options."""
+    cls = typing.get_type_hints(RunConfig)[group]
+    names = [item.name for item in dataclasses.fields(cls)]
     try:
-        return unflatten(values)
+        cls(**{name: values[f"{group}.{name}"] for name in names})
     except ValueError as error:
-        raise UsageError(str(error)) from None
+        sentence = re.sub(
+            rf"\b({'|'.join(names)})\b",
+            lambda found: option_name(f"{group}.{found[0]}"),
+            str(error),
+        )
+        raise UsageError(sentence) from None
 
 
 def _from_preset(given: dict[str, Any], env: str) -> RunConfig:

@@ -67,10 +67,11 @@ def run(config: RunConfig) -> int:
         config = dataclasses.replace(config, chunk_updates=chunk_updates)
     program = build(config, env)
     try:
-        shapes = jax.eval_shape(program.init, jnp.arange(config.seeds))
+        shapes = jax.eval_shape(program.init, jax.ShapeDtypeStruct((config.seeds,), jnp.int32))
+        check_memory(_num_bytes(shapes), machine.free_bytes(), config.seeds)
+        jax.eval_shape(program.train, shapes)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    check_memory(_num_bytes(shapes), machine.free_bytes(), config.seeds)
     folder = run_folder.claim(config)
     terminal = Terminal()
     with (
@@ -146,11 +147,17 @@ class _Loop:
 
     def _announce(self) -> None:
         c = self.config
-        devices = devices_for(c.seeds)
+        used, usable = devices_for(c.seeds), jax.devices()
         self.terminal.say(
             f"{c.env}: {c.agent} + {c.bonus}, preset {c.preset}, {c.seeds} seed(s) of {c.steps:,} "
-            f"env frames on {len(devices)} {devices[0].device_kind} device(s) -> {self.folder}"
+            f"env frames on {_devices(len(used), len(usable), used[0].device_kind)} "
+            f"-> {self.folder}"
         )
+        if c.resume and (changes := run_folder.changes_since_start(self.folder)):
+            self.terminal.say(
+                f"this machine or these versions differ from those the run began with "
+                f"({', '.join(changes)}): it goes on, but bit for bit is not promised"
+            )
 
     def _restored(self, state: TrainState) -> TrainState:
         """The last whole checkpoint of a resumed run, or the state given."""
@@ -162,7 +169,13 @@ class _Loop:
             raise UsageError(str(error)) from None
         if found is not None:
             state, record = found
-            self.record = HostRecord(**record)
+            try:
+                self.record = HostRecord(**record)
+            except TypeError as error:
+                raise UsageError(
+                    f"the checkpoints in {self.store.folder} are not of this version "
+                    f"({error}): start anew with another --out"
+                ) from None
             self.terminal.say(f"going on from env frame {self.record.env_frames:,}")
         else:
             self.terminal.say("this run was stopped before its first checkpoint: starting it")
@@ -278,6 +291,12 @@ def _num_bytes(shapes: Any) -> int:
     return sum(
         math.prod(leaf.shape) * (leaf.dtype.itemsize or 1) for leaf in jax.tree.leaves(shapes)
     )
+
+
+def _devices(used: int, usable: int, kind: str) -> str:
+    if used == usable:
+        return f"{used} {kind} device(s)"
+    return f"{used} of {usable} {kind} devices (SEEDS a multiple of {usable} would use all)"
 
 
 def _or_nan(value: float | None) -> float:

@@ -20,10 +20,17 @@ from experiments.config import (
     option_name,
 )
 from experiments.errors import UsageError
+from experiments.validate import validate_values
 
 CONFIG = "config.json"
 CHECKPOINTS = "checkpoints"
 RUNS = Path("runs")
+
+COMPARED_ON_RESUME = {
+    "device": {"platform": "platform", "kind": "device", "count": "devices"},
+    "versions": {"jax": "jax", "jaxlib": "jaxlib"},
+}
+"""What `machine.describe` tells that can change the bits of a result, and what to call it."""
 
 
 def default_folder(config: RunConfig) -> Path:
@@ -66,17 +73,22 @@ def stored_config(folder: Path) -> RunConfig:
     """
     path = folder / CONFIG
     try:
-        return from_dict(json.loads(path.read_text())["config"])
+        config: RunConfig = from_dict(json.loads(path.read_text())["config"])
     except (FileNotFoundError, NotADirectoryError):
         raise UsageError(
             f"{folder} holds no run (no {CONFIG}): leave --resume out to start one there, "
             "or name another folder with --out"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise UsageError(
             f"{path} cannot be read as the configuration of a run of this version "
             f"({type(error).__name__}: {error}): start anew with another --out"
         ) from None
+    try:
+        validate_values(flatten(config))
+    except UsageError as error:
+        raise UsageError(f"{path} says what cannot be run: {error}") from None
+    return config
 
 
 def claim(config: RunConfig) -> Path:
@@ -132,6 +144,25 @@ def write_config(folder: Path, config: RunConfig) -> None:
     else:
         stored = {"config": values, **machine.describe()}
     write_json(path, stored)
+
+
+def changes_since_start(folder: Path) -> list[str]:
+    """What this process runs on other than the run's first, as `name THEN -> NOW`.
+
+    Only what can change the bits of a result; nothing where config.json does not say.
+    """
+    stored = json.loads((folder / CONFIG).read_text())
+    now = machine.describe()
+    changes = []
+    for part, names in COMPARED_ON_RESUME.items():
+        then = stored.get(part)
+        if isinstance(then, dict):
+            changes += [
+                f"{label} {then[name]} -> {now[part][name]}"
+                for name, label in names.items()
+                if name in then and then[name] != now[part][name]
+            ]
+    return changes
 
 
 def has_rows(folder: Path) -> bool:

@@ -1,9 +1,14 @@
-"""Ranges and combinations: everything about a RunConfig that can be wrong by value."""
+"""Ranges and combinations of options, but for what A2CConfig and RE3Config refuse themselves."""
 
 import math
 from typing import Any
 
-from experiments.config import RunConfig, frames_per_update, option_name
+from experiments.config import (
+    RunConfig,
+    choose_chunk_updates,
+    frames_per_update,
+    option_name,
+)
 from experiments.errors import UsageError
 from re3_jax.envs.base import Discrete, EnvSpec
 
@@ -13,32 +18,14 @@ POSITIVE = (
     "seeds",
     "steps",
     "chunk_updates",
-    "a2c.num_envs",
-    "a2c.rollout_length",
-    "a2c.learning_rate",
-    "a2c.max_grad_norm",
-    "a2c.hidden_dim",
     "evaluation.every_env_frames",
     "evaluation.episodes",
-    "re3.first_neighbour",
-    "re3.last_neighbour",
-    "re3.ring_size",
-    "re3.latent_dim",
-    "re3.ensemble_size",
 )
-NOT_NEGATIVE = (
-    "seed",
-    "checkpoint_seconds",
-    "a2c.rmsprop_eps",
-    "a2c.entropy_coef",
-    "a2c.value_coef",
-    "re3.beta",
-)
-UNIT_INTERVAL = ("a2c.rmsprop_decay", "a2c.discount", "a2c.gae_lambda", "re3.rho")
+NOT_NEGATIVE = ("seed", "checkpoint_seconds", "re3.beta")
 
 
 def validate_values(values: dict[str, Any]) -> None:
-    """Checks the values of a RunConfig, by dotted name, before it is made.
+    """Checks the values of a RunConfig by dotted name.
 
     Raises:
       UsageError: one sentence that names the option and a value that would do.
@@ -50,17 +37,14 @@ def validate_values(values: dict[str, Any]) -> None:
         _check_re3(values)
     if values["seed"] + values["seeds"] - 1 > INT32_MAX:
         raise UsageError(f"--seed {values['seed']} is too large: seeds end at {INT32_MAX}")
-    if values["steps"] > INT32_MAX:
-        raise UsageError(
-            f"--steps {values['steps']} is too large: counters are 32-bit, at most {INT32_MAX}"
-        )
 
 
 def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
     """Checks a configuration against the task it is for.
 
     Raises:
-      UsageError: agent and task do not fit, or there is not one update to do.
+      UsageError: agent and task do not fit, there is not one update to do, or there are more
+        env frames than can be counted.
     """
     if config.agent == "a2c" and not isinstance(spec.action_space, Discrete):
         raise UsageError(
@@ -79,6 +63,16 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
                 f"frames ({config.a2c.num_envs} lanes x {config.a2c.rollout_length} steps"
                 f"{repeat}): give at least {update}"
             )
+    chunk = update * (config.chunk_updates or choose_chunk_updates(config, spec.action_repeat))
+    # Whole chunks are trained, so the last one may end after STEPS.
+    if -(-config.steps // chunk) * chunk > INT32_MAX:
+        raise UsageError(
+            f"--steps {config.steps} in chunks of {chunk} env frames is too large: counters are "
+            f"32-bit, so give at most {INT32_MAX // chunk * chunk}"
+            if chunk <= INT32_MAX
+            else f"--chunk-updates {config.chunk_updates} is too large: a chunk would be {chunk} "
+            f"env frames, and counters are 32-bit, so give at most {INT32_MAX // update}"
+        )
 
 
 def check_memory(needed_bytes: int, available_bytes: int | None, seeds: int) -> None:
@@ -103,27 +97,11 @@ def _check_range(name: str, value: Any) -> None:
         raise UsageError(f"{option} {value} is not positive: give a number above 0")
     if name in NOT_NEGATIVE and value < 0:
         raise UsageError(f"{option} {value} is negative: give 0 or more")
-    if name in UNIT_INTERVAL and not 0 <= value <= 1:
-        raise UsageError(f"{option} {value} is outside [0, 1]: give a number between 0 and 1")
 
 
 def _check_re3(values: dict[str, Any]) -> None:
-    first, last = values["re3.first_neighbour"], values["re3.last_neighbour"]
-    ring, lanes, steps = (
-        values["re3.ring_size"],
-        values["a2c.num_envs"],
-        values["a2c.rollout_length"],
-    )
-    if first > last:
-        raise UsageError(
-            f"--re3.first-neighbour {first} is above --re3.last-neighbour {last}: "
-            "neighbours are counted from the nearest, so give first <= last"
-        )
-    if last > ring:
-        raise UsageError(
-            f"--re3.last-neighbour {last} is above --re3.ring-size {ring}: "
-            "a ring has no more neighbours than rows, so lower one or raise the other"
-        )
+    ring, lanes = values["re3.ring_size"], values["a2c.num_envs"]
+    steps = values["a2c.rollout_length"]
     if ring < lanes * steps:
         raise UsageError(
             f"--re3.ring-size {ring} cannot hold one rollout of {lanes * steps} states "

@@ -6,10 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import pytest
 
-from experiments import evaluate, machine, presets, run_folder, train
+from experiments import evaluate, machine, presets, run, run_folder, train
 from experiments.figures import curves
+from re3_jax.training.checkpoint import CheckpointStore
+from re3_jax.training.seeds import Program
 
 DEBUG = ("--preset", "debug")
 DOORKEY = ("--env", "doorkey_6x6", *DEBUG)
@@ -44,7 +48,7 @@ def tree(folder: Path) -> dict[str, bytes | None]:
         ((), ["--env", "doorkey_6x6"]),
         (("--env", "dorkey_6x6"), ["dorkey_6x6", "doorkey_6x6", "doorkey_8x8"]),
         (("--env", "atari:Pong"), ["atari", "minigrid"]),
-        (("--env", "minigrid:DoorKey-4x4"), ["5x5"]),
+        (("--env", "minigrid:DoorKey-4x4"), ["from 5 to 128"]),
         (("--env", "gymnax:CartPol-v1"), ["CartPole-v1"]),
         (("--env", "gymnax:Pendulum-v1", *DEBUG), ["--agent a2c", "discrete"]),
         (("--env", "doorkey_6x6", "--agent", "a3c"), ["--agent a3c", "a2c"]),
@@ -63,23 +67,36 @@ def tree(folder: Path) -> dict[str, bytes | None]:
         ((*DOORKEY, "--steps", "-5"), ["--steps -5", "not positive"]),
         ((*DOORKEY, "--steps", "31"), ["--steps 31", "one update", "at least 32"]),
         ((*DOORKEY, "--steps", "3000000000"), ["--steps", "32-bit"]),
+        ((*DOORKEY, "--steps", "2147483647"), ["--steps", "32-bit", "at most 2147482624"]),
+        ((*DOORKEY, "--chunk-updates", "99999999"), ["--chunk-updates", "at most 67108863"]),
         ((*DOORKEY, "--seeds", "five"), ["--seeds", "whole number"]),
         ((*DOORKEY, "--seeds", "0"), ["--seeds 0", "not positive"]),
         ((*DOORKEY, "--seed", "-1"), ["--seed -1", "negative"]),
         ((*DOORKEY, "--seed", "2147483647"), ["--seed", "too large"]),
         ((*DOORKEY, "--chunk-updates", "0"), ["--chunk-updates 0", "not positive"]),
-        ((*DOORKEY, "--a2c.learning-rate", "0"), ["--a2c.learning-rate", "not positive"]),
+        ((*DOORKEY, "--a2c.learning-rate", "0"), ["--a2c.learning-rate", "above 0"]),
         ((*DOORKEY, "--a2c.learning-rate", "nan"), ["--a2c.learning-rate", "finite"]),
         ((*DOORKEY, "--a2c.learning-rate", "fast"), ["--a2c.learning-rate", "a number"]),
-        ((*DOORKEY, "--a2c.discount", "1.01"), ["--a2c.discount", "between 0 and 1"]),
+        ((*DOORKEY, "--a2c.discount", "1.01"), ["--a2c.discount", "from 0 to 1"]),
+        ((*DOORKEY, "--a2c.num-envs", "0"), ["--a2c.num-envs", "at least 1"]),
+        (
+            (*DOORKEY, "--a2c.num-envs", "1", "--a2c.rollout-length", "1"),
+            ["at least 2 rewards", "or the exact variant"],
+        ),
         ((*DOORKEY, "--a2c.bonus-target", "value"), ["--a2c.bonus-target", "reward, advantage"]),
-        ((*DOORKEY, "--re3.first-neighbour", "0"), ["--re3.first-neighbour 0", "positive"]),
-        ((*DOORKEY, "--re3.first-neighbour", "9"), ["first-neighbour 9", "last-neighbour 5"]),
-        ((*DOORKEY, "--re3.last-neighbour", "513"), ["last-neighbour 513", "ring-size 512"]),
+        ((*DOORKEY, "--re3.first-neighbour", "0"), ["--re3.first-neighbour", "at least 1"]),
+        (
+            (*DOORKEY, "--re3.first-neighbour", "9"),
+            ["--re3.first-neighbour (9)", "--re3.last-neighbour (5)"],
+        ),
+        (
+            (*DOORKEY, "--re3.last-neighbour", "513"),
+            ["rank 513", "--re3.ring-size", "--re3.last-neighbour"],
+        ),
         ((*DOORKEY, "--re3.ring-size", "31"), ["--re3.ring-size 31", "at least 32"]),
-        ((*DOORKEY, "--re3.last-neighbour", "1"), ["last_neighbour", "distance 0"]),
+        ((*DOORKEY, "--re3.last-neighbour", "1"), ["--re3.last-neighbour", "distance 0"]),
         ((*DOORKEY, "--re3.beta", "-1"), ["--re3.beta", "negative"]),
-        ((*DOORKEY, "--re3.rho", "1.5"), ["--re3.rho", "between 0 and 1"]),
+        ((*DOORKEY, "--re3.rho", "1.5"), ["--re3.rho", "below 1"]),
         ((*DOORKEY, "--bonus", "none", "--re3.beta", "1"), ["--re3.beta", "--bonus none"]),
         ((*DOORKEY, "--evaluation.episodes", "0"), ["--evaluation.episodes", "positive"]),
         ((*DOORKEY, "--evaluation.every-env-frames", "8"), ["one update", "at least 32"]),
@@ -137,6 +154,42 @@ def test_resume_with_a_config_of_other_options(capsys, started):
     stored["config"]["magic"] = 1
     (started / "config.json").write_text(json.dumps(stored))
     assert "magic" in refused(capsys, "--resume", "--out", "started")
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ([], "[] is not a group of options"),
+        ({"a2c": 3}, "3 is not a group of options"),
+        ({"seeds": "5"}, "seeds cannot be '5'"),
+        ({"seeds": 2.5}, "seeds cannot be 2.5"),
+        ({"tensorboard": 1}, "tensorboard cannot be 1"),
+        ({"preset": "fast"}, "preset cannot be 'fast'"),
+        ({"a2c": {"num_envs": None}}, "num_envs cannot be None"),
+        ({"a2c": {"num_envs": 0}}, "num_envs must be at least 1"),
+        ({"seeds": 0}, "--seeds 0 is not positive"),
+    ],
+)
+def test_resume_with_a_config_edited_by_hand(capsys, started, config, words):
+    (started / "config.json").write_text(json.dumps({"config": config}))
+    sentence = refused(capsys, "--resume", "--out", "started")
+    assert words in sentence and "config.json" in sentence
+
+
+def test_resume_from_a_checkpoint_of_another_version(capsys, monkeypatch, started):
+    """The state fits, the record of the host does not; no real program is compiled for it."""
+    state = {"x": jnp.zeros(3)}
+    store = CheckpointStore(started / run_folder.CHECKPOINTS)
+    store.save(1, state, {"chunks": 3, "magic": 1})
+    store.close()
+    program = Program(
+        init=lambda seeds: state, train=None, evaluate=None, env_frames_per_chunk=1024
+    )
+    monkeypatch.setattr(run, "build", lambda config, env: program)
+    monkeypatch.setattr(jax, "eval_shape", lambda function, *shapes: state)
+    assert train.main(("--resume", "--out", "started")) == 2
+    sentence = capsys.readouterr().err
+    assert "magic" in sentence and "another --out" in sentence and sentence.count("\n") == 1
 
 
 @pytest.mark.parametrize(

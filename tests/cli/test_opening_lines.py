@@ -1,0 +1,75 @@
+"""What a run says first: the devices it uses, and when it goes on somewhere else."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import jax
+import pytest
+
+from experiments import presets, run, run_folder
+from experiments.build import devices_for
+
+
+class Heard:
+    """A terminal that remembers."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    run_folder.write_config(tmp_path, presets.resolve("doorkey_6x6", preset="debug"))
+    return tmp_path
+
+
+def announced(folder: Path, **options) -> list[str]:
+    config = dataclasses.replace(run_folder.stored_config(folder), **options)
+    heard = Heard()
+    run._Loop(config, None, folder, heard, None)._announce()
+    return heard.lines
+
+
+@pytest.mark.parametrize(
+    ("seeds", "devices", "words"),
+    [
+        (4, 2, "on 2 cpu device(s) ->"),
+        (1, 1, "on 1 cpu device(s) ->"),
+        (5, 2, "on 1 of 2 cpu devices (SEEDS a multiple of 2 would use all) ->"),
+        (6, 4, "on 3 of 4 cpu devices (SEEDS a multiple of 4 would use all) ->"),
+    ],
+)
+def test_devices_that_the_seeds_leave_idle(folder, monkeypatch, seeds, devices, words):
+    pretended = jax.devices()[:1] * devices
+    monkeypatch.setattr(jax, "devices", lambda: pretended)
+    assert words.startswith(f"on {len(devices_for(seeds))} ")
+    (line,) = announced(folder, seeds=seeds)
+    assert words in line
+
+
+def test_resume_on_what_the_run_began_with(folder):
+    assert len(announced(folder, resume=True)) == 1
+
+
+def test_resume_on_something_else(folder):
+    path = folder / "config.json"
+    stored = json.loads(path.read_text())
+    jaxlib = stored["versions"]["jaxlib"]
+    count = stored["device"]["count"]
+    stored["versions"]["jaxlib"] = "0.1"
+    stored["device"]["count"] = 77
+    path.write_text(json.dumps(stored))
+    assert len(announced(folder)) == 1
+    _, line = announced(folder, resume=True)
+    assert f"(devices 77 -> {count}, jaxlib 0.1 -> {jaxlib})" in line
+    assert "bit for bit is not promised" in line
+
+
+def test_resume_of_a_run_that_does_not_say_what_it_began_with(folder):
+    path = folder / "config.json"
+    path.write_text(json.dumps({"config": json.loads(path.read_text())["config"]}))
+    assert len(announced(folder, resume=True)) == 1
