@@ -1,11 +1,15 @@
 """Reading what runs leave behind, without the code that wrote it."""
 
 import csv
+import struct
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
+from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 
 def newest_checkpoint(run: Path) -> Path:
@@ -45,6 +49,38 @@ def assert_same_run(run: Path, reference: Path) -> None:
         assert ours[name].tobytes() == value.tobytes(), name
     for table in ("train.csv", "eval.csv"):
         assert rows(run / table) == rows(reference / table)
+
+
+class Scalars(NamedTuple):
+    """Tag -> step -> value: what TensorBoard shows of a run, and what it hides."""
+
+    shown: dict[str, dict[int, float]]
+    hidden: dict[str, dict[int, float]]
+
+
+def scalars(run: Path) -> Scalars:
+    """TensorBoard's rule: a process that starts at a step hides all from that step on."""
+    found = Scalars({}, {})
+    for path in sorted((run / "tensorboard").iterdir()):
+        for event in _events(path):
+            if event.session_log.status == SessionLog.START:
+                for tag, values in found.shown.items():
+                    for step in [step for step in values if step >= event.step]:
+                        found.hidden.setdefault(tag, {})[step] = values.pop(step)
+            for value in event.summary.value:
+                found.shown.setdefault(value.tag, {})[event.step] = value.simple_value
+    return found
+
+
+def _events(path: Path) -> Iterator[Event]:
+    """Records of length, checksum, bytes, checksum; one that was cut short ends the file."""
+    data, start = path.read_bytes(), 0
+    while start + 12 <= len(data):
+        (length,) = struct.unpack_from("<Q", data, start)
+        if start + 16 + length > len(data):
+            return
+        yield Event.FromString(data[start + 12 : start + 12 + length])
+        start += 16 + length
 
 
 def _number(path: Path) -> int:

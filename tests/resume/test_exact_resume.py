@@ -10,9 +10,10 @@ import subprocess
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.resume.compare import assert_same_run, leaves, newest_checkpoint, rows
+from tests.resume.compare import assert_same_run, leaves, newest_checkpoint, rows, scalars
 from tests.resume.conftest import OPTIONS, ROOT, STEPS
 
 pytestmark = pytest.mark.resume
@@ -45,9 +46,11 @@ def test_killed_terminated_and_interrupted(reference, start, environment, tmp_pa
     out = tmp_path / "run"
     words = (*OPTIONS, *OFTEN, "--out", str(out))
     process = start(*words)
-    moment = (random.randint(10, 60), random.uniform(0, 0.05))
-    wait_for_rows(process, out / "train.csv", moment[0])
-    time.sleep(moment[1])
+    count, seconds = random.randint(10, 60), random.uniform(0, 0.05)
+    # pytest shows it with any failure below; put in the numbers to try that moment again.
+    print(f"SIGKILL {seconds} s after row {count} of train.csv")
+    wait_for_rows(process, out / "train.csv", count)
+    time.sleep(seconds)
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
@@ -59,7 +62,7 @@ def test_killed_terminated_and_interrupted(reference, start, environment, tmp_pa
         wait_for_rows(process, out / "train.csv", before + 10)
         process.send_signal(number)
         said, err = process.communicate(timeout=120)
-        assert (process.returncode, err) == (code, ""), moment
+        assert (process.returncode, err) == (code, "")
         assert json.loads((out / "summary.json").read_text())["complete"] is False
     stopped_at = int(rows(out / "train.csv")[-1]["env_frames"])
     assert 0 < stopped_at < STEPS
@@ -86,6 +89,45 @@ def test_finished_run_with_a_truncated_checkpoint_is_extended(reference, finish,
     config = json.loads((out / "config.json").read_text())
     assert config["config"]["steps"] == STEPS
     assert len(config["resumed"]) == 1
+
+
+def test_killed_before_the_first_checkpoint_starts_anew(reference, finish, tmp_path):
+    """The folder holds config.json alone; the run is a shorter one here."""
+    out = tmp_path / "run"
+    out.mkdir()
+    config = json.loads((reference / "config.json").read_text())
+    config["config"] |= {"steps": 2560, "out": str(out)}
+    (out / "config.json").write_text(json.dumps(config))
+    said = finish("--out", str(out), "--resume")
+    assert "stopped before its first checkpoint: starting it" in said
+    for table, count in (("train.csv", 2 * 20), ("eval.csv", 2 * 2)):
+        assert rows(out / table) == rows(reference / table)[:count]
+    assert json.loads((out / "summary.json").read_text())["complete"] is True
+
+
+def test_events_of_a_killed_run_are_those_of_its_rows(reference, start, finish, tmp_path):
+    """Its only checkpoint is the one at its start, so all that it had written is hidden."""
+    out = tmp_path / "run"
+    process = start(*OPTIONS, "--tensorboard", "--out", str(out))
+    wait_for_rows(process, out / "train.csv", 60)
+    process.kill()
+    process.communicate()
+    said = finish("--out", str(out), "--resume")
+    assert "going on from env frame 0" in said
+    assert_same_run(out, reference)
+    shown, hidden = scalars(out)
+    assert len(hidden["train/loss"]) > 0
+    assert shown["train/loss"] == pytest.approx(means(out / "train.csv", "loss"), rel=1e-5)
+    returns = means(out / "eval.csv", "return_mean")
+    assert shown["evaluation/return_mean"] == pytest.approx(returns, rel=1e-5)
+
+
+def means(table: Path, column: str) -> dict[int, float]:
+    """Env frame -> mean over seeds."""
+    values: dict[int, list[float]] = {}
+    for row in rows(table):
+        values.setdefault(int(row["env_frames"]), []).append(float(row[column]))
+    return {frame: float(np.mean(found)) for frame, found in values.items()}
 
 
 def test_every_checkpoint_truncated(reference, start, tmp_path):

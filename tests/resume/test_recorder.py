@@ -7,11 +7,12 @@ import pytest
 
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.recorder import Recorder
+from tests.resume.compare import scalars
 
 
-def open_recorder(folder, keep_bytes=None, tensorboard=False):
+def open_recorder(folder, keep_bytes=None, tensorboard=False, env_frames=0):
     return Recorder(
-        folder, [3, 4], tensorboard=tensorboard, keep_bytes=keep_bytes or {}, env_frames=0
+        folder, [3, 4], tensorboard=tensorboard, keep_bytes=keep_bytes or {}, env_frames=env_frames
     )
 
 
@@ -46,9 +47,29 @@ def test_rows_after_the_checkpoint_are_cut(tmp_path):
     assert [row["loss"] for row in read(tmp_path / "train.csv")] == ["1", "2", "5", "6"]
 
 
-def test_rows_that_are_gone_are_noticed(tmp_path):
+def test_rows_that_are_gone_are_noticed_before_any_table_is_cut(tmp_path):
+    (tmp_path / "train.csv").write_text("seed,env_frames\n3,1\n")
     with pytest.raises(ValueError, match=r"eval\.csv is shorter"):
-        open_recorder(tmp_path, {"eval.csv": 10})
+        open_recorder(tmp_path, {"train.csv": 5, "eval.csv": 10})
+    assert (tmp_path / "train.csv").read_text() == "seed,env_frames\n3,1\n"
+
+
+def test_events_after_the_checkpoint_are_hidden(tmp_path):
+    recorder = open_recorder(tmp_path, tensorboard=True)
+    recorder.train(10, 0.5, values(1, 2))
+    known = recorder.sync()
+    recorder.train(20, 0.5, values(3, 4))
+    recorder.train(30, 0.5, values(5, 6))
+    recorder.close()
+    # Events are named after the second they began in; processes begin further apart.
+    (first,) = (tmp_path / "tensorboard").iterdir()
+    first.rename(first.with_name("events.out.tfevents.0000000000.first"))
+    recorder = open_recorder(tmp_path, known, tensorboard=True, env_frames=10)
+    recorder.train(20, 0.5, values(7, 9))
+    recorder.close()
+    shown, hidden = scalars(tmp_path)
+    assert shown["train/loss"] == {10: 1.5, 20: 8.0}
+    assert hidden["train/loss"] == {20: 3.5, 30: 5.5}
 
 
 def test_other_columns_are_refused(tmp_path):
