@@ -4,7 +4,7 @@ import errno
 import logging
 import sys
 from collections.abc import Sequence
-from types import TracebackType
+from typing import Any
 
 import jax
 
@@ -50,13 +50,13 @@ def _refuse(sentence: str) -> int:
     return 2
 
 
-def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _unraisable(unraisable: Any) -> None:
     # Where one write of a checkpoint fails, tensorstore goes on to report the others to the
     # event loop that the failure has closed, each with a traceback from a thread of its own.
-    if not (kind is RuntimeError and str(error) == "Event loop is closed"):
-        sys.__excepthook__(kind, error, trace)
+    if str(unraisable.exc_value) != "Event loop is closed":
+        sys.__unraisablehook__(unraisable)
 
 
 if __name__ == "__main__":
-    sys.excepthook = _uncaught
+    sys.unraisablehook = _unraisable
     sys.exit(main())

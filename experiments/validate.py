@@ -93,6 +93,8 @@ def _check_range(name: str, value: Any) -> None:
     option = option_name(name)
     if not math.isfinite(value):
         raise UsageError(f"{option} {value} is not finite: give an ordinary number")
+    if isinstance(value, int) and value > INT32_MAX:
+        raise UsageError(f"{option} {value} is too large: counters are 32-bit, at most {INT32_MAX}")
     if name in POSITIVE and value <= 0:
         raise UsageError(f"{option} {value} is not positive: give a number above 0")
     if name in NOT_NEGATIVE and value < 0:

@@ -99,6 +99,8 @@ def tree(folder: Path) -> dict[str, bytes | None]:
         ((*DOORKEY, "--re3.rho", "1.5"), ["--re3.rho", "below 1"]),
         ((*DOORKEY, "--bonus", "none", "--re3.beta", "1"), ["--re3.beta", "--bonus none"]),
         ((*DOORKEY, "--evaluation.episodes", "0"), ["--evaluation.episodes", "positive"]),
+        ((*DOORKEY, "--evaluation.episodes", "9" * 20), ["--evaluation.episodes", "too large"]),
+        ((*DOORKEY, "--re3.ring-size", "9" * 20), ["--re3.ring-size", "too large"]),
         ((*DOORKEY, "--evaluation.every-env-frames", "8"), ["one update", "at least 32"]),
     ],
 )

@@ -5,7 +5,6 @@ in the same place, and no file system has to be filled.
 """
 
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +13,14 @@ from experiments import run_folder
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = ("--env", "minigrid:DoorKey-5x5", "--preset", "debug")
-BYTES = 20_000
-"""More than config.json takes and less than a checkpoint."""
+LIMITED = """
+import resource, runpy
+
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+runpy.run_module("experiments.train", run_name="__main__", alter_sys=True)
+"""
+"""experiments.train, where config.json fits on the disk and a checkpoint does not."""
 
 SAVE_TWICE = """
 import resource, sys
@@ -45,20 +50,14 @@ print(store.steps())
 """
 
 
-def limit_files() -> None:
-    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-    resource.setrlimit(resource.RLIMIT_FSIZE, (BYTES, hard))
-
-
 def test_run_on_a_full_disk(tmp_path):
     out = tmp_path / "run"
     done = subprocess.run(
-        [sys.executable, "-m", "experiments.train", *OPTIONS, "--out", str(out)],
+        [sys.executable, "-c", LIMITED, *OPTIONS, "--out", str(out)],
         capture_output=True,
         text=True,
         cwd=ROOT,
         env={**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false"},
-        preexec_fn=limit_files,
         timeout=120,
     )
     assert done.returncode == 2, done.stderr
