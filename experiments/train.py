@@ -18,7 +18,9 @@ DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code (0, 2, 130 or 143)."""
-    logging.getLogger("absl").setLevel(logging.CRITICAL)
+    # Both also tell, in many lines, of a failed checkpoint, which is told below in one.
+    for chatty in ("absl", "asyncio"):
+        logging.getLogger(chatty).setLevel(logging.CRITICAL)
     machine.use_every_core()
     try:
         config = parse(list(sys.argv[1:] if argv is None else argv))
