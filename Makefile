@@ -70,6 +70,7 @@ test-slow: $(TEST_READY)
 
 lint: $(TEST_READY)
 	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check --quiet .
 	@$(PY) -m mypy
 
 docs: $(DOCS_READY)

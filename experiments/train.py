@@ -6,10 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-
 from experiments import machine
-from experiments.errors import UsageError
+from experiments.errors import UsageError, refuse_lack_of_memory
 from experiments.options import parse
 from experiments.run import run
 
@@ -25,16 +23,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         config = parse(list(sys.argv[1:] if argv is None else argv))
         machine.keep_compiled_programs()
-        return run(config)
+        with refuse_lack_of_memory():
+            return run(config)
     except UsageError as error:
         return _refuse(str(error))
-    except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise
-        return _refuse(
-            "the device has too little memory for this run: "
-            "lower --seeds, --re3.ring-size, --a2c.num-envs or --evaluation.episodes"
-        )
     except OSError as error:
         if error.errno not in DISK_ERRORS:
             raise

@@ -54,9 +54,7 @@ class IntrinsicReward(NamedTuple):
     reward: Callable[
         [IntrinsicState, IntrinsicBatch], tuple[Float[Array, " batch"], IntrinsicState]
     ]
-    update: Callable[
-        [IntrinsicState, IntrinsicBatch, PRNGKeyArray], tuple[IntrinsicState, Info]
-    ]
+    update: Callable[[IntrinsicState, IntrinsicBatch, PRNGKeyArray], tuple[IntrinsicState, Info]]
 
 
 class RewardTransform(NamedTuple):

@@ -42,9 +42,7 @@ def test_the_table_gives_the_values_of_the_presets():
     for _, in_paper, in_released, option in numeric:
         (name,) = options_in(option)
         assert (paper[name], released[name]) == (NUMBERS[in_paper], NUMBERS[in_released])
-    worded = {
-        tuple(re.findall(r"`(\w+)`", row[-1])): options_in(row[-1]).pop() for row in rows()
-    }
+    worded = {tuple(re.findall(r"`(\w+)`", row[-1])): options_in(row[-1]).pop() for row in rows()}
     checked = set()
     for values, name in worded.items():
         if values and values[0] in ("none", "reward"):
