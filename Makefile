@@ -25,7 +25,7 @@ RUN_OPTIONS = $(call option,ENV,--env) $(call option,AGENT,--agent) $(call optio
 help:
 	@printf '%s\n' \
 	  'make run ENV=doorkey_6x6   train, and write a run folder: curves, checkpoints, events' \
-	  '    [AGENT=a2c] [BONUS=re3] [SEEDS=5] [STEPS=env frames] [PRESET=paper|released|debug]' \
+	  '    [AGENT=a2c] [BONUS=re3] [SEEDS=5] [STEPS=env frames] [PRESET=recommended|paper|released|debug]' \
 	  '    [OUT=folder] [RESUME=1] [ARGS="--a2c.learning-rate 1e-3"]  all options: ARGS=--help' \
 	  'make test                  lint, types and tests [TESTS="tests/unit -k ring"]' \
 	  'make test-slow             the tests that make test leaves out: they take minutes [TESTS=]' \

@@ -15,9 +15,9 @@ from re3_jax.intrinsic.re3 import RE3Config
 
 AgentName = Literal["a2c"]
 BonusName = Literal["none", "re3"]
-PresetName = Literal["paper", "released", "debug"]
+PresetName = Literal["recommended", "paper", "released", "debug"]
 
-DEFAULT_PRESET: PresetName = "released"
+DEFAULT_PRESET: PresetName = "recommended"
 
 NOT_COMPARED_ON_RESUME = ("out", "resume", "steps", "checkpoint_seconds", "tensorboard")
 """Options that do not change what is computed; `steps` may grow (see `run_folder`)."""
@@ -46,7 +46,8 @@ class RunConfig:
       env: task, one of the paper's by bare name (doorkey_6x6) or suite:id.
       agent: the agent.
       bonus: the intrinsic reward.
-      preset: paper (the paper's text), released (the authors' code) or debug (seconds).
+      preset: recommended (what works best here), paper (the paper's text), released (the
+        authors' code) or debug (seconds).
       seeds: number of independent seeds trained at once.
       seed: the first seed; the others follow it.
       steps: env frames to train, per seed; rounded up to whole chunks.

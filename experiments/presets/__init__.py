@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from experiments.config import AgentName, BonusName, PresetName, RunConfig
+from experiments.config import DEFAULT_PRESET, AgentName, BonusName, PresetName, RunConfig
 from experiments.errors import UsageError
 from experiments.presets import gymnax, minigrid
 from re3_jax.envs.registry import canonical
@@ -14,7 +14,7 @@ def resolve(
     env: str,
     agent: AgentName | None = None,
     bonus: BonusName | None = None,
-    preset: PresetName = "released",
+    preset: PresetName = DEFAULT_PRESET,
 ) -> RunConfig:
     """Everything a run needs; an agent or bonus not given is the task's default.
 

@@ -21,7 +21,7 @@ DEFAULT_BONUS: BonusName = "re3"
 
 def preset(task_id: str, name: PresetName) -> RunConfig:
     """Configuration of any gymnax task; the numbers do not depend on `task_id`."""
-    base = minigrid.preset("DoorKey-6x6", "paper" if name == "paper" else "released")
+    base = minigrid.preset("DoorKey-6x6", "released" if name == "debug" else name)
     config = replace(
         base,
         steps=500_000,

@@ -24,7 +24,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("task", TABLE)
-@pytest.mark.parametrize("preset", ["paper", "released"])
+@pytest.mark.parametrize("preset", ["recommended", "paper", "released"])
 def test_rows_that_differ_between_tasks(task, preset):
     config = presets.resolve(task, preset=preset)
     beta, frequency, steps = TABLE[task]
@@ -106,13 +106,21 @@ def test_help_shows_resolved_defaults(capsys):
 
 
 @pytest.mark.parametrize("task", TABLE)
-@pytest.mark.parametrize("preset", ["paper", "released", "debug"])
+@pytest.mark.parametrize("preset", ["recommended", "paper", "released", "debug"])
 @pytest.mark.parametrize("seeds", [1, 5, 10, 1000])
 def test_evaluations_fall_on_chunk_ends(task, preset, seeds):
     config: RunConfig = dataclasses.replace(presets.resolve(task, preset=preset), seeds=seeds)
     updates = choose_chunk_updates(config, 1)
     assert updates >= 1
     assert config.evaluation.every_env_frames % (updates * frames_per_update(config, 1)) == 0
+
+
+def test_recommended_is_released_with_the_bonus_where_algorithm_2_has_it():
+    recommended = flatten(presets.resolve("doorkey_8x8"))
+    released = flatten(presets.resolve("doorkey_8x8", preset="released"))
+    changed = {name for name in released if recommended[name] != released[name]}
+    assert changed == {"preset", "a2c.bonus_target"}
+    assert recommended["a2c.bonus_target"] == "reward"
 
 
 def test_chunk_when_evaluations_cannot_fall_on_chunk_ends():
