@@ -18,7 +18,7 @@ from experiments.options import parse
 TABLE = {
     # task: (beta, evaluation frequency, env frames of a run here)
     "empty_16x16": (0.1, 6_400, 400_000),
-    "doorkey_6x6": (0.005, 12_800, 800_000),
+    "doorkey_6x6": (0.005, 12_800, 600_000),
     "doorkey_8x8": (0.01, 64_000, 2_400_000),
 }
 
