@@ -44,10 +44,14 @@ def _refuse(sentence: str) -> int:
     return 2
 
 
+LATE_REPORTS = ("Event loop is closed", "Encountered error while reading array index")
+"""What tensorstore and orbax still say of a checkpoint's other arrays once one has failed."""
+
+
 def _unraisable(unraisable: Any) -> None:
-    # Where one write of a checkpoint fails, tensorstore goes on to report the others to the
-    # event loop that the failure has closed, each with a traceback from a thread of its own.
-    if str(unraisable.exc_value) != "Event loop is closed":
+    # The failure itself is told in one sentence; these come with a traceback each, from threads
+    # and coroutines of their own.
+    if not str(unraisable.exc_value).startswith(LATE_REPORTS):
         sys.__unraisablehook__(unraisable)
 
 
