@@ -132,7 +132,7 @@ def main() -> None:
     """Runs all configurations and prints the JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 5, 10, 20])
-    parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--preset", default="released")
     options = parser.parse_args()
     machine.use_every_core()
