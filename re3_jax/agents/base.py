@@ -18,6 +18,10 @@ class Agent(NamedTuple):
     act(state, observation[batch, ...], key, explore) -> action[batch, ...]; `explore` is
       static: True samples as in training, False takes the mode.
     update(state, batch, key) -> (state, info); what `batch` holds is the agent's own.
+    phases: for an agent whose updates differ in a fixed cycle (SAC's actor learns every second
+      time), one update function per place in the cycle, in order. `update` finds its place in
+      the state at run time; a loop that knows it calls `phases[updates % len(phases)]` and pays
+      for nothing else. Each returns the same names in `info` as the others.
     """
 
     init: Callable[[PRNGKeyArray], AgentState]
@@ -26,3 +30,4 @@ class Agent(NamedTuple):
         Shaped[Array, " batch *action"],
     ]
     update: Callable[[AgentState, Any, PRNGKeyArray], tuple[AgentState, Info]]
+    phases: tuple[Callable[[AgentState, Any, PRNGKeyArray], tuple[AgentState, Info]], ...] = ()
