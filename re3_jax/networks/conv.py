@@ -9,6 +9,7 @@ than the product. Pooling by reshape has a deterministic gradient on every backe
 """
 
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
 
@@ -33,3 +34,16 @@ def max_pool2x2(
     """Maximum over non-overlapping 2x2 windows; height and width must be even."""
     channels, height, width, batch = x.shape
     return x.reshape(channels, height // 2, 2, width // 2, 2, batch).max(axis=(2, 4))
+
+
+def conv2d(
+    x: Float[Array, "batch height width channels"],
+    kernel: Float[Array, "rows columns channels features"],
+    bias: Float[Array, " features"],
+    stride: int = 1,
+) -> Float[Array, "batch out_height out_width features"]:
+    """Valid convolution (cross-correlation, as PyTorch's) with one stride for both axes."""
+    out = lax.conv_general_dilated(
+        x, kernel, (stride, stride), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+    return out + bias
