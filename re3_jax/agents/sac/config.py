@@ -1,0 +1,121 @@
+"""SAC's hyperparameters: the paper's DMC tables; the released code where they are silent."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Augmentation = Literal["crop", "shift", "none"]
+
+
+@dataclass(frozen=True)
+class SACConfig:
+    """Soft actor-critic from pixels: RAD (one random crop) or DrQ (two random shifts).
+
+    What concerns images is ignored for flat observations.
+
+    Attributes:
+      augmentation: `crop` cuts a random square out of each stack (RAD), `shift` pads by
+        repeating the border and cuts the original size out of it (DrQ), `none` leaves it whole.
+      num_augmentations: augmented copies of a batch: DrQ's K targets, averaged, and its M
+        critic losses, summed, K = M.
+      crop_size: side of the square that `crop` cuts out, in pixels.
+      shift_pad: the largest displacement of `shift`, in pixels.
+      num_filters: filters of each of the four convolutions.
+      latent_dim: length of the encoding of an image.
+      hidden_dim: width of the two hidden layers of the actor and of each Q function.
+      log_std_min: lower bound of the policy's log standard deviation before the tanh.
+      log_std_max: its upper bound.
+      init_temperature: alpha at the start.
+      discount: gamma.
+      actor_learning_rate: Adam's step size for the actor.
+      critic_learning_rate: for the critic, the shared convolutions included.
+      temperature_learning_rate: for log(alpha).
+      actor_every: critic updates per update of actor and temperature.
+      target_every: critic updates per update of the target critic.
+      critic_tau: the target Q functions move by this part of the way each time.
+      encoder_tau: the target encoder likewise.
+      batch_size: transitions per update.
+      replay_capacity: transitions kept per seed, in agent steps.
+      initial_agent_steps: agent steps with uniformly random actions, before the first update.
+      updates_per_step: critic updates per agent step.
+      num_envs: lanes stepped in parallel; only tasks that live on the device take more than 1.
+
+    Raises:
+      ValueError: if a value is out of range; the sentence says which and what is allowed.
+    """
+
+    augmentation: Augmentation = "crop"
+    num_augmentations: int = 1
+    crop_size: int = 84
+    shift_pad: int = 4
+    num_filters: int = 32
+    latent_dim: int = 50
+    hidden_dim: int = 1024
+    log_std_min: float = -10.0
+    log_std_max: float = 2.0
+    init_temperature: float = 0.1
+    discount: float = 0.99
+    actor_learning_rate: float = 2e-4
+    critic_learning_rate: float = 2e-4
+    temperature_learning_rate: float = 1e-3
+    actor_every: int = 2
+    target_every: int = 2
+    critic_tau: float = 0.01
+    encoder_tau: float = 0.05
+    batch_size: int = 512
+    replay_capacity: int = 100_000
+    initial_agent_steps: int = 1000
+    updates_per_step: int = 1
+    num_envs: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot work."""
+        if self.augmentation not in get_args(Augmentation):
+            raise ValueError(
+                f"unknown augmentation {self.augmentation!r}: choose one of "
+                f"{', '.join(get_args(Augmentation))}"
+            )
+        for name in (
+            "num_augmentations",
+            "crop_size",
+            "shift_pad",
+            "num_filters",
+            "latent_dim",
+            "hidden_dim",
+            "actor_every",
+            "target_every",
+            "batch_size",
+            "replay_capacity",
+            "initial_agent_steps",
+            "updates_per_step",
+            "num_envs",
+        ):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+        for name in (
+            "init_temperature",
+            "actor_learning_rate",
+            "critic_learning_rate",
+            "temperature_learning_rate",
+        ):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(
+                    f"{name} must be a finite number above 0, but it is {getattr(self, name)}"
+                )
+        if not 0 <= self.discount <= 1:
+            raise ValueError(f"discount must be from 0 to 1, but it is {self.discount}")
+        for name in ("critic_tau", "encoder_tau"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ValueError(
+                    f"{name} must be above 0 and at most 1, but it is {getattr(self, name)}"
+                )
+        if not -math.inf < self.log_std_min < self.log_std_max < math.inf:
+            raise ValueError(
+                f"log_std_min ({self.log_std_min}) must be finite and below log_std_max "
+                f"({self.log_std_max})"
+            )
+        if self.augmentation == "none" and self.num_augmentations > 1:
+            raise ValueError(
+                "num_augmentations above 1 would repeat the same images: choose augmentation "
+                "crop or shift, or set num_augmentations to 1"
+            )
