@@ -1,0 +1,84 @@
+"""One off-policy update with its intrinsic rewards: what the device and the host loop share."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from re3_jax.agents.base import AgentState, Info
+from re3_jax.agents.transitions import Transitions
+from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, IntrinsicState
+from re3_jax.training.train_state import Counters
+
+Metrics = dict[str, Float[Array, ""]]
+
+
+class OffPolicyState(NamedTuple):
+    """State of one seed; a program over seeds gives every leaf a leading axis `seed`.
+
+    Attributes:
+      replay: what was stored; slot i of it is row i of RE3's latents.
+      lanes: what the loop must know of its environments.
+      key: the random stream that training consumes.
+      evaluation_key: root of the streams of evaluations, each folded in by its frame count.
+    """
+
+    agent: AgentState
+    intrinsic: IntrinsicState
+    replay: Any
+    lanes: Any
+    counters: Counters
+    key: PRNGKeyArray
+    evaluation_key: PRNGKeyArray
+
+
+def learn(
+    agent_update: Callable[[AgentState, Transitions, PRNGKeyArray], tuple[AgentState, Info]],
+    bonus: IntrinsicReward,
+    agent_state: AgentState,
+    intrinsic: IntrinsicState,
+    sample: Callable[[PRNGKeyArray], tuple[Transitions, Int[Array, " batch"]]],
+    agent_steps: Int[Array, ""],
+    key: PRNGKeyArray,
+) -> tuple[AgentState, IntrinsicState, Metrics]:
+    """Samples a batch, rewards it and updates the bonus and the agent (Algorithm 1).
+
+    Rewards are computed anew for each batch, against all latents stored by now.
+
+    Args:
+      agent_update: one of `Agent.phases`, or `Agent.update`.
+      bonus: the intrinsic reward.
+      agent_state: the agent's state.
+      intrinsic: the bonus's state.
+      sample: key -> (batch, slot of each transition in the replay).
+      agent_steps: agent steps taken so far (what beta's schedule counts).
+      key: decides the batch and all that is random in the updates.
+
+    Returns:
+      The agent's state, the bonus's state and metrics: what both report, and
+      `intrinsic_reward_mean` and `intrinsic_reward_std` of the batch.
+    """
+    sample_key, bonus_key, agent_key = jax.random.split(key, 3)
+    with jax.named_scope("sample"):
+        transitions, index = sample(sample_key)
+    with jax.named_scope("bonus"):
+        batch = IntrinsicBatch(
+            observation=transitions.observation,
+            action=transitions.action,
+            next_observation=transitions.next_observation,
+            ring_index=index,
+            agent_steps=agent_steps,
+        )
+        reward, intrinsic = bonus.reward(intrinsic, batch)
+        intrinsic, bonus_info = bonus.update(intrinsic, batch, bonus_key)
+    with jax.named_scope("update"):
+        agent_state, info = agent_update(agent_state, transitions._replace(bonus=reward), agent_key)
+    metrics = {
+        **info,
+        **bonus_info,
+        "intrinsic_reward_mean": jnp.mean(reward),
+        "intrinsic_reward_std": jnp.std(reward),
+    }
+    return agent_state, intrinsic, metrics
