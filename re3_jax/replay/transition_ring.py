@@ -1,0 +1,123 @@
+"""A replay of flat observations, to which several lanes add at once."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+
+from re3_jax.agents.transitions import Transitions
+from re3_jax.envs.base import Box, EnvSpec
+
+
+class TransitionRing(NamedTuple):
+    """First-in-first-out store; rows at or past `num_valid` are zero and not yet written.
+
+    Attributes:
+      observation: o_t.
+      action: a_t.
+      reward: task reward.
+      discount: 0 where the task ended at this step, else 1.
+      next_observation: o_{t+1} of the same episode.
+      cursor: row that the next insertion writes first.
+      num_valid: rows written so far, at most the capacity.
+    """
+
+    observation: Shaped[Array, "capacity *observation"]
+    action: Shaped[Array, "capacity *action"]
+    reward: Float[Array, " capacity"]
+    discount: Float[Array, " capacity"]
+    next_observation: Shaped[Array, "capacity *observation"]
+    cursor: Int[Array, ""]
+    num_valid: Int[Array, ""]
+
+
+def num_bytes(capacity: int, spec: EnvSpec) -> int:
+    """Memory that one replay takes for as long as the run lasts, in bytes."""
+    leaves = jax.tree.leaves(jax.eval_shape(lambda: init(capacity, spec)))
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+
+
+def init(capacity: int, spec: EnvSpec) -> TransitionRing:
+    """An empty ring of `capacity` transitions of the task.
+
+    Raises:
+      ValueError: if `capacity` is not positive.
+    """
+    if capacity < 1:
+        raise ValueError(
+            f"a ring of {capacity} transitions cannot hold anything: it must be at least 1"
+        )
+    space = spec.action_space
+    if isinstance(space, Box):
+        action = jnp.zeros((capacity, *space.shape), jnp.float32)
+    else:
+        action = jnp.zeros(capacity, jnp.int32)
+    return TransitionRing(
+        observation=jnp.zeros((capacity, *spec.observation_shape), spec.observation_dtype),
+        action=action,
+        reward=jnp.zeros(capacity, jnp.float32),
+        discount=jnp.zeros(capacity, jnp.float32),
+        next_observation=jnp.zeros((capacity, *spec.observation_shape), spec.observation_dtype),
+        cursor=jnp.zeros((), jnp.int32),
+        num_valid=jnp.zeros((), jnp.int32),
+    )
+
+
+def add(
+    ring: TransitionRing,
+    observation: Shaped[Array, "batch *observation"],
+    action: Shaped[Array, "batch *action"],
+    reward: Float[Array, " batch"],
+    discount: Float[Array, " batch"],
+    next_observation: Shaped[Array, "batch *observation"],
+) -> tuple[TransitionRing, Int[Array, " batch"]]:
+    """Writes one transition of each lane over the oldest rows; also returns those rows.
+
+    Raises:
+      ValueError: if there are more of them than rows in the ring.
+    """
+    capacity, batch_size = ring.reward.shape[0], reward.shape[0]
+    if batch_size > capacity:
+        raise ValueError(
+            f"a batch of {batch_size} transitions does not fit a ring of {capacity} rows: "
+            "make the replay at least as large as the number of lanes"
+        )
+    index = (ring.cursor + jnp.arange(batch_size, dtype=jnp.int32)) % capacity
+
+    def write(rows: Array, values: Array) -> Array:
+        return rows.at[index].set(values, unique_indices=True, mode="promise_in_bounds")
+
+    return (
+        TransitionRing(
+            observation=write(ring.observation, observation),
+            action=write(ring.action, action),
+            reward=write(ring.reward, reward),
+            discount=write(ring.discount, discount),
+            next_observation=write(ring.next_observation, next_observation),
+            cursor=(ring.cursor + batch_size) % capacity,
+            num_valid=jnp.minimum(ring.num_valid + batch_size, capacity),
+        ),
+        index,
+    )
+
+
+def sample(
+    key: PRNGKeyArray, ring: TransitionRing, batch_size: int
+) -> tuple[Transitions, Int[Array, " batch"]]:
+    """Draws transitions uniformly, with replacement; also returns their rows.
+
+    Bonuses are zero. The ring must hold a transition; from an empty one come zeros.
+    """
+    index = jax.random.randint(key, (batch_size,), 0, jnp.maximum(ring.num_valid, 1))
+    return (
+        Transitions(
+            observation=ring.observation[index],
+            action=ring.action[index],
+            reward=ring.reward[index],
+            bonus=jnp.zeros(batch_size, jnp.float32),
+            discount=ring.discount[index],
+            next_observation=ring.next_observation[index],
+        ),
+        index,
+    )
