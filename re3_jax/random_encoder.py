@@ -11,7 +11,7 @@ the same parameters with a leading member axis.
 """
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,9 +20,19 @@ from jaxtyping import Array, Float, Num, PRNGKeyArray
 
 from re3_jax import initializers
 from re3_jax.envs.base import EnvSpec
-from re3_jax.networks import minigrid
+from re3_jax.networks import minigrid, pixels
 
 HIDDEN_DIM = 256
+COLOURS = 3
+LAYER_NORM_EPSILON = 1e-5
+
+ImageInput = Literal["newest_frame", "stacked_crop"]
+"""What of a stack of frames is encoded.
+
+`newest_frame`: the last three channels, whole; what the authors' code for RAD does.
+`stacked_crop`: the centre crop of all channels, what RAD's own encoder gets (the paper: "the
+same architecture as the underlying RL algorithm").
+"""
 
 
 class LinearLayer(NamedTuple):
@@ -39,7 +49,14 @@ class VectorEncoder(NamedTuple):
     output: LinearLayer
 
 
-EncoderParams = minigrid.TrunkParams | VectorEncoder
+class PixelEncoder(NamedTuple):
+    """Parameters of the encoder of pixel images."""
+
+    convs: pixels.ConvParams
+    output: LinearLayer
+
+
+EncoderParams = minigrid.TrunkParams | PixelEncoder | VectorEncoder
 
 
 def init(
@@ -49,6 +66,9 @@ def init(
     init: initializers.Scheme = "torch",
     latent_dim: int = 64,
     ensemble_size: int = 1,
+    image_input: ImageInput = "newest_frame",
+    image_crop: int = 84,
+    num_filters: int = 32,
 ) -> EncoderParams:
     """Draws theta.
 
@@ -56,19 +76,32 @@ def init(
       key: typed PRNG key.
       spec: the task; only shape and dtype of its observations matter.
       init: how weights and biases are drawn (see `initializers`).
-      latent_dim: length of the latent of a flat observation; a MiniGrid view always gives 64.
+      latent_dim: length of the latent; a MiniGrid view always gives 64.
       ensemble_size: number of independent encoders; above 1 every leaf has that leading axis.
+      image_input: what of a pixel image is encoded.
+      image_crop: height and width of `stacked_crop`.
+      num_filters: filters of each convolution over pixels.
 
     Raises:
-      ValueError: for images other than MiniGrid's views, or an unknown initialisation.
+      ValueError: for images that are too small or have no colours, or an unknown initialisation.
     """
-    shapes = _layer_shapes(spec, latent_dim)
+    if is_minigrid_view(spec):
+        shapes: tuple[tuple[int, ...], ...] = minigrid.KERNEL_SHAPES
+    elif is_image(spec):
+        height, width, channels = _encoded_shape(spec, image_input, image_crop)
+        flat = pixels.flat_dim(height, width, num_filters)
+        shapes = *pixels.kernel_shapes(channels, num_filters), (flat, latent_dim)
+    else:
+        shapes = (math.prod(spec.observation_shape), HIDDEN_DIM), (HIDDEN_DIM, latent_dim)
 
     def draw(member_key: PRNGKeyArray) -> EncoderParams:
         layers = initializers.layers(init, member_key, shapes)
         if is_minigrid_view(spec):
             first, second, third = (minigrid.ConvLayer(*layer) for layer in layers)
             return first, second, third
+        if is_image(spec):
+            one, two, three, four = (pixels.ConvLayer(*layer) for layer in layers[:-1])
+            return PixelEncoder((one, two, three, four), LinearLayer(*layers[-1]))
         return VectorEncoder(*(LinearLayer(*layer) for layer in layers))
 
     if ensemble_size == 1:
@@ -77,17 +110,29 @@ def init(
 
 
 def encode(
-    params: EncoderParams, observation: Num[Array, " batch *observation"]
+    params: EncoderParams,
+    observation: Num[Array, " batch *observation"],
+    *,
+    image_input: ImageInput = "newest_frame",
+    image_crop: int = 84,
 ) -> Float[Array, "batch latent"] | Float[Array, "member batch latent"]:
     """Computes y = f_theta(o), float32 at full matmul precision.
 
     An ensemble adds a leading member axis. Equal observations in one batch, or at the same
-    place of batches of the same size, have equal latents.
+    place of batches of the same size, have equal latents. `image_input` and `image_crop` are
+    those of `init` and matter for pixel images only.
     """
-    is_ensemble = params[0].bias.ndim == 2
-    encode_all = jax.vmap(_encode_one, in_axes=(0, None)) if is_ensemble else _encode_one
+    is_ensemble = jax.tree.leaves(params)[-1].ndim == 2
+
+    def encode_one(params):
+        if isinstance(params, VectorEncoder):
+            return _encode_vector(params, observation)
+        if isinstance(params, PixelEncoder):
+            return _encode_pixels(params, _encoded_part(observation, image_input, image_crop))
+        return minigrid.trunk(params, observation)
+
     with jax.default_matmul_precision("highest"):
-        return encode_all(params, observation)
+        return jax.vmap(encode_one)(params) if is_ensemble else encode_one(params)
 
 
 def latent_dim_of(spec: EnvSpec, latent_dim: int) -> int:
@@ -97,29 +142,53 @@ def latent_dim_of(spec: EnvSpec, latent_dim: int) -> int:
 
 def is_minigrid_view(spec: EnvSpec) -> bool:
     """Whether observations are MiniGrid's 7x7x3 integer codes."""
-    return spec.observation_shape == minigrid.OBSERVATION_SHAPE and _is_bytes(spec)
+    return spec.observation_shape == minigrid.OBSERVATION_SHAPE and is_image(spec)
 
 
-def _is_bytes(spec: EnvSpec) -> bool:
-    return np.dtype(spec.observation_dtype) == np.uint8
+def is_image(spec: EnvSpec) -> bool:
+    """Whether observations are bytes of shape height, width, channels."""
+    is_bytes = np.dtype(spec.observation_dtype) == np.uint8
+    return is_bytes and len(spec.observation_shape) == 3
 
 
-def _layer_shapes(spec: EnvSpec, latent_dim: int) -> tuple[tuple[int, ...], ...]:
-    if is_minigrid_view(spec):
-        return minigrid.KERNEL_SHAPES
-    if _is_bytes(spec) and len(spec.observation_shape) == 3:
+def _encoded_shape(spec: EnvSpec, image_input: ImageInput, crop: int) -> tuple[int, int, int]:
+    height, width, channels = spec.observation_shape
+    if channels % COLOURS:
         raise ValueError(
-            f"there is no random encoder for images of shape {spec.observation_shape}: RE3 takes "
-            "MiniGrid's 7x7x3 views and flat observations"
+            f"there is no random encoder for images of shape {spec.observation_shape}: the "
+            "channels must be whole frames of three colours"
         )
-    return ((math.prod(spec.observation_shape), HIDDEN_DIM), (HIDDEN_DIM, latent_dim))
+    if image_input == "newest_frame":
+        return height, width, COLOURS
+    if crop > min(height, width):
+        raise ValueError(
+            f"a crop of {crop}x{crop} does not fit images of {height}x{width} pixels: lower "
+            'image_crop or encode the "newest_frame"'
+        )
+    return crop, crop, channels
 
 
-def _encode_one(
-    params: EncoderParams, observation: Num[Array, " batch *observation"]
+def _encoded_part(
+    observation: Num[Array, "batch height width channels"], image_input: ImageInput, crop: int
+) -> Num[Array, "batch rows columns encoded"]:
+    if image_input == "newest_frame":
+        return observation[..., -COLOURS:]
+    top, left = ((size - crop) // 2 for size in observation.shape[1:3])
+    return observation[:, top : top + crop, left : left + crop]
+
+
+def _encode_pixels(
+    params: PixelEncoder, image: Num[Array, "batch height width channels"]
 ) -> Float[Array, "batch latent"]:
-    if isinstance(params, VectorEncoder):
-        x = observation.reshape(observation.shape[0], -1).astype(jnp.float32)
-        x = jax.nn.relu(x @ params.hidden.kernel + params.hidden.bias)
-        return x @ params.output.kernel + params.output.bias
-    return minigrid.trunk(params, observation)
+    x = pixels.features(params.convs, image) @ params.output.kernel + params.output.bias
+    x = x - x.mean(axis=1, keepdims=True)
+    variance = jnp.mean(x * x, axis=1, keepdims=True)
+    return jnp.tanh(x / jnp.sqrt(variance + LAYER_NORM_EPSILON))
+
+
+def _encode_vector(
+    params: VectorEncoder, observation: Num[Array, " batch *observation"]
+) -> Float[Array, "batch latent"]:
+    x = observation.reshape(observation.shape[0], -1).astype(jnp.float32)
+    x = jax.nn.relu(x @ params.hidden.kernel + params.hidden.bias)
+    return x @ params.output.kernel + params.output.bias

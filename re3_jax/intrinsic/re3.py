@@ -18,7 +18,7 @@ from re3_jax.envs.base import EnvSpec
 from re3_jax.initializers import Scheme
 from re3_jax.intrinsic import transforms
 from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, chain
-from re3_jax.random_encoder import EncoderParams
+from re3_jax.random_encoder import EncoderParams, ImageInput
 from re3_jax.replay import latent_ring
 from re3_jax.replay.latent_ring import LatentRing
 
@@ -43,9 +43,13 @@ class RE3Config:
       normalize: divide by no, the exact, or the released code's running standard deviation.
       log1p: whether log(1 + .) follows.
       encoder_init: how the encoder's weights are drawn (see `initializers`).
-      latent_dim: length of y for flat observations; a MiniGrid view always gives 64.
+      latent_dim: length of y; a MiniGrid view always gives 64.
       ensemble_size: number of encoders, each with a ring of its own; their distances are
         averaged.
+      image_input: what of a stack of pixel frames is encoded, the whole newest frame (released
+        code) or the centre crop of all of them.
+      image_crop: height and width of that crop in pixels.
+      num_filters: filters of each of the four convolutions over pixels.
 
     Raises:
       ValueError: if a value is out of range; the sentence says which and what is allowed.
@@ -62,10 +66,14 @@ class RE3Config:
     encoder_init: Scheme = "torch"
     latent_dim: int = 64
     ensemble_size: int = 1
+    image_input: ImageInput = "newest_frame"
+    image_crop: int = 84
+    num_filters: int = 32
 
     def __post_init__(self) -> None:
         """Refuses what cannot work."""
-        for name in ("first_neighbour", "ring_size", "latent_dim", "ensemble_size"):
+        counts = "first_neighbour", "ring_size", "latent_dim", "ensemble_size"
+        for name in (*counts, "image_crop", "num_filters"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
         if self.last_neighbour < self.first_neighbour:
@@ -84,7 +92,12 @@ class RE3Config:
                 f"a ring of {self.ring_size} latents has no neighbour of rank "
                 f"{self.last_neighbour}: raise ring_size or lower last_neighbour"
             )
-        for name, choices in (("normalize", Normalization), ("encoder_init", Scheme)):
+        choices_of = {
+            "normalize": Normalization,
+            "encoder_init": Scheme,
+            "image_input": ImageInput,
+        }
+        for name, choices in choices_of.items():
             if getattr(self, name) not in get_args(choices):
                 raise ValueError(
                     f"unknown {name} {getattr(self, name)!r}: choose one of "
@@ -118,6 +131,9 @@ def re3(config: RE3Config) -> IntrinsicReward:
             init=config.encoder_init,
             latent_dim=config.latent_dim,
             ensemble_size=config.ensemble_size,
+            image_input=config.image_input,
+            image_crop=config.image_crop,
+            num_filters=config.num_filters,
         )
         latent_dim = random_encoder.latent_dim_of(spec, config.latent_dim)
         ring = latent_ring.init(config.ring_size, latent_dim)
@@ -131,7 +147,12 @@ def re3(config: RE3Config) -> IntrinsicReward:
         state: RE3State, observation: Shaped[Array, " batch *observation"]
     ) -> tuple[RE3State, Int[Array, " batch"]]:
         with jax.named_scope("encode"):
-            latents = random_encoder.encode(state.encoder, observation)
+            latents = random_encoder.encode(
+                state.encoder,
+                observation,
+                image_input=config.image_input,
+                image_crop=config.image_crop,
+            )
             ring, index = over_members(latent_ring.add)(state.ring, latents)
         return state._replace(ring=ring), index[0] if is_ensemble else index
 

@@ -63,7 +63,7 @@ def test_seeds_can_be_vmapped():
 
 
 def test_images_and_unknown_schemes_are_refused():
-    with pytest.raises(ValueError, match=r"images of shape \(64, 64, 3\)"):
-        random_encoder.init(jax.random.key(0), spec((64, 64, 3), np.uint8))
+    with pytest.raises(ValueError, match=r"images of shape \(64, 64, 4\)"):
+        random_encoder.init(jax.random.key(0), spec((64, 64, 4), np.uint8))
     with pytest.raises(ValueError, match="unknown initialisation 'zeros'"):
         random_encoder.init(jax.random.key(0), MINIGRID, init="zeros")
