@@ -11,15 +11,21 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from re3_jax.agents.a2c.config import A2CConfig
+from re3_jax.agents.sac.config import SACConfig
+from re3_jax.envs import registry
+from re3_jax.envs.host.config import DMCConfig
 from re3_jax.intrinsic.re3 import RE3Config
 
-AgentName = Literal["a2c"]
+AgentName = Literal["a2c", "rad", "drq"]
 BonusName = Literal["none", "re3"]
-PresetName = Literal["recommended", "paper", "released", "debug"]
+PresetName = Literal["recommended", "paper", "released", "small", "debug"]
 
 DEFAULT_PRESET: PresetName = "recommended"
 
-NOT_COMPARED_ON_RESUME = ("out", "resume", "steps", "checkpoint_seconds", "tensorboard")
+OFF_POLICY: tuple[AgentName, ...] = ("rad", "drq")
+"""Agents that learn from a replay: soft actor-critic, whose options are `sac`."""
+
+NOT_COMPARED_ON_RESUME = ("out", "resume", "steps", "checkpoint_seconds", "tensorboard", "video")
 """Options that do not change what is computed; `steps` may grow (see `run_folder`)."""
 
 
@@ -44,20 +50,25 @@ class RunConfig:
 
     Attributes:
       env: task, one of the paper's by bare name (doorkey_6x6) or suite:id.
-      agent: the agent.
+      agent: a2c for discrete actions; rad or drq (soft actor-critic) for continuous ones.
       bonus: the intrinsic reward.
       preset: recommended (what works best here), paper (the paper's text), released (the
-        authors' code) or debug (seconds).
+        authors' code), small (pixels without a GPU; only tasks of DeepMind Control) or debug
+        (seconds).
       seeds: number of independent seeds trained at once.
       seed: the first seed; the others follow it.
       steps: env frames to train, per seed; rounded up to whole chunks.
       out: run folder; by default runs/TASK-AGENT-BONUS-TIME.
       resume: go on from the last checkpoint in the run folder.
-      chunk_updates: agent updates per call of the compiled program; by default so many that a
-        chunk takes about a second and the evaluation interval is a whole number of chunks.
+      chunk_updates: agent updates (rad, drq: agent steps) in one chunk, after which the host
+        reports, evaluates, and stops if asked to; by default so many that the evaluation
+        interval is a whole number of chunks.
       checkpoint_seconds: wall seconds between two checkpoints.
       tensorboard: write TensorBoard events beside the CSV files.
+      video: write an MP4 of an evaluation episode at the end (pixel tasks).
       a2c: options of the A2C agent.
+      sac: options of soft actor-critic (rad, drq).
+      dmc: options of the tasks of DeepMind Control.
       re3: options of the RE3 bonus.
       evaluation: options of the periodic evaluation.
     """
@@ -74,7 +85,10 @@ class RunConfig:
     chunk_updates: int | None = None
     checkpoint_seconds: float = 60.0
     tensorboard: bool = True
+    video: bool = False
     a2c: A2CConfig = field(default_factory=A2CConfig)
+    sac: SACConfig = field(default_factory=SACConfig)
+    dmc: DMCConfig = field(default_factory=DMCConfig)
     re3: RE3Config = field(default_factory=RE3Config)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
@@ -145,13 +159,24 @@ def option_name(dotted: str) -> str:
     return "--" + dotted.replace("_", "-")
 
 
+def lanes(config: RunConfig) -> int:
+    """Environments that one seed trains in."""
+    if config.agent == "a2c":
+        return config.a2c.num_envs
+    return 1 if registry.is_host(config.env) else config.sac.num_envs
+
+
 def frames_per_update(config: RunConfig, action_repeat: int) -> int:
-    """Env frames of one seed in one agent update."""
-    return config.a2c.num_envs * config.a2c.rollout_length * action_repeat
+    """Env frames of one seed in one agent update (rad, drq: in one step of its lanes)."""
+    steps = config.a2c.rollout_length if config.agent == "a2c" else 1
+    return lanes(config) * steps * action_repeat
 
 
 TARGET_CHUNK_FRAMES = 32_000
-"""Env frames over all seeds in one chunk: about a second on two CPU cores."""
+"""Env frames of A2C over all seeds in one chunk: about a second on two CPU cores."""
+
+TARGET_CHUNK_AGENT_STEPS = 250
+"""Agent steps in one chunk of rad and drq, each with an update of every seed."""
 
 
 def choose_chunk_updates(config: RunConfig, action_repeat: int) -> int:
@@ -160,7 +185,10 @@ def choose_chunk_updates(config: RunConfig, action_repeat: int) -> int:
     It does not depend on `steps`, so that a finished run can be resumed with more.
     """
     per_update = frames_per_update(config, action_repeat)
-    limit = max(1, TARGET_CHUNK_FRAMES // (per_update * config.seeds))
+    if config.agent == "a2c":
+        limit = max(1, TARGET_CHUNK_FRAMES // (per_update * config.seeds))
+    else:
+        limit = TARGET_CHUNK_AGENT_STEPS
     interval, rest = divmod(config.evaluation.every_env_frames, per_update)
     if rest or interval == 0:
         return max(1, min(limit, interval))
