@@ -1,0 +1,71 @@
+"""How DeepMind Control tasks are stepped and drawn."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+SparseThreshold = Literal["exclusive", "inclusive"]
+Engine = Literal["dm_control", "envpool"]
+RendererName = Literal["auto", "gl", "gl_small_shadows", "gl_cheap", "warp"]
+
+
+@dataclass(frozen=True)
+class DMCConfig:
+    """DeepMind Control from pixels.
+
+    Attributes:
+      image_size: height and width of a frame in pixels.
+      action_repeat: control steps per agent step, whose rewards are summed.
+      frame_stack: newest frames that an agent sees at once.
+      sparse_threshold: whether the sparse tasks keep a reward of exactly 0.25 (`inclusive`,
+        the released code) or not (`exclusive`, the paper).
+      engine: what steps and draws: `dm_control` in worker processes of its own, or `envpool`,
+        whose MuJoCo is an older one.
+      renderer: `gl` draws as dm_control does; `gl_small_shadows` with a shadow map of 512
+        texels; `gl_cheap` also without multisampling; `warp` casts rays on the CPU or GPU and
+        needs no GL; `auto` is `gl` where a driver works, else `warp`.
+      step_timeout_seconds: a worker that takes longer for one step is replaced.
+      workers: processes that share the lanes; one per lane up to the usable cores if None.
+
+    Raises:
+      ValueError: if a value is out of range; the sentence says which and what is allowed.
+    """
+
+    image_size: int = 100
+    action_repeat: int = 2
+    frame_stack: int = 3
+    sparse_threshold: SparseThreshold = "inclusive"
+    engine: Engine = "dm_control"
+    renderer: RendererName = "auto"
+    step_timeout_seconds: float = 60.0
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot work."""
+        for name in ("image_size", "action_repeat", "frame_stack"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+        if self.action_repeat > 1000:
+            raise ValueError(
+                "action_repeat must be at most 1000, the control steps of an episode, but it is "
+                f"{self.action_repeat}"
+            )
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"workers must be at least 1 or None, but it is {self.workers}")
+        if not 0 < self.step_timeout_seconds < math.inf:
+            raise ValueError(
+                "step_timeout_seconds must be a finite number above 0, but it is "
+                f"{self.step_timeout_seconds}"
+            )
+        choices = {"sparse_threshold": SparseThreshold, "engine": Engine, "renderer": RendererName}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in get_args(allowed):
+                raise ValueError(
+                    f"{name} must be one of {', '.join(get_args(allowed))}, but it is "
+                    f"{getattr(self, name)!r}"
+                )
+        if self.engine == "envpool" and self.renderer == "warp":
+            raise ValueError(
+                "renderer must be a GL one with engine envpool, which draws by itself, but it is "
+                "'warp'"
+            )
