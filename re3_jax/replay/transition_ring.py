@@ -23,11 +23,11 @@ class TransitionRing(NamedTuple):
       num_valid: rows written so far, at most the capacity.
     """
 
-    observation: Shaped[Array, "capacity *observation"]
-    action: Shaped[Array, "capacity *action"]
+    observation: Shaped[Array, " capacity *observation"]
+    action: Shaped[Array, " capacity *action"]
     reward: Float[Array, " capacity"]
     discount: Float[Array, " capacity"]
-    next_observation: Shaped[Array, "capacity *observation"]
+    next_observation: Shaped[Array, " capacity *observation"]
     cursor: Int[Array, ""]
     num_valid: Int[Array, ""]
 
@@ -66,11 +66,11 @@ def init(capacity: int, spec: EnvSpec) -> TransitionRing:
 
 def add(
     ring: TransitionRing,
-    observation: Shaped[Array, "batch *observation"],
-    action: Shaped[Array, "batch *action"],
+    observation: Shaped[Array, " batch *observation"],
+    action: Shaped[Array, " batch *action"],
     reward: Float[Array, " batch"],
     discount: Float[Array, " batch"],
-    next_observation: Shaped[Array, "batch *observation"],
+    next_observation: Shaped[Array, " batch *observation"],
 ) -> tuple[TransitionRing, Int[Array, " batch"]]:
     """Writes one transition of each lane over the oldest rows; also returns those rows.
 
