@@ -3,17 +3,22 @@
 import re
 
 from re3_jax.envs.base import DeviceEnv
+from re3_jax.envs.host import tasks as dmc_tasks
 from re3_jax.envs.names import unknown_name
 
 PAPER_TASKS = {
     "empty_16x16": "minigrid:Empty-16x16",
     "doorkey_6x6": "minigrid:DoorKey-6x6",
     "doorkey_8x8": "minigrid:DoorKey-8x8",
+    **{name: f"dmc:{name}" for name in dmc_tasks.PAPER_TASKS},
 }
 """Bare name of each task of the paper -> canonical name."""
 
-SUITES = ("minigrid", "gymnax")
+SUITES = ("minigrid", "gymnax", "brax", "dmc")
 """What may stand before the colon."""
+
+HOST_SUITES = ("dmc",)
+"""Suites whose environments run on the host: see `re3_jax.envs.host`, not `make`."""
 
 _MINIGRID_ID = re.compile(r"(?:MiniGrid-)?(Empty|DoorKey)-(\d+)x(\d+)(?:-v0)?")
 
@@ -23,43 +28,72 @@ def canonical(task: str) -> str:
 
     `doorkey_6x6`, `MiniGrid-DoorKey-6x6-v0` and `minigrid:MiniGrid-DoorKey-6x6-v0` all
     stand for `minigrid:DoorKey-6x6`. Whether MiniGrid has a grid of that size is checked by
-    `make`, not here, and so is a gymnax id, because gymnax may not be installed.
+    `make`, not here, and so are the ids of gymnax and brax, which may not be installed.
 
     Raises:
       ValueError: if there is no such suite or no such task in it.
     """
     if task in PAPER_TASKS:
         return PAPER_TASKS[task]
-    suite, colon, task_id = task.partition(":")
+    name, colon, task_id = task.partition(":")
     if not colon:
         if _MINIGRID_ID.fullmatch(task):
             return canonical(f"minigrid:{task}")
         raise unknown_name("task", task, _suggestions())
-    if suite not in SUITES:
-        raise unknown_name("suite", suite, SUITES)
-    if suite == "minigrid":
+    if name not in SUITES:
+        raise unknown_name("suite", name, SUITES)
+    if name == "minigrid":
         kind, size = _parse_minigrid(task_id)
         return f"minigrid:{kind}-{size}x{size}"
+    if name == "dmc":
+        dmc_tasks.find(task_id)
     return task
 
 
+def suite(task: str) -> str:
+    """The suite of `task`, one of `SUITES`.
+
+    Raises:
+      ValueError: if there is no such task.
+    """
+    return canonical(task).partition(":")[0]
+
+
+def is_host(task: str) -> bool:
+    """Whether `task` runs on the host (`re3_jax.envs.host.make`) and not on the device (`make`).
+
+    Raises:
+      ValueError: if there is no such task.
+    """
+    return suite(task) in HOST_SUITES
+
+
 def make(task: str) -> DeviceEnv:
-    """The environment called `task`.
+    """The device environment called `task`.
 
     Args:
       task: a bare name of `PAPER_TASKS` or `suite:id` (`minigrid:DoorKey-10x10`,
-        `gymnax:CartPole-v1`).
+        `gymnax:CartPole-v1`, `brax:halfcheetah`).
 
     Raises:
-      ValueError: if the task is not known; the message offers the nearest names.
+      ValueError: if the task is not known (the message offers the nearest names) or is one of
+        the host's.
       ImportError: if the suite's package is missing; the message says what to install.
     """
-    suite, _, task_id = canonical(task).partition(":")
-    if suite == "minigrid":
+    name, _, task_id = canonical(task).partition(":")
+    if name in HOST_SUITES:
+        raise ValueError(
+            f"{task} is stepped on the host, not on the device: make it with re3_jax.envs.host.make"
+        )
+    if name == "minigrid":
         from re3_jax.envs.device import minigrid
 
         kind, size = _parse_minigrid(task_id)
         return minigrid.make("empty" if kind == "Empty" else "doorkey", size)
+    if name == "brax":
+        from re3_jax.envs.device import brax
+
+        return brax.make(task_id)
     from re3_jax.envs.device import gymnax
 
     return gymnax.make(task_id)
@@ -68,7 +102,9 @@ def make(task: str) -> DeviceEnv:
 def _parse_minigrid(task_id: str) -> tuple[str, int]:
     match = _MINIGRID_ID.fullmatch(task_id)
     if match is None:
-        known = [name.partition(":")[2] for name in PAPER_TASKS.values()]
+        known = [
+            full.partition(":")[2] for full in PAPER_TASKS.values() if full.startswith("minigrid:")
+        ]
         raise unknown_name("minigrid task", task_id, known)
     kind, width, height = match[1], int(match[2]), int(match[3])
     if width != height:
@@ -80,9 +116,11 @@ def _parse_minigrid(task_id: str) -> tuple[str, int]:
 
 
 def _suggestions() -> list[str]:
-    from re3_jax.envs.device import gymnax
+    from re3_jax.envs.device import brax, gymnax
 
     known = [*PAPER_TASKS, *PAPER_TASKS.values()]
+    known += [f"dmc:{name}" for name in dmc_tasks.names() if name not in PAPER_TASKS]
+    known += [f"brax:{name}" for name in brax.TASKS]
     try:
         return [*known, *(f"gymnax:{name}" for name in gymnax.ids())]
     except ImportError:

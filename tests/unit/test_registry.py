@@ -19,6 +19,9 @@ from re3_jax.envs.device import gymnax as gymnax_adapter
         ("minigrid:MiniGrid-DoorKey-6x6-v0", "minigrid:DoorKey-6x6"),
         ("MiniGrid-DoorKey-16x16-v0", "minigrid:DoorKey-16x16"),
         ("gymnax:CartPole-v1", "gymnax:CartPole-v1"),
+        ("brax:halfcheetah", "brax:halfcheetah"),
+        ("cheetah_run_sparse", "dmc:cheetah_run_sparse"),
+        ("dmc:humanoid_CMU_run", "dmc:humanoid_CMU_run"),
     ],
 )
 def test_canonical(task, expected):
@@ -50,7 +53,12 @@ def test_make_gives_the_task_that_was_named(task, shape, max_agent_steps):
     [
         ("doorkey_8x9", "unknown task 'doorkey_8x9'; did you mean doorkey_8x8"),
         ("CartPole-v1", "did you mean gymnax:CartPole-v1"),
-        ("cartpole", "did you mean gymnax:CartPole-v1"),
+        ("cartpole", "did you mean cartpole_swingup"),
+        ("cheetah_run", "did you mean dmc:cheetah_run or cheetah_run_sparse"),
+        ("dmc:cheetah_runs", "did you mean cheetah_run"),
+        ("brax:halfcheeta", "unknown brax task 'halfcheeta'; did you mean halfcheetah?"),
+        ("halfcheetah", "did you mean brax:halfcheetah"),
+        ("cheetah_run_sparse", "stepped on the host, not on the device"),
         ("zzzz", "known: "),
         ("", "unknown task ''"),
         ("minigird:DoorKey-6x6", "unknown suite 'minigird'; did you mean minigrid?"),
@@ -69,17 +77,29 @@ def test_an_unknown_task_is_one_sentence_with_the_nearest_names(task, message):
     assert "\n" not in str(error.value)
 
 
-def test_without_gymnax_the_message_says_what_to_install(monkeypatch):
+def test_the_papers_tasks_and_where_they_run():
+    suites = {task: registry.suite(task) for task in registry.PAPER_TASKS}
+    assert sorted(suites.values()) == ["dmc"] * 15 + ["minigrid"] * 3
+    for task, suite in suites.items():
+        assert registry.is_host(task) == (suite == "dmc")
+        assert registry.suite(registry.canonical(task)) == suite
+    assert not registry.is_host("brax:ant")
+    with pytest.raises(ValueError, match="unknown task"):
+        registry.is_host("cheetah")
+
+
+@pytest.mark.parametrize(("package", "task"), [("gymnax", "CartPole-v1"), ("brax", "ant")])
+def test_without_the_package_the_message_says_what_to_install(monkeypatch, package, task):
     real_import = builtins.__import__
 
-    def no_gymnax(name, *args, **kwargs):
-        if name == "gymnax":
-            raise ImportError("No module named 'gymnax'")
+    def without(name, *args, **kwargs):
+        if name == package:
+            raise ImportError(f"No module named {name!r}")
         return real_import(name, *args, **kwargs)
 
-    monkeypatch.setattr(builtins, "__import__", no_gymnax)
-    with pytest.raises(ImportError, match=r"pip install re3-jax\[gymnax\]"):
-        registry.make("gymnax:CartPole-v1")
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=rf"pip install re3-jax\[{package}\]"):
+        registry.make(f"{package}:{task}")
     with pytest.raises(ValueError, match="did you mean doorkey_8x8"):
         registry.make("doorkey_8x9")
 

@@ -1,0 +1,129 @@
+"""brax tasks behind the device contract.
+
+brax's own auto-reset puts a lane back into the one state that it started from; here every
+episode starts anew from the task's own distribution, and the last observation of the one
+that ended is kept.
+"""
+
+import warnings
+from typing import Any, Literal, NamedTuple, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from re3_jax.envs.base import Box, DeviceEnv, EnvSpec, TimeStep
+from re3_jax.envs.names import unknown_name
+
+Backend = Literal["generalized", "positional", "spring", "mjx"]
+
+EPISODE_LENGTH = 1000
+"""Agent steps after which brax's training truncates an episode."""
+
+TASKS = (
+    "ant",
+    "halfcheetah",
+    "hopper",
+    "humanoid",
+    "humanoidstandup",
+    "inverted_double_pendulum",
+    "inverted_pendulum",
+    "pusher",
+    "reacher",
+    "swimmer",
+    "walker2d",
+)
+"""Every task that `make` accepts."""
+
+
+class BraxState(NamedTuple):
+    """A brax state and the agent steps taken in its episode."""
+
+    brax: Any
+    agent_steps: Int[Array, ""]
+
+
+def make(name: str, backend: Backend = "generalized") -> DeviceEnv:
+    """The brax task `name`.
+
+    Actions are in [-1, 1], as brax has them. An episode is truncated after `EPISODE_LENGTH`
+    steps; where brax itself says that it is done, it is terminated.
+
+    Args:
+      name: one of `TASKS`.
+      backend: brax's physics. `generalized` is what brax's tasks are tuned for.
+
+    Raises:
+      ImportError: if brax is not installed.
+      ValueError: if there is no such task or no such backend.
+    """
+    envs = _import_brax()
+    if name not in TASKS:
+        raise unknown_name("brax task", name, TASKS)
+    if backend not in get_args(Backend):
+        raise unknown_name("brax backend", backend, get_args(Backend))
+    with warnings.catch_warnings():
+        _ignore_what_brax_says_of_itself()
+        env = envs.get_environment(name, backend=backend)
+
+    def reset(key: PRNGKeyArray) -> tuple[BraxState, Float[Array, " observation"]]:
+        with warnings.catch_warnings():
+            _ignore_what_brax_says_of_itself()
+            state = env.reset(key)
+        return BraxState(state, jnp.zeros((), jnp.int32)), state.obs
+
+    def step(state: BraxState, action: Float[Array, " action"], key: PRNGKeyArray):
+        with warnings.catch_warnings():
+            _ignore_what_brax_says_of_itself()
+            # brax writes into the dictionaries of the state it is given: give it a copy.
+            after = env.step(jax.tree.map(lambda leaf: leaf, state.brax), action)
+        agent_steps = state.agent_steps + 1
+        terminated = after.done.astype(bool)
+        truncated = agent_steps >= EPISODE_LENGTH
+        fresh, first_observation = reset(key)
+        done = terminated | truncated
+        following = jax.tree.map(
+            lambda new, old: jnp.where(done, new, old.astype(new.dtype)),
+            fresh,
+            BraxState(after, agent_steps),
+        )
+        return following, TimeStep(
+            observation=jnp.where(done, first_observation, after.obs),
+            reward=after.reward,
+            terminated=terminated,
+            truncated=truncated,
+            final_observation=after.obs,
+        )
+
+    _, observation = jax.eval_shape(reset, jax.random.key(0))
+    spec = EnvSpec(
+        task=f"brax:{name}",
+        observation_shape=observation.shape,
+        observation_dtype=np.dtype(np.float32),
+        action_space=Box((env.action_size,), -1.0, 1.0),
+        max_agent_steps=EPISODE_LENGTH,
+    )
+    return DeviceEnv(spec=spec, reset=reset, step=step)
+
+
+def _import_brax() -> Any:
+    try:
+        with warnings.catch_warnings():
+            _ignore_what_brax_says_of_itself()
+            from brax import envs
+    except ImportError as error:
+        raise ImportError(
+            f"brax tasks need the package brax ({error}): pip install re3-jax[brax]"
+        ) from error
+    return envs
+
+
+def _ignore_what_brax_says_of_itself() -> None:
+    """Passes over three: brax and jaxopt are unmaintained, and brax reads MJX's insides."""
+    for message, category in (
+        ("Brax System, piplines and environments", UserWarning),
+        ("JAXopt is no longer maintained", DeprecationWarning),
+        ("Accessing `.*` directly from `Data` is deprecated", DeprecationWarning),
+    ):
+        warnings.filterwarnings("ignore", message, category)
