@@ -16,6 +16,7 @@ import tyro
 from experiments import presets, run_folder
 from experiments.config import (
     DEFAULT_PRESET,
+    OFF_POLICY,
     RunConfig,
     field_types,
     flatten,
@@ -24,7 +25,7 @@ from experiments.config import (
 )
 from experiments.errors import UsageError
 from experiments.validate import validate_values
-from re3_jax.envs.registry import PAPER_TASKS
+from re3_jax.envs import registry
 
 
 def parse(argv: list[str]) -> RunConfig:
@@ -44,22 +45,51 @@ def parse(argv: list[str]) -> RunConfig:
     if given.get("resume"):
         default = _from_run(given)
     elif "env" not in given:
-        raise UsageError(
-            f"no task was given: add --env TASK, for example one of {', '.join(PAPER_TASKS)}"
-        )
+        known = ", ".join(registry.PAPER_TASKS)
+        raise UsageError(f"no task was given: add --env TASK, for example one of {known}")
     else:
         default = _from_preset(given, given["env"])
     values = flatten(default) | given
     for name in given:
-        if name.startswith("re3.") and values["bonus"] != "re3":
-            raise UsageError(
-                f"{option_name(name)} has no effect with --bonus {values['bonus']}: "
-                "leave it out or use --bonus re3"
-            )
-    for group in ("a2c", "re3"):
+        _check_effect(name, values)
+    if values["agent"] in OFF_POLICY:
+        # A latent is found by the number of its transition: one ring cannot outlive the other.
+        values["re3.ring_size"] = values["sac.replay_capacity"]
+    for group in ("a2c", "sac", "dmc", "re3"):
         _check_group(group, values)
     validate_values(values)
     return unflatten(values)
+
+
+def _check_effect(name: str, values: dict[str, Any]) -> None:
+    """Refuses an option that the others make meaningless."""
+    option, group = option_name(name), name.partition(".")[0]
+    env, agent, bonus = values["env"], values["agent"], values["bonus"]
+    off_policy, pixels = agent in OFF_POLICY, registry.is_host(env)
+    if group == "re3" and bonus != "re3":
+        raise UsageError(
+            f"{option} has no effect with --bonus {bonus}: leave it out or use --bonus re3"
+        )
+    if (group == "a2c" and off_policy) or (group == "sac" and not off_policy):
+        others = " or ".join(OFF_POLICY) if group == "sac" else "a2c"
+        raise UsageError(
+            f"{option} has no effect with --agent {agent}: leave it out or use --agent {others}"
+        )
+    if (group == "dmc" or name == "video") and not pixels and values[name] is not False:
+        raise UsageError(
+            f"{option} has no effect on {env}, which is not seen as pixels: leave it out or "
+            "choose a task such as cheetah_run_sparse"
+        )
+    if name == "re3.ring_size" and off_policy:
+        raise UsageError(
+            f"{option} has no effect with --agent {agent}, which keeps a latent for each "
+            "transition of its replay: set --sac.replay-capacity"
+        )
+    if name == "sac.num_envs" and pixels:
+        raise UsageError(
+            f"{option} has no effect on {env}, where each seed steps one environment: leave it "
+            "out or raise --seeds"
+        )
 
 
 def _check_group(group: str, values: dict[str, Any]) -> None:

@@ -1,18 +1,24 @@
-"""Ranges and combinations of options, but for what A2CConfig and RE3Config refuse themselves."""
+"""Ranges and combinations of options, but for what each group of options refuses itself."""
 
 import math
 from typing import Any
 
 from experiments.config import (
+    OFF_POLICY,
     RunConfig,
     choose_chunk_updates,
     frames_per_update,
+    lanes,
     option_name,
 )
 from experiments.errors import UsageError
+from re3_jax.envs import registry
 from re3_jax.envs.base import Discrete, EnvSpec
 
 INT32_MAX = 2**31 - 1
+
+SMALLEST_IMAGE = 15
+"""Pixels of which four 3x3 convolutions, the first with stride 2, leave one."""
 
 POSITIVE = (
     "seeds",
@@ -33,8 +39,8 @@ def validate_values(values: dict[str, Any]) -> None:
     for name, value in values.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
             _check_range(name, value)
-    if values["bonus"] == "re3":
-        _check_re3(values)
+    if values["bonus"] == "re3" and values["agent"] == "a2c":
+        _check_ring_of_rollouts(values)
     if values["seed"] + values["seeds"] - 1 > INT32_MAX:
         raise UsageError(f"--seed {values['seed']} is too large: seeds end at {INT32_MAX}")
 
@@ -46,13 +52,10 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
       UsageError: agent and task do not fit, there is not one update to do, or there are more
         env frames than can be counted.
     """
-    if config.agent == "a2c" and not isinstance(spec.action_space, Discrete):
-        raise UsageError(
-            f"--agent a2c cannot act in {config.env}, whose actions are continuous: "
-            "choose a task with discrete actions, such as doorkey_6x6 or gymnax:CartPole-v1"
-        )
+    _check_agent(config, spec)
     update = frames_per_update(config, spec.action_repeat)
     repeat = f" x {spec.action_repeat} frames" if spec.action_repeat > 1 else ""
+    rollout = config.a2c.rollout_length if config.agent == "a2c" else 1
     for name, frames in (
         ("steps", config.steps),
         ("evaluation.every_env_frames", config.evaluation.every_env_frames),
@@ -60,8 +63,7 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
         if frames < update:
             raise UsageError(
                 f"{option_name(name)} {frames} is less than one update, which takes {update} env "
-                f"frames ({config.a2c.num_envs} lanes x {config.a2c.rollout_length} steps"
-                f"{repeat}): give at least {update}"
+                f"frames ({lanes(config)} lanes x {rollout} steps{repeat}): give at least {update}"
             )
     chunk = update * (config.chunk_updates or choose_chunk_updates(config, spec.action_repeat))
     # Whole chunks are trained, so the last one may end after STEPS.
@@ -75,17 +77,85 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
         )
 
 
-def check_memory(needed_bytes: int, available_bytes: int | None, seeds: int) -> None:
+def check_memory(needed_bytes: int, available_bytes: int | None, config: RunConfig) -> None:
     """Refuses a state that cannot fit.
 
     Raises:
-      UsageError: the state of all seeds is larger than the memory that is free.
+      UsageError: the state of all seeds is larger than the memory that is free; the sentence
+        has the numbers and an option that fits.
     """
-    if available_bytes is not None and needed_bytes > available_bytes:
+    if available_bytes is None or needed_bytes <= available_bytes:
+        return
+    raise UsageError(
+        f"the state of {config.seeds} seeds takes {needed_bytes / 2**30:.1f} GiB and "
+        f"{available_bytes / 2**30:.1f} GiB are free: "
+        + _what_fits(needed_bytes, available_bytes, config)
+    )
+
+
+def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> str:
+    if config.agent == "a2c":
+        return "lower --seeds, --re3.ring-size or --a2c.num-envs"
+    fits = []
+    too_many = math.ceil(
+        (needed_bytes - available_bytes) / (config.seeds * _least_bytes_per_transition(config))
+    )
+    capacity = config.sac.replay_capacity - too_many
+    if capacity >= max(config.sac.batch_size, config.sac.initial_agent_steps):
+        rounded = capacity // 1000 * 1000 or capacity
+        fits.append(f"--sac.replay-capacity {rounded}")
+    if seeds := available_bytes * config.seeds // needed_bytes:
+        fits.append(f"--seeds {seeds}")
+    if fits:
+        return f"{' or '.join(fits)} would fit"
+    smaller = "--dmc.image-size and --sac.replay-capacity"
+    return f"lower {smaller if registry.is_host(config.env) else '--sac.replay-capacity'}"
+
+
+def _least_bytes_per_transition(config: RunConfig) -> int:
+    """What one more transition adds to a seed's state at the least."""
+    frame = 3 * config.dmc.image_size**2 if registry.is_host(config.env) else 0
+    latents = config.re3.ensemble_size * config.re3.latent_dim if config.bonus == "re3" else 0
+    action_reward_discount = 3
+    return frame + 4 * (latents + action_reward_discount)
+
+
+def _check_agent(config: RunConfig, spec: EnvSpec) -> None:
+    discrete = isinstance(spec.action_space, Discrete)
+    if config.agent == "a2c" and not discrete:
         raise UsageError(
-            f"the state of {seeds} seeds takes {needed_bytes / 2**30:.1f} GiB and "
-            f"{available_bytes / 2**30:.1f} GiB are free: lower --seeds, --re3.ring-size or "
-            "--a2c.num-envs"
+            f"--agent a2c cannot act in {config.env}, whose actions are continuous: use --agent "
+            "rad, or choose a task with discrete actions, such as doorkey_6x6 or "
+            "gymnax:CartPole-v1"
+        )
+    if config.agent in OFF_POLICY and discrete:
+        raise UsageError(
+            f"--agent {config.agent} cannot act in {config.env}, whose actions are discrete: use "
+            "--agent a2c, or choose a task with continuous actions, such as cheetah_run_sparse "
+            "or gymnax:Pendulum-v1"
+        )
+    if config.agent == "drq" and len(spec.observation_shape) != 3:
+        raise UsageError(
+            f"--agent drq shifts images, which {config.env} does not show: use --agent rad, or "
+            "choose a task seen as pixels, such as cheetah_run_sparse"
+        )
+    if config.agent in OFF_POLICY and len(spec.observation_shape) == 3:
+        _check_images(config)
+
+
+def _check_images(config: RunConfig) -> None:
+    size, sac = config.dmc.image_size, config.sac
+    if sac.augmentation == "crop" and sac.crop_size > size:
+        raise UsageError(
+            f"--sac.crop-size {sac.crop_size} is more than the {size} pixels of an image: give "
+            "at most that, or a larger --dmc.image-size"
+        )
+    seen = sac.crop_size if sac.augmentation == "crop" else size
+    if seen < SMALLEST_IMAGE:
+        option = "--sac.crop-size" if sac.augmentation == "crop" else "--dmc.image-size"
+        raise UsageError(
+            f"{option} {seen} leaves nothing after four convolutions: give at least "
+            f"{SMALLEST_IMAGE}"
         )
 
 
@@ -101,7 +171,7 @@ def _check_range(name: str, value: Any) -> None:
         raise UsageError(f"{option} {value} is negative: give 0 or more")
 
 
-def _check_re3(values: dict[str, Any]) -> None:
+def _check_ring_of_rollouts(values: dict[str, Any]) -> None:
     ring, lanes = values["re3.ring_size"], values["a2c.num_envs"]
     steps = values["a2c.rollout_length"]
     if ring < lanes * steps:

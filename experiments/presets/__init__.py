@@ -4,10 +4,10 @@ import dataclasses
 
 from experiments.config import DEFAULT_PRESET, AgentName, BonusName, PresetName, RunConfig
 from experiments.errors import UsageError
-from experiments.presets import gymnax, minigrid
+from experiments.presets import brax, dmc, gymnax, minigrid
 from re3_jax.envs.registry import canonical
 
-SUITES = {"minigrid": minigrid, "gymnax": gymnax}
+SUITES = {"minigrid": minigrid, "dmc": dmc, "brax": brax, "gymnax": gymnax}
 
 
 def resolve(
@@ -18,18 +18,27 @@ def resolve(
 ) -> RunConfig:
     """Everything a run needs; an agent or bonus not given is the task's default.
 
+    Whether the agent can act in the task is not asked here (see `validate.validate_for_task`).
+
     Raises:
-      UsageError: the task is not known; the sentence offers the nearest names.
+      UsageError: the task is not known (the sentence offers the nearest names), or there is no
+        such preset for it.
     """
     try:
         suite, _, task_id = canonical(env).partition(":")
     except ValueError as error:
         raise UsageError(str(error)) from None
+    if preset == "small" and suite != "dmc":
+        raise UsageError(
+            f"--preset small is for tasks seen as pixels, which {env} is not: choose "
+            "recommended, paper, released or debug"
+        )
     module = SUITES[suite]
+    agent = agent or module.default_agent(task_id)
     return dataclasses.replace(
-        module.preset(task_id, preset),
+        module.preset(task_id, preset, agent),
         env=env,
-        agent=agent or module.DEFAULT_AGENT,
+        agent=agent,
         bonus=bonus or module.DEFAULT_BONUS,
         preset=preset,
     )

@@ -1,6 +1,7 @@
-"""gymnax tasks: not in the paper; MiniGrid's released hyperparameters where they make sense.
+"""gymnax tasks: not in the paper; its nearest released hyperparameters where they make sense.
 
-A time limit is bootstrapped, because it cuts off rewards that an episode would still have
+A2C for discrete actions as on MiniGrid, soft actor-critic for continuous ones as on Brax. A
+time limit is bootstrapped, because it cuts off rewards that an episode would still have
 brought in tasks such as CartPole, which pays every step, though not in all of gymnax.
 """
 
@@ -13,14 +14,29 @@ from experiments.config import (
     PresetName,
     RunConfig,
 )
-from experiments.presets import minigrid
+from experiments.presets import brax, minigrid
 
-DEFAULT_AGENT: AgentName = "a2c"
 DEFAULT_BONUS: BonusName = "re3"
 
+CONTINUOUS = (
+    "Pendulum-v1",
+    "MountainCarContinuous-v0",
+    "PointRobot-misc",
+    "Reacher-misc",
+    "Swimmer-misc",
+)
+"""Tasks whose actions are real numbers; written down because gymnax may not be installed."""
 
-def preset(task_id: str, name: PresetName) -> RunConfig:
-    """Configuration of any gymnax task; the numbers do not depend on `task_id`."""
+
+def default_agent(task_id: str) -> AgentName:
+    """The agent whose actions are of the task's kind."""
+    return "rad" if task_id in CONTINUOUS else "a2c"
+
+
+def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
+    """Configuration of any gymnax task; the numbers depend on the agent alone."""
+    if agent != "a2c":
+        return brax.preset(task_id, name, agent)
     base = minigrid.preset("DoorKey-6x6", "released" if name == "debug" else name)
     config = replace(
         base,

@@ -18,7 +18,6 @@ from experiments.config import (
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.intrinsic.re3 import RE3Config
 
-DEFAULT_AGENT: AgentName = "a2c"
 DEFAULT_BONUS: BonusName = "re3"
 
 RUNS = 5
@@ -87,8 +86,15 @@ RELEASED_RE3 = replace(
 )
 
 
-def preset(task_id: str, name: PresetName) -> RunConfig:
-    """Configuration of `Empty-NxN` or `DoorKey-NxN`."""
+def default_agent(task_id: str) -> AgentName:
+    """A2C, with which the paper combines RE3 on MiniGrid."""
+    del task_id
+    return "a2c"
+
+
+def preset(task_id: str, name: PresetName, agent: AgentName = "a2c") -> RunConfig:
+    """Configuration of `Empty-NxN` or `DoorKey-NxN`; no agent but A2C acts there."""
+    del agent
     task = TASKS.get(task_id) or _nearest(task_id)
     paper = name == "paper"
     other = RECOMMENDED_A2C if name == "recommended" else RELEASED_A2C
