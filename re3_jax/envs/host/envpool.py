@@ -1,0 +1,296 @@
+"""DeepMind Control stepped and drawn by envpool, in threads of this process.
+
+envpool's MuJoCo and its copy of the suite are older than dm_control's, so frames differ by a few
+grey levels (mostly the floor's brightness) while rewards are the same. Its state cannot be read or
+written: a run that must go on bit for bit needs the engine `dm_control`.
+"""
+
+import ctypes
+import functools
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt8
+
+from re3_jax.envs.base import Box
+from re3_jax.envs.host import dmc, tasks
+from re3_jax.envs.host.base import HostStep
+from re3_jax.envs.host.config import DMCConfig
+
+INSTALL = "install it with `pip install envpool`, or use the engine dm_control"
+
+NO_EGL = (
+    "envpool draws through EGL, and here it cannot ({reason}): install a driver with "
+    "`apt-get install libegl1 libegl-mesa0 libgl1-mesa-dri`, or use the engine dm_control"
+)
+
+VISUAL_CHANGES: dict[str, tuple[tuple[str, str], ...]] = {
+    "gl": (),
+    "gl_small_shadows": ((r'shadowsize="\d+"', 'shadowsize="512"'),),
+    "gl_cheap": ((r'shadowsize="\d+"', 'shadowsize="512" offsamples="0"'),),
+}
+"""Renderer: what changes in the suite's `common/visual.xml`."""
+
+_LAST = 2
+"""dm_env's step type of an episode's last step."""
+
+
+@functools.cache
+def load() -> ModuleType:
+    """Imports envpool in the one order in which it can draw.
+
+    The wheel brings an EGL of its own that finds no driver; the system's must be in the process,
+    and global, before envpool is.
+
+    Raises:
+      ImportError: envpool is not installed.
+      ValueError: something else imported it first; drawing would then end the process.
+    """
+    if "envpool" in sys.modules:
+        raise ValueError(
+            "envpool was imported before the system's EGL and cannot draw any more: call "
+            "re3_jax.envs.host.envpool.load() before anything imports envpool"
+        )
+    try:
+        ctypes.CDLL("libEGL.so.1", mode=ctypes.RTLD_GLOBAL)
+    except OSError:
+        # Without it envpool still steps (Atari, states); `check` is what refuses to draw.
+        pass
+    try:
+        import envpool
+    except ImportError as error:
+        raise ImportError(f"envpool cannot be imported ({error}): {INSTALL}") from error
+    return envpool
+
+
+@functools.cache
+def failure() -> str | None:
+    """Why envpool cannot draw here, or None; found out once, in a process that may die of it.
+
+    Raises:
+      ImportError: envpool is not installed.
+    """
+    load()
+    code = f"from {__name__} import draw_one_frame; draw_one_frame()"
+    try:
+        probe = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "drawing one frame took more than 120 seconds"
+    if probe.returncode == 0:
+        return None
+    lines = (probe.stderr + probe.stdout).strip().splitlines()
+    return lines[-1].removeprefix("ERROR: ") if lines else f"exit code {probe.returncode}"
+
+
+def draw_one_frame() -> None:
+    """What `failure` tries; ends the process where there is no driver."""
+    pool = load().make_dm("PendulumSwingup-v1", num_envs=1, render_mode="rgb_array")
+    pool.reset()
+    pool.render()
+
+
+def pool_name(task: tasks.Task) -> str:
+    """envpool's name of a task, e.g. `CartpoleSwingupSparse-v1`."""
+    words = f"{task.domain}_{task.task}".split("_")
+    return "".join(word[:1].upper() + word[1:] for word in words) + "-v1"
+
+
+def changed_assets(suite: Path, renderer: str, folder: Path) -> Path:
+    """Builds in `folder` a copy of the suite's files in which `visual.xml` is the renderer's.
+
+    Args:
+      suite: envpool's folder `mujoco/assets_dmc`.
+      renderer: a key of `VISUAL_CHANGES`.
+      folder: empty folder; files are linked into it.
+
+    Returns:
+      `folder`, to be envpool's `base_path`.
+    """
+    copy = folder / "mujoco" / "assets_dmc"
+    shutil.copytree(suite, copy, copy_function=lambda a, b: Path(b).symlink_to(a))
+    visual = copy / "common" / "visual.xml"
+    text = visual.read_text()
+    for pattern, replacement in VISUAL_CHANGES[renderer]:
+        text, count = re.subn(pattern, replacement, text)
+        if count != 1:
+            raise ValueError(
+                f"envpool's {suite / 'common' / 'visual.xml'} has no single {pattern}: use the "
+                "renderer gl, or the engine dm_control"
+            )
+    visual.unlink()
+    visual.write_text(text)
+    return folder
+
+
+class EnvPoolLanes:
+    """Lanes of one task in an envpool, as a `HostEnv`.
+
+    One agent step is `action_repeat` control steps of envpool's *state* environment, each with
+    its reward, and one frame drawn on request. (envpool's own pixel environment with a frame
+    skip returns the last control step's reward only, and draws the same frame.) What `send`
+    starts runs in a thread; envpool releases the interpreter while it steps and draws.
+
+    `reset` makes a new pool, because envpool takes seeds only then: about a second.
+
+    Attributes:
+      spec: the task's specification.
+      num_lanes: number of lanes.
+      can_restore: False: envpool's states can neither be read nor written.
+    """
+
+    can_restore = False
+
+    def __init__(
+        self,
+        task_id: str,
+        config: DMCConfig,
+        num_lanes: int,
+        report: Callable[[str], None] = print,
+    ) -> None:
+        """Checks that envpool can draw; nothing is started before `reset`.
+
+        Args:
+          task_id: `domain_task`, or a paper's sparse task.
+          config: how it is stepped and drawn; `auto` is `gl`.
+          num_lanes: episodes side by side.
+          report: hears of nothing here; there is no worker that could be lost.
+
+        Raises:
+          ImportError: envpool is not installed.
+          ValueError: no such task or no EGL driver.
+        """
+        del report
+        self.spec = dmc.spec(task_id, config)
+        self.num_lanes = num_lanes
+        self._task = tasks.find(task_id)
+        self._config = config
+        reason = failure()
+        if reason is not None:
+            raise ValueError(NO_EGL.format(reason=reason))
+        self._envpool = load()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="envpool")
+        self._pool: Any = None
+        self._step: Future[HostStep] | None = None
+        self._assets = tempfile.TemporaryDirectory(prefix="re3_jax-envpool-")
+        self._options = self._pool_options()
+        box = self._envpool.make_spec(pool_name(self._task)).action_array_spec["action"]
+        self._low, self._high = np.asarray(box.minimum), np.asarray(box.maximum)
+
+    def _pool_options(self) -> dict[str, Any]:
+        """What every pool of these lanes is made with, but for the seeds."""
+        options: dict[str, Any] = {
+            "num_envs": self.num_lanes,
+            "num_threads": self._config.workers or 0,
+            "render_mode": "rgb_array",
+            "render_width": self._config.image_size,
+            "render_height": self._config.image_size,
+            "render_camera_id": self._task.camera,
+        }
+        renderer = "gl" if self._config.renderer == "auto" else self._config.renderer
+        if VISUAL_CHANGES[renderer]:
+            base = Path(self._envpool.make_spec(pool_name(self._task)).config.base_path)
+            suite = base / "mujoco" / "assets_dmc"
+            folder = Path(self._assets.name)
+            options["base_path"] = str(changed_assets(suite, renderer, folder))
+        return options
+
+    def reset(self, seeds: Int[np.ndarray, " lane"]) -> UInt8[np.ndarray, "lane height width 3"]:
+        """Starts a new episode in every lane, lane i drawn from `seeds[i]`; its first frames."""
+        if len(seeds) != self.num_lanes:
+            raise ValueError(f"{self.num_lanes} lanes need as many seeds, but got {len(seeds)}")
+        return self._thread.submit(self._reset, [int(seed) % 2**31 for seed in seeds]).result()
+
+    def _reset(self, seeds: list[int]) -> np.ndarray:
+        self._pool = None
+        self._pool = self._envpool.make_dm(pool_name(self._task), seed=seeds, **self._options)
+        lanes = np.arange(self.num_lanes, dtype=np.int32)
+        self._pool.reset(lanes)
+        return self._draw(lanes)
+
+    def _draw(self, lanes: Int[np.ndarray, " some"]) -> UInt8[np.ndarray, "some height width 3"]:
+        return np.array(self._pool.render(env_ids=lanes))
+
+    def send(self, action: Float[np.ndarray, "lane action"]) -> None:
+        """Starts one step with `action` in [-1, 1], scaled to the task's bounds."""
+        assert isinstance(self.spec.action_space, Box)
+        action = np.clip(np.asarray(action, np.float64), -1.0, 1.0)
+        scaled = self._low + (action + 1.0) / 2.0 * (self._high - self._low)
+        self._step = self._thread.submit(self._advance, scaled)
+
+    def receive(self) -> HostStep:
+        """Waits for the step that `send` started; raises what went wrong in it."""
+        assert self._step is not None, "receive() without send()"
+        step, self._step = self._step, None
+        return step.result()
+
+    def _advance(self, action: Float[np.ndarray, "lane action"]) -> HostStep:
+        reward = np.zeros(self.num_lanes)
+        terminated = np.zeros(self.num_lanes, bool)
+        truncated = np.zeros(self.num_lanes, bool)
+        for _ in range(self._config.action_repeat):
+            # An ended lane must not be stepped: envpool would reset it and drop the action.
+            lanes = np.flatnonzero(~(terminated | truncated)).astype(np.int32)
+            if not len(lanes):
+                break
+            step = self._pool.step(action[lanes], lanes)
+            lanes = np.asarray(step.observation.env_id)
+            reward[lanes] += self._kept(np.asarray(step.reward))
+            last = np.asarray(step.step_type) == _LAST
+            terminated[lanes] = last & (np.asarray(step.discount) == 0.0)
+            truncated[lanes] = last & ~terminated[lanes]
+        final_frame = self._draw(np.arange(self.num_lanes, dtype=np.int32))
+        frame = final_frame
+        ended: Bool[np.ndarray, " lane"] = terminated | truncated
+        if ended.any():
+            frame = final_frame.copy()
+            lanes = np.flatnonzero(ended).astype(np.int32)
+            self._pool.reset(lanes)
+            frame[lanes] = self._draw(lanes)
+        return HostStep(frame, reward.astype(np.float32), terminated, truncated, final_frame)
+
+    def _kept(self, reward: Float[np.ndarray, " some"]) -> Float[np.ndarray, " some"]:
+        """The reward of one control step, cut in the paper's sparse tasks."""
+        if not self._task.sparse:
+            return reward
+        if self._config.sparse_threshold == "inclusive":
+            return np.where(reward >= tasks.SPARSE_THRESHOLD, reward, 0.0)
+        return np.where(reward > tasks.SPARSE_THRESHOLD, reward, 0.0)
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Not possible.
+
+        Raises:
+          ValueError: always.
+        """
+        raise ValueError(
+            "the state of envpool's lanes cannot be read: use the engine dm_control for a run "
+            "that must go on exactly where it stopped"
+        )
+
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        """Not possible.
+
+        Raises:
+          ValueError: always.
+        """
+        raise ValueError(
+            "the state of envpool's lanes cannot be written: use the engine dm_control for a run "
+            "that must go on exactly where it stopped"
+        )
+
+    def close(self) -> None:
+        """Ends the pool and its thread; called twice it does nothing."""
+        self._thread.shutdown(wait=True)
+        self._pool = None
+        self._assets.cleanup()
