@@ -1,57 +1,133 @@
-"""RunConfig -> the compiled program it describes."""
+"""RunConfig -> what trains it."""
+
+import dataclasses
+from collections.abc import Callable
 
 import jax
 
-from experiments.config import RunConfig
+from experiments.config import OFF_POLICY, RunConfig
 from experiments.errors import UsageError
 from re3_jax.agents.a2c.agent import make_a2c
-from re3_jax.envs import registry
-from re3_jax.envs.base import DeviceEnv
+from re3_jax.agents.sac.agent import make_sac
+from re3_jax.envs import host, registry
+from re3_jax.envs.base import EnvSpec
+from re3_jax.envs.host import dmc, renderer
 from re3_jax.intrinsic.base import IntrinsicReward, none
 from re3_jax.intrinsic.re3 import from_config
+from re3_jax.training.host_loop import HostLoopConfig, HostProgram
+from re3_jax.training.off_policy_loop import make_off_policy_program
+from re3_jax.training.runner import DeviceRunner, Runner
 from re3_jax.training.seeds import Program, make_program
 
 
-def make_environment(task: str) -> DeviceEnv:
-    """The task.
+def task_spec(config: RunConfig) -> EnvSpec:
+    """What the task looks like to an agent.
 
     Raises:
       UsageError: it is not known, or its suite is not installed.
     """
     try:
-        return registry.make(task)
+        if registry.is_host(config.env):
+            return dmc.spec(_host_task(config), config.dmc)
+        return registry.make(config.env).spec
     except (ValueError, ImportError) as error:
         raise UsageError(str(error)) from None
 
 
+def settle_renderer(config: RunConfig) -> RunConfig:
+    """The configuration with the renderer that `auto` means here.
+
+    Raises:
+      UsageError: the renderer asked for cannot work on this machine.
+    """
+    if not registry.is_host(config.env):
+        return config
+    try:
+        chosen = renderer.choose(config.dmc)
+    except (ValueError, ImportError) as error:
+        raise UsageError(str(error)) from None
+    return dataclasses.replace(config, dmc=dataclasses.replace(config.dmc, renderer=chosen))
+
+
 def make_bonus(config: RunConfig) -> IntrinsicReward:
-    """The intrinsic reward."""
-    return from_config(config.re3) if config.bonus == "re3" else none()
+    """The intrinsic reward; off-policy it keeps one latent per transition of the replay."""
+    if config.bonus == "none":
+        return none()
+    if config.agent in OFF_POLICY:
+        return from_config(dataclasses.replace(config.re3, ring_size=config.sac.replay_capacity))
+    return from_config(config.re3)
 
 
-def build(config: RunConfig, env: DeviceEnv) -> Program:
-    """The program of all seeds, spread over as many devices as divide them evenly.
+def build(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> Runner:
+    """What trains all seeds, spread over as many devices as divide them evenly.
 
-    `config.chunk_updates` must be set.
+    `config.chunk_updates` must be set. `report` is told in one sentence of what the lanes of
+    the host go through.
 
     Raises:
       UsageError: a part refuses the configuration or the task.
     """
     assert config.chunk_updates is not None
     try:
-        return make_program(
-            env,
-            make_a2c(config.a2c, env.spec),
-            make_bonus(config),
-            num_envs=config.a2c.num_envs,
-            rollout_length=config.a2c.rollout_length,
-            chunk_updates=config.chunk_updates,
-            eval_episodes=config.evaluation.episodes,
-            eval_greedy=config.evaluation.greedy,
-            devices=devices_for(config.seeds),
-        )
+        if registry.is_host(config.env):
+            return _host_program(config, spec, report)
+        return DeviceRunner(_device_program(config), config.seeds)
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def _host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> HostProgram:
+    sac, evaluation = config.sac, config.evaluation
+    assert config.chunk_updates is not None
+    return HostProgram(
+        spec,
+        make_sac(sac, spec),
+        make_bonus(config),
+        HostLoopConfig(
+            frame_stack=config.dmc.frame_stack,
+            batch_size=sac.batch_size,
+            replay_capacity=sac.replay_capacity,
+            initial_agent_steps=sac.initial_agent_steps,
+            chunk_agent_steps=config.chunk_updates,
+            eval_episodes=evaluation.episodes,
+            eval_greedy=evaluation.greedy,
+        ),
+        lambda lanes: host.make(_host_task(config), config.dmc, lanes, report),
+        seeds=seed_numbers(config),
+        devices=devices_for(config.seeds),
+    )
+
+
+def _device_program(config: RunConfig) -> Program:
+    env = registry.make(config.env)
+    evaluation = config.evaluation
+    assert config.chunk_updates is not None
+    if config.agent in OFF_POLICY:
+        return make_off_policy_program(
+            env,
+            make_sac(config.sac, env.spec),
+            make_bonus(config),
+            num_envs=config.sac.num_envs,
+            batch_size=config.sac.batch_size,
+            replay_capacity=config.sac.replay_capacity,
+            initial_agent_steps=config.sac.initial_agent_steps,
+            updates_per_step=config.sac.updates_per_step,
+            chunk_steps=config.chunk_updates,
+            eval_episodes=evaluation.episodes,
+            eval_greedy=evaluation.greedy,
+            devices=devices_for(config.seeds),
+        )
+    return make_program(
+        env,
+        make_a2c(config.a2c, env.spec),
+        make_bonus(config),
+        num_envs=config.a2c.num_envs,
+        rollout_length=config.a2c.rollout_length,
+        chunk_updates=config.chunk_updates,
+        eval_episodes=evaluation.episodes,
+        eval_greedy=evaluation.greedy,
+        devices=devices_for(config.seeds),
+    )
 
 
 def devices_for(seeds: int) -> list[jax.Device]:
@@ -64,3 +140,7 @@ def devices_for(seeds: int) -> list[jax.Device]:
 def seed_numbers(config: RunConfig) -> list[int]:
     """The seeds of a run, in the order of the program's leading axis."""
     return [config.seed + i for i in range(config.seeds)]
+
+
+def _host_task(config: RunConfig) -> str:
+    return registry.canonical(config.env).partition(":")[2]

@@ -10,6 +10,8 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,16 +21,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import machine, run_folder, summary
-from experiments.build import build, devices_for, make_environment, seed_numbers
+from experiments.build import build, devices_for, seed_numbers, settle_renderer, task_spec
 from experiments.config import RunConfig, choose_chunk_updates
 from experiments.errors import UsageError
 from experiments.interrupt import Interrupt
 from experiments.terminal import Standing, Terminal
 from experiments.validate import check_memory, validate_for_task
 from re3_jax.training.checkpoint import CheckpointStore
+from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.recorder import Recorder
-from re3_jax.training.seeds import Program
-from re3_jax.training.train_state import TrainState
+from re3_jax.training.runner import Runner, State
 
 CURVE_SECONDS = 60.0
 """Wall seconds between two drawings of curve.png during a run."""
@@ -60,20 +62,19 @@ def run(config: RunConfig) -> int:
     Raises:
       UsageError: it cannot be run, and nothing was overwritten.
     """
-    env = make_environment(config.env)
-    validate_for_task(config, env.spec)
+    spec = task_spec(config)
+    validate_for_task(config, spec)
+    config = settle_renderer(config)
     if config.chunk_updates is None:
-        chunk_updates = choose_chunk_updates(config, env.spec.action_repeat)
+        chunk_updates = choose_chunk_updates(config, spec.action_repeat)
         config = dataclasses.replace(config, chunk_updates=chunk_updates)
-    program = build(config, env)
+    terminal = Terminal()
+    runner = build(config, spec, terminal.say)
     try:
-        shapes = jax.eval_shape(program.init, jax.ShapeDtypeStruct((config.seeds,), jnp.int32))
-        check_memory(_num_bytes(shapes), machine.free_bytes(), config.seeds)
-        jax.eval_shape(program.train, shapes)
+        check_memory(_num_bytes(runner.abstract_state()), machine.free_bytes(), config)
     except ValueError as error:
         raise UsageError(str(error)) from None
     folder = run_folder.claim(config)
-    terminal = Terminal()
     with (
         run_folder.locked(folder),
         Interrupt(
@@ -81,8 +82,9 @@ def run(config: RunConfig) -> int:
         ) as interrupt,
     ):
         try:
-            return _Loop(config, program, folder, terminal, interrupt).run()
+            return _Loop(config, runner, folder, terminal, interrupt).run()
         finally:
+            runner.close()
             terminal.close()
 
 
@@ -92,39 +94,46 @@ class _Loop:
     def __init__(
         self,
         config: RunConfig,
-        program: Program,
+        runner: Runner,
         folder: Path,
         terminal: Terminal,
         interrupt: Interrupt,
     ):
-        self.config, self.program, self.folder = config, program, folder
+        self.config, self.runner, self.folder = config, runner, folder
         self.terminal, self.interrupt = terminal, interrupt
         self.seeds = seed_numbers(config)
         self.record = HostRecord()
         self.intrinsic_reward = math.nan
         self.store = CheckpointStore(folder / run_folder.CHECKPOINTS)
         self.checkpointed = self.curve_drawn = time.monotonic()
+        self.evaluator = ThreadPoolExecutor(1, "evaluation")
+        self.evaluation: Future[tuple[EvalStats, float]] | None = None
+        self.video: list[np.ndarray] = []
 
     def run(self) -> int:
         self._announce()
-        state = self._restored(self.program.init(jnp.asarray(self.seeds, jnp.int32)))
+        state = self._restored(self.runner.init(jnp.asarray(self.seeds, jnp.int32)))
         self.recorder = self._open_recorder()
         if self.config.resume:
             run_folder.write_config(self.folder, self.config)
         self.started = time.monotonic() - self.record.wall_seconds
         self.first_env_frames, self.loop_started = self.record.env_frames, time.monotonic()
+        self.evaluating_at = self.record.evaluated_at
         self._checkpoint(state)
         if not self._complete():
             self._compile(state)
         while self.interrupt.received is None:
             if self._evaluation_is_due():
-                self._evaluate(state)
+                self._await_evaluation()
+                self._start_evaluation(state)
+            self._await_evaluation(wait=self._all_trained())
             if self._complete():
                 break
             state = self._train(state)
             if time.monotonic() - self.checkpointed >= self.config.checkpoint_seconds:
                 self._checkpoint(state)
         self._checkpoint(state)
+        self.evaluator.shutdown()
         self.recorder.close()
         self.store.close()
         self.terminal.close()
@@ -159,7 +168,7 @@ class _Loop:
                 f"({', '.join(changes)}): it goes on, but bit for bit is not promised"
             )
 
-    def _restored(self, state: TrainState) -> TrainState:
+    def _restored(self, state: State) -> State:
         """The last whole checkpoint of a resumed run, or the state given."""
         if not self.config.resume:
             return state
@@ -169,6 +178,7 @@ class _Loop:
             raise UsageError(str(error)) from None
         if found is not None:
             state, record = found
+            self.runner.resume(state)
             try:
                 self.record = HostRecord(**record)
             except TypeError as error:
@@ -181,54 +191,66 @@ class _Loop:
             self.terminal.say("this run was stopped before its first checkpoint: starting it")
         return state
 
-    def _compile(self, state: TrainState) -> None:
+    def _compile(self, state: State) -> None:
         self.terminal.say("compiling ...")
         start = time.monotonic()
-        self.train = self.program.train.lower(state).compile()
-        self.evaluate = self.program.evaluate.lower(state).compile()
+        self.runner.compile(state)
         seconds = time.monotonic() - start
         self.record.compile_seconds += seconds
         self.loop_started = time.monotonic()
         self.terminal.say(f"compiled in {seconds:.1f} s")
 
+    def _all_trained(self) -> bool:
+        return self.record.env_frames >= self.config.steps
+
     def _complete(self) -> bool:
-        return self.record.env_frames >= self.config.steps and (
-            self.record.evaluated_at == self.record.env_frames
-        )
+        return self._all_trained() and self.record.evaluated_at == self.record.env_frames
 
     def _evaluation_is_due(self) -> bool:
-        r, every = self.record, self.config.evaluation.every_env_frames
-        at_end = r.env_frames >= self.config.steps and r.evaluated_at != r.env_frames
-        return r.evaluated_at < 0 or at_end or r.env_frames // every > r.evaluated_at // every
+        at, before = self.record.env_frames, self.evaluating_at
+        every = self.config.evaluation.every_env_frames
+        return before < 0 or (self._all_trained() and before != at) or at // every > before // every
 
-    def _evaluate(self, state: TrainState) -> None:
-        start = time.monotonic()
-        stats = jax.device_get(self.evaluate(state))
-        self.record.evaluation_seconds += time.monotonic() - start
-        self.record.evaluated_at = self.record.env_frames
+    def _start_evaluation(self, state: State) -> None:
+        self.evaluating_at = self.record.env_frames
+        frames = self.video if self._all_trained() and self.config.video else None
+        play = self.runner.start_evaluation(state, frames and frames.append)
+        self.evaluation = self.evaluator.submit(_timed, play)
+        if not self.runner.evaluates_beside_training:
+            self._await_evaluation()
+
+    def _await_evaluation(self, wait: bool = True) -> None:
+        """Records the evaluation under way once it is done, or waits for that."""
+        if self.evaluation is None or not (wait or self.evaluation.done()):
+            return
+        stats, seconds = self.evaluation.result()
+        self.evaluation = None
+        self.record.evaluation_seconds += seconds
+        self.record.evaluated_at = self.evaluating_at
         self.record.evaluation_return = float(np.mean(stats.return_mean))
-        self.recorder.evaluation(self.record.env_frames, self._wall_seconds(), stats)
+        self.recorder.evaluation(self.evaluating_at, self._wall_seconds(), stats)
         self._show()
 
-    def _train(self, state: TrainState) -> TrainState:
+    def _train(self, state: State) -> State:
         start = time.monotonic()
-        state, metrics = self.train(state)
-        metrics = jax.device_get(metrics)
+        state, metrics = self.runner.train(state)
         self.record.train_seconds += time.monotonic() - start
-        self.record.timed_frames += self.program.env_frames_per_chunk
+        self.record.timed_frames += self.runner.env_frames_per_chunk
         self.record.chunks += 1
-        self.record.env_frames += self.program.env_frames_per_chunk
-        self.intrinsic_reward = float(np.mean(metrics["intrinsic_reward_mean"]))
+        self.record.env_frames += self.runner.env_frames_per_chunk
+        self.intrinsic_reward = float(np.mean(metrics.get("intrinsic_reward_mean", math.nan)))
         self.recorder.train(self.record.env_frames, self._wall_seconds(), metrics)
         self._show()
         return state
 
-    def _checkpoint(self, state: TrainState) -> None:
+    def _checkpoint(self, state: State) -> None:
+        # An evaluation under way belongs to a state that is gone once this one is restored.
+        self._await_evaluation()
         self.record.csv_bytes = self.recorder.sync()
         self.record.wall_seconds = self._wall_seconds()
         # Two checkpoints may fall on one chunk, before and after its evaluation.
         step = 2 * self.record.chunks + (self.record.evaluated_at == self.record.env_frames)
-        self.store.save(step, state, dataclasses.asdict(self.record))
+        self.store.save(step, self.runner.capture(state), dataclasses.asdict(self.record))
         self.checkpointed = time.monotonic()
         if self.record.evaluated_at > 0 and self.checkpointed - self.curve_drawn > CURVE_SECONDS:
             summary.draw_curve(self.folder, self.config)
@@ -291,6 +313,11 @@ def _num_bytes(shapes: Any) -> int:
     return sum(
         math.prod(leaf.shape) * (leaf.dtype.itemsize or 1) for leaf in jax.tree.leaves(shapes)
     )
+
+
+def _timed(play: Callable[[], EvalStats]) -> tuple[EvalStats, float]:
+    start = time.monotonic()
+    return play(), time.monotonic() - start
 
 
 def _devices(used: int, usable: int, kind: str) -> str:

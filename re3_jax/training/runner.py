@@ -1,0 +1,106 @@
+"""What drives a run, whichever side the environments live on."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from jaxtyping import Array, Int
+
+from re3_jax.training.evaluate import EvalStats
+from re3_jax.training.seeds import Program
+
+State = Any
+"""A pytree that holds all a resumed run needs; every leaf has a leading axis `seed`."""
+
+Record = Callable[[np.ndarray], None]
+"""Is given one frame, uint8 [height, width, 3], after the other."""
+
+
+class Runner(Protocol):
+    """Training of several seeds as one: `DeviceRunner`, or `host_loop.HostProgram`.
+
+    Attributes:
+      env_frames_per_chunk: env frames that one call of `train` adds to each seed.
+      evaluates_beside_training: whether an evaluation may be played in a thread while `train`
+        goes on.
+    """
+
+    env_frames_per_chunk: int
+    evaluates_beside_training: bool
+
+    def abstract_state(self) -> State:
+        """Shapes and dtypes of the state; allocates nothing."""
+
+    def init(self, seeds: Int[Array, " seed"]) -> State:
+        """State at env frame 0."""
+
+    def compile(self, state: State) -> None:
+        """Compiles what `train` and `start_evaluation` run."""
+
+    def train(self, state: State) -> tuple[State, dict[str, np.ndarray]]:
+        """One chunk; the state given is donated. Metrics are [seed]."""
+
+    def start_evaluation(
+        self, state: State, record: Record | None = None
+    ) -> Callable[[], EvalStats]:
+        """Takes from `state` what it needs; the function returned waits for the result."""
+
+    def capture(self, state: State) -> State:
+        """The state with what lives outside of it put in, for a checkpoint."""
+
+    def resume(self, state: State) -> None:
+        """Puts what lives outside of the state where a restored one has it."""
+
+    def close(self) -> None:
+        """Ends what lives outside of the state."""
+
+
+class DeviceRunner:
+    """A `Program`, whose environments are part of its state."""
+
+    evaluates_beside_training = False
+
+    def __init__(self, program: Program, num_seeds: int):
+        """Nothing is compiled yet."""
+        self._program, self._num_seeds = program, num_seeds
+        self.env_frames_per_chunk = program.env_frames_per_chunk
+        self.init = program.init
+        self._train: Callable[..., Any] = program.train
+        self._evaluate: Callable[..., Any] = program.evaluate
+
+    def abstract_state(self) -> State:
+        """Shapes and dtypes of the state, after a trace of training that finds mistakes."""
+        shapes = jax.eval_shape(
+            self._program.init, jax.ShapeDtypeStruct((self._num_seeds,), np.int32)
+        )
+        jax.eval_shape(self._program.train, shapes)
+        return shapes
+
+    def compile(self, state: State) -> None:
+        """Compiles both programs."""
+        self._train = self._program.train.lower(state).compile()
+        self._evaluate = self._program.evaluate.lower(state).compile()
+
+    def train(self, state: State) -> tuple[State, dict[str, np.ndarray]]:
+        """One chunk; returns when it is done."""
+        state, metrics = self._train(state)
+        return state, jax.device_get(metrics)
+
+    def start_evaluation(
+        self, state: State, record: Record | None = None
+    ) -> Callable[[], EvalStats]:
+        """Dispatches the episodes; device environments show no frames to record."""
+        del record
+        stats = self._evaluate(state)
+        return lambda: jax.device_get(stats)
+
+    def capture(self, state: State) -> State:
+        """The state itself: it holds everything."""
+        return state
+
+    def resume(self, state: State) -> None:
+        """Nothing lives outside of the state."""
+
+    def close(self) -> None:
+        """Nothing lives outside of the state."""

@@ -1,0 +1,193 @@
+"""The host loop on a task of a few pixels: order of work, seeds, learning, going on."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from re3_jax.agents.sac.agent import make_sac
+from re3_jax.agents.sac.config import SACConfig
+from re3_jax.intrinsic.base import none
+from re3_jax.intrinsic.re3 import RE3Config, from_config
+from re3_jax.training.host_evaluation import lane_seeds
+from re3_jax.training.host_loop import HostLoopConfig, HostProgram
+from tests.probe_host_env import EPISODE, DotLanes, spec
+
+CAPACITY, INITIAL, CHUNK = 300, 50, 50
+
+
+def make(seeds, bonus=None, num_devices=1):
+    made = []
+
+    def make_env(lanes):
+        made.append(DotLanes(lanes))
+        return made[-1]
+
+    sac = SACConfig(
+        augmentation="none",
+        num_filters=4,
+        hidden_dim=32,
+        latent_dim=16,
+        batch_size=32,
+        replay_capacity=CAPACITY,
+        initial_agent_steps=INITIAL,
+        critic_learning_rate=3e-3,
+        actor_learning_rate=3e-3,
+    )
+    program = HostProgram(
+        spec(),
+        make_sac(sac, spec()),
+        bonus or none(),
+        HostLoopConfig(2, 32, CAPACITY, INITIAL, CHUNK, eval_episodes=3, eval_greedy=True),
+        make_env,
+        seeds=seeds,
+        devices=jax.devices()[:num_devices],
+    )
+    return program, made
+
+
+def start(program, seeds):
+    state = program.init(jnp.asarray(seeds, jnp.int32))
+    program.compile(state)
+    return state
+
+
+def re3():
+    config = RE3Config(
+        first_neighbour=4,
+        last_neighbour=4,
+        ring_size=CAPACITY,
+        beta=0.05,
+        normalize="running_std",
+        log1p=False,
+        latent_dim=16,
+        num_filters=4,
+    )
+    return from_config(config)
+
+
+def to_numpy(state):
+    return jax.tree.map(
+        lambda leaf: np.asarray(
+            jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+        ),
+        state,
+    )
+
+
+def assert_same(a, b):
+    jax.tree.map(np.testing.assert_array_equal, to_numpy(a), to_numpy(b))
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """Six chunks of one seed with RE3, the state captured after the third."""
+    program, _ = make([1], re3())
+    state, metrics = start(program, [1]), []
+    for i in range(6):
+        if i == 3:
+            middle = jax.tree.map(jnp.copy, program.capture(state))
+        state, m = program.train(state)
+        metrics.append(m)
+    return program, middle, program.capture(state), metrics
+
+
+def test_learns_and_counts(trained):
+    _, _, state, metrics = trained
+    assert metrics[-1]["reward_mean"][0] > 0.8 > 0.65 > metrics[0]["reward_mean"][0]
+    assert int(state.counters.agent_steps[0]) == 6 * CHUNK
+    assert int(state.counters.env_frames[0]) == 6 * CHUNK * 2
+    assert int(state.counters.updates[0]) == 6 * CHUNK - INITIAL
+    assert int(state.replay.num_transitions[0]) == 6 * CHUNK
+    assert all(m["episodes"][0] == CHUNK / EPISODE for m in metrics)
+    assert all(m["episode_length_mean"][0] == EPISODE for m in metrics)
+
+
+def test_update_metrics_before_the_first_update_are_missing(trained):
+    _, _, _, metrics = trained
+    assert np.isnan(metrics[0]["critic_loss"]).all()
+    assert np.isfinite(metrics[1]["critic_loss"]).all()
+    assert metrics[0].keys() == metrics[1].keys()
+    assert (metrics[1]["intrinsic_reward_mean"] > 0).all()
+
+
+def test_every_stored_transition_has_its_latent(trained):
+    program, _, state, _ = trained
+    ring = state.intrinsic.bonus.ring
+    assert int(ring.num_valid[0]) == min(CAPACITY, 6 * CHUNK)
+    assert int(ring.cursor[0]) == int(state.replay.num_transitions[0]) % CAPACITY
+
+
+def test_goes_on_bit_for_bit_with_other_lanes(trained):
+    program, middle, end, _ = trained
+    program._env = DotLanes(1)
+    program.resume(middle)
+    state = jax.tree.map(jnp.copy, middle)
+    for _ in range(3):
+        state, _ = program.train(state)
+    assert_same(program.capture(state), end)
+
+
+def test_a_seed_does_not_depend_on_its_neighbours(trained):
+    _, middle, _, _ = trained
+    program, _ = make([7, 1], re3(), num_devices=2)
+    state = start(program, [7, 1])
+    for _ in range(3):
+        state, _ = program.train(state)
+    both = program.capture(state)
+    assert_same(jax.tree.map(lambda leaf: leaf[1:], both.replay), middle.replay)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a[1:], b, rtol=1e-5, atol=1e-6),
+        both.agent,
+        middle.agent,
+    )
+
+
+def test_evaluation_copies_what_acts_and_repeats_itself(trained):
+    program, middle, end, _ = trained
+    middle, frames = jax.tree.map(jnp.copy, middle), []
+    play = program.start_evaluation(middle, frames.append)
+    jax.tree.map(lambda leaf: leaf.delete(), middle.agent)
+    stats = play()
+    assert len(frames) == EPISODE and frames[0].shape == (16, 16, 3)
+    assert (stats.length_mean == EPISODE).all() and (stats.episodes == 3).all()
+    first, again = program.evaluate(end), program.evaluate(end)
+    assert first == again
+    assert first.return_mean[0] > 0.6 * EPISODE
+
+
+def test_evaluation_seeds_differ_between_seeds_frames_and_lanes():
+    drawn = [lane_seeds(np.array([1, 2]), frames, 5) for frames in (0, 1000)]
+    assert len(set(np.concatenate(drawn).tolist())) == 20
+
+
+def test_update_runs_while_the_lanes_step(trained, monkeypatch):
+    program, middle, _, _ = trained
+    order = []
+
+    class Watched(DotLanes):
+        def send(self, action):
+            order.append("send")
+            super().send(action)
+
+        def receive(self):
+            order.append("receive")
+            return super().receive()
+
+    learns = [
+        lambda *arguments, learn=learn: (order.append("learn"), learn(*arguments))[1]
+        for learn in program._learn
+    ]
+    monkeypatch.setattr(program, "_learn", learns)
+    monkeypatch.setattr(program, "_env", Watched(1))
+    program.resume(middle)
+    program.train(jax.tree.map(jnp.copy, middle))
+    assert order == ["send", "learn", "receive"] * CHUNK
+
+
+def test_close_ends_every_lane():
+    program, made = make([1])
+    state = program.init(jnp.asarray([1], jnp.int32))
+    program.start_evaluation(state)
+    program.close()
+    assert len(made) == 2 and all(env.closed for env in made)
