@@ -1,0 +1,191 @@
+"""One episode after another of a DeepMind Control task, without its picture (io).
+
+Imported by worker processes, which must not import JAX; hence `EnvSpec` is imported late.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from re3_jax.envs.host import tasks
+from re3_jax.envs.host.config import DMCConfig
+
+if TYPE_CHECKING:
+    from re3_jax.envs.base import EnvSpec
+
+_DRAWN_ONLY = ("mesh_", "tex_", "skin_", "flex", "bvh_", "oct_", "names", "text_", "hfield_size")
+"""Model arrays with one of these beginnings are large and never changed by a task."""
+
+
+def spec(task_id: str, config: DMCConfig) -> EnvSpec:
+    """What an agent must know about a task; starts nothing and imports no physics engine.
+
+    Args:
+      task_id: dm_control's domain and task joined by `_`, or a sparse task of the paper.
+      config: frame size, stack and action repeat.
+
+    Raises:
+      ValueError: if there is no such task.
+    """
+    from re3_jax.envs.base import Box, EnvSpec
+
+    task = tasks.find(task_id)
+    size = config.image_size
+    return EnvSpec(
+        task=f"dmc:{task_id}",
+        observation_shape=(size, size, 3 * config.frame_stack),
+        observation_dtype=np.dtype(np.uint8),
+        action_space=Box((task.action_dim,), -1.0, 1.0),
+        max_agent_steps=-(-tasks.EPISODE_CONTROL_STEPS // config.action_repeat),
+        action_repeat=config.action_repeat,
+    )
+
+
+class Outcome(NamedTuple):
+    """What one agent step returns beside a picture.
+
+    Attributes:
+      reward: summed over the action repeat.
+      terminated: the task ended (dm_control's discount is 0).
+      truncated: the time limit, or a simulation that diverged, cut the episode.
+    """
+
+    reward: float
+    terminated: bool
+    truncated: bool
+
+
+class Lane:
+    """A task's physics and episodes.
+
+    After `advance` ended an episode, `begin_next` must be called before the next `advance`.
+    """
+
+    def __init__(self, task_id: str, config: DMCConfig):
+        """Loads the task; `begin` starts its first episode.
+
+        Raises:
+          ValueError: if there is no such task.
+        """
+        from dm_control import suite
+
+        self.task = tasks.find(task_id)
+        self._repeat = config.action_repeat
+        self._keep_equal = config.sparse_threshold == "inclusive"
+        # The time limit is counted here in control steps, so that it is 1000 of them for every
+        # task and is saved with the rest. The seed matters only to lqr, which draws its model.
+        self._env = suite.load(
+            self.task.domain,
+            self.task.task,
+            task_kwargs={"random": 0, "time_limit": float("inf")},
+        )
+        limits = self._env.action_spec()
+        # lqr's actuators have no limits, which dm_control writes as 1e10: [-1, 1] stays itself.
+        self._low = np.where(limits.minimum > -1e9, limits.minimum, -1.0).astype(np.float64)
+        self._high = np.where(limits.maximum < 1e9, limits.maximum, 1.0).astype(np.float64)
+        self._control_steps = 0
+        self._env.reset()
+
+    @property
+    def physics(self) -> Any:
+        """dm_control's physics, for renderers."""
+        return self._env.physics
+
+    def begin(self, seed: int) -> None:
+        """Starts the episode that dm_control starts with `random=seed`."""
+        self._env.task.random.seed(seed)
+        self.begin_next()
+
+    def begin_next(self) -> None:
+        """Starts the episode that follows in the task's own random sequence."""
+        self._control_steps = 0
+        self._env.reset()
+
+    def advance(self, action: np.ndarray) -> Outcome:
+        """One agent step, which is `action_repeat` control steps or those left of the episode.
+
+        Args:
+          action: float [action], each within [-1, 1].
+        """
+        from dm_control.rl.control import PhysicsError
+
+        # In dmc2gym's order of operations, so that controls are the same to the last bit.
+        unit = (np.asarray(action, np.float64) + 1.0) / 2.0
+        control = unit * (self._high - self._low) + self._low
+        reward = 0.0
+        for _ in range(self._repeat):
+            try:
+                time_step = self._env.step(control)
+            except PhysicsError:
+                return Outcome(reward, False, True)
+            reward += self._task_reward(float(time_step.reward))
+            self._control_steps += 1
+            terminated = bool(time_step.last() and time_step.discount == 0.0)
+            truncated = self._control_steps >= tasks.EPISODE_CONTROL_STEPS
+            if terminated or truncated:
+                break
+        return Outcome(reward, terminated, truncated)
+
+    def _task_reward(self, reward: float) -> float:
+        if not self.task.sparse:
+            return reward
+        kept = reward > tasks.SPARSE_THRESHOLD or (
+            self._keep_equal and reward == tasks.SPARSE_THRESHOLD
+        )
+        return reward if kept else 0.0
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """All that the lane's future depends on; shapes and dtypes depend on the task alone.
+
+        Beside physics with its warm start, the task's random state and the step count it holds
+        every model array that an episode may start by changing: targets are moved by moving
+        geoms in the model.
+        """
+        _, key, position, has_gauss, cached_gaussian = self._env.task.random.get_state()
+        model = [np.asarray(array, np.float64).ravel() for _, array in self._model_arrays()]
+        return {
+            "physics": self.physics.get_state(sig=_integration_state()),
+            "model": np.concatenate(model),
+            "random_key": np.asarray(key, np.uint32),
+            "random_position": np.array([position, has_gauss], np.int32),
+            "random_gaussian": np.array(cached_gaussian, np.float64),
+            "control_steps": np.array(self._control_steps, np.int32),
+        }
+
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        """Puts the lane back to where `get_state` was called."""
+        offset = 0
+        for _, array in self._model_arrays():
+            values = state["model"][offset : offset + array.size]
+            array[...] = values.reshape(array.shape).astype(array.dtype)
+            offset += array.size
+        position, has_gauss = (int(value) for value in state["random_position"])
+        gaussian = float(state["random_gaussian"])
+        self._env.task.random.set_state(
+            ("MT19937", state["random_key"], position, has_gauss, gaussian)
+        )
+        self._control_steps = int(state["control_steps"])
+        self.physics.set_state(np.array(state["physics"]), sig=_integration_state())
+        # What dm_control's own step ends with: all that follows from positions and velocities.
+        import mujoco
+
+        mujoco.mj_step1(self.physics.model.ptr, self.physics.data.ptr)
+
+    def _model_arrays(self) -> list[tuple[str, np.ndarray]]:
+        model = self.physics.model.ptr
+        arrays = []
+        for name in sorted(dir(model)):
+            if name.startswith(("_", *_DRAWN_ONLY)):
+                continue
+            value = getattr(model, name)
+            if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.flags.writeable:
+                arrays.append((name, value))
+        return arrays
+
+
+def _integration_state() -> int:
+    import mujoco
+
+    return int(mujoco.mjtState.mjSTATE_INTEGRATION)

@@ -1,0 +1,85 @@
+"""Which OpenGL this machine draws with when it has no screen (io).
+
+Asked in a process of its own, because a missing driver may end the process that asks.
+"""
+
+import functools
+import os
+import subprocess
+import sys
+from typing import NamedTuple
+
+APT_LINE = "apt-get install -y libegl1 libegl-mesa0 libgl1-mesa-dri"
+"""What gives a bare Debian or Ubuntu machine EGL with a driver for the CPU."""
+
+_PROBE = """
+import mujoco
+from OpenGL import GL
+model = mujoco.MjModel.from_xml_string('<mujoco><worldbody><geom size="1"/></worldbody></mujoco>')
+context = mujoco.GLContext(32, 32)
+context.make_current()
+mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100)
+print("driver:", GL.glGetString(GL.GL_RENDERER).decode())
+context.free()
+"""
+
+_SOFTWARE = ("llvmpipe", "softpipe", "swrast", "software")
+
+
+class Driver(NamedTuple):
+    """A way to draw that works.
+
+    Attributes:
+      backend: value of MUJOCO_GL: egl, osmesa or glfw.
+      name: what the driver calls itself.
+      on_gpu: whether a GPU draws.
+    """
+
+    backend: str
+    name: str
+    on_gpu: bool
+
+
+@functools.cache
+def probe() -> Driver | None:
+    """The best driver that works, or None; the answer is kept for the life of the process.
+
+    EGL comes first, which takes a GPU where it finds one, then OSMesa. If MUJOCO_GL names a
+    backend, only that one is tried.
+    """
+    chosen = os.environ.get("MUJOCO_GL", "").lower()
+    backends = (chosen,) if chosen in ("egl", "osmesa", "glfw") else ("egl", "osmesa")
+    for backend in backends:
+        name = _try(backend)
+        if name is not None:
+            return Driver(backend, name, not any(word in name.lower() for word in _SOFTWARE))
+    return None
+
+
+def missing() -> str:
+    """The sentence said where GL is needed and not there."""
+    return (
+        f"no OpenGL driver works here; install one with `{APT_LINE}`, or draw without GL: "
+        "--dmc.renderer warp"
+    )
+
+
+def _try(backend: str) -> str | None:
+    environment = {**os.environ, "MUJOCO_GL": backend}
+    # A platform that someone else chose for PyOpenGL would contradict the backend.
+    environment.pop("PYOPENGL_PLATFORM", None)
+    try:
+        answer = subprocess.run(
+            [sys.executable, "-c", _PROBE],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    for line in answer.stdout.splitlines():
+        if answer.returncode == 0 and line.startswith("driver: "):
+            return line.removeprefix("driver: ")
+    return None

@@ -1,0 +1,95 @@
+"""What turns physics into frames: OpenGL as dm_control draws, or a ray caster (io)."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from re3_jax.envs.host import gl
+from re3_jax.envs.host.config import DMCConfig
+from re3_jax.envs.host.dmc import Lane
+
+SMALL_SHADOWS = 512
+"""Texels per side of the shadow map of `gl_small_shadows`; MuJoCo's own is 2048."""
+
+
+class Renderer(Protocol):
+    """Draws some lanes of one worker."""
+
+    def draw(self, lanes: Sequence[int]) -> np.ndarray:
+        """Frames of the lanes with these numbers, uint8 [lane, height, width, 3]."""
+
+
+def choose(config: DMCConfig) -> str:
+    """The renderer that `config` stands for on this machine.
+
+    Returns:
+      `gl`, `gl_small_shadows`, `gl_cheap` or `warp`. `auto` is `gl` where a driver works, on a
+      GPU or a CPU, else `warp`; envpool can do nothing but GL.
+
+    Raises:
+      ValueError: if what is asked for is missing; the sentence says what to install.
+    """
+    if config.renderer == "warp":
+        if not _has_warp():
+            raise ValueError(
+                "renderer warp needs mujoco_warp; install it with "
+                '`pip install "mujoco-mjx[warp]==3.17.0"`'
+            )
+        return "warp"
+    driver = gl.probe()
+    if driver is not None:
+        return "gl" if config.renderer == "auto" else config.renderer
+    if config.renderer == "auto" and config.engine == "dm_control" and _has_warp():
+        return "warp"
+    raise ValueError(gl.missing())
+
+
+def make(name: str, lanes: Sequence[Lane], image_size: int) -> Renderer:
+    """The renderer called `name` for lanes whose first episodes have begun."""
+    if name == "warp":
+        from re3_jax.envs.host.warp import WarpRenderer
+
+        return WarpRenderer(lanes, image_size)
+    return GLRenderer(name, lanes, image_size)
+
+
+class GLRenderer:
+    """OpenGL through dm_control; one context per lane."""
+
+    def __init__(self, name: str, lanes: Sequence[Lane], image_size: int):
+        """Sets what the contexts are made with; they are made when first used."""
+        self._lanes = lanes
+        self._size = image_size
+        for lane in lanes:
+            visual = lane.physics.model.vis
+            # The same pixels from a buffer no larger than the frame: less to clear.
+            visual.global_.offwidth = visual.global_.offheight = image_size
+            if name in ("gl_small_shadows", "gl_cheap"):
+                visual.quality.shadowsize = SMALL_SHADOWS
+            if name == "gl_cheap":
+                visual.quality.offsamples = 0
+
+    def draw(self, lanes: Sequence[int]) -> np.ndarray:
+        """Frames of the lanes with these numbers."""
+        frames = [self._draw_one(self._lanes[number]) for number in lanes]
+        return np.stack(frames)
+
+    def _draw_one(self, lane: Lane) -> np.ndarray:
+        return lane.physics.render(self._size, self._size, camera_id=lane.task.camera)
+
+
+def _has_warp() -> bool:
+    if importlib.util.find_spec("warp") is None or importlib.util.find_spec("mujoco") is None:
+        return False
+    # Without importing the parent package, which would import JAX.
+    mujoco = importlib.util.find_spec("mujoco")
+    folders = mujoco.submodule_search_locations if mujoco else None
+    if not folders:
+        return False
+    from pathlib import Path
+
+    return (Path(folders[0]) / "mjx" / "third_party" / "mujoco_warp").is_dir()

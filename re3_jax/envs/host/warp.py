@@ -1,0 +1,81 @@
+"""Frames without OpenGL: mujoco_warp's ray caster, on the CPU or on a GPU (io).
+
+It draws what C MuJoCo has simulated: poses of geoms, cameras and lights are copied over, and
+all lanes of a worker are drawn at once. Geometry, textures, shadows and sky are those of
+`gl`; reflections, anti-aliasing, sites and tendons are missing.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from re3_jax.envs.host.dmc import Lane
+
+_POSES = ("geom_xpos", "geom_xmat", "cam_xpos", "cam_xmat", "light_xpos", "light_xdir")
+
+
+class WarpRenderer:
+    """One scene of as many worlds as there are lanes."""
+
+    def __init__(self, lanes: Sequence[Lane], image_size: int):
+        """Compiles the kernels of this task, 5 to 25 s where they are not cached yet.
+
+        Raises:
+          ValueError: if the task has a terrain, which is drawn anew in every episode.
+        """
+        model = lanes[0].physics.model.ptr
+        if model.nhfield:
+            raise ValueError(
+                f"renderer warp cannot draw the terrain of {lanes[0].task.domain}_"
+                f"{lanes[0].task.task}; use --dmc.renderer gl"
+            )
+        self._lanes = lanes
+        self._size = image_size
+        self._warp = _mujoco_warp()
+        self._model = self._warp.put_model(model)
+        self._data = self._warp.make_data(model, nworld=len(lanes))
+        self._context = self._warp.create_render_context(
+            model,
+            nworld=len(lanes),
+            cam_res=(image_size, image_size),
+            cam_active=[lanes[0].task.camera],
+            render_rgb=True,
+            render_depth=False,
+            use_shadows=True,
+            render_skybox=True,
+        )
+
+    def draw(self, lanes: Sequence[int]) -> np.ndarray:
+        """Frames of the lanes with these numbers; all are cast, for the price is per batch."""
+        for name in _POSES:
+            target = getattr(self._data, name)
+            poses = [getattr(lane.physics.data.ptr, name) for lane in self._lanes]
+            target.assign(np.stack(poses).astype(np.float32).reshape(target.numpy().shape))
+        self._warp.refit_bvh(self._model, self._data, self._context)
+        self._warp.render(self._model, self._data, self._context)
+        # Pixels are packed as 0xAARRGGBB, which lie in memory as blue, green, red, alpha.
+        packed = self._context.rgb_data.numpy()
+        pixels = packed.view(np.uint8).reshape(len(self._lanes), self._size, self._size, 4)
+        return pixels[list(lanes)][..., 2::-1]
+
+
+def _mujoco_warp() -> Any:
+    import mujoco
+    import warp
+
+    warp.config.quiet = True
+    # mujoco.mjx imports JAX, which a worker has no use for; of the package only the folder is
+    # needed.
+    if "mujoco.mjx" not in sys.modules:
+        package = types.ModuleType("mujoco.mjx")
+        package.__path__ = [str(Path(mujoco.__path__[0]) / "mjx")]
+        sys.modules["mujoco.mjx"] = package
+    from mujoco.mjx.third_party import mujoco_warp
+
+    return mujoco_warp
