@@ -21,6 +21,12 @@ PACKAGES = (
     "flax",
     "orbax-checkpoint",
     "gymnax",
+    "brax",
+    "dm_control",
+    "mujoco",
+    "mujoco-mjx",
+    "warp-lang",
+    "envpool",
     "tyro",
 )
 
@@ -91,14 +97,22 @@ def keep_compiled_programs() -> None:
 def use_every_core() -> None:
     """Makes each CPU core a device, over which `build` spreads the seeds.
 
-    Small operations do not fill several cores; seeds side by side do. Left alone if XLA_FLAGS
-    sets the number of devices, and without effect where an accelerator does the work or in a
-    process that has used JAX before.
+    Small operations do not fill several cores; seeds side by side do.
+    """
+    use_cpu_devices(usable_cores())
+
+
+def use_cpu_devices(count: int) -> None:
+    """Makes the CPU `count` devices, among which XLA's threads are shared out.
+
+    One device lets a single large operation, such as an update from pixels, use every core.
+    Left alone if XLA_FLAGS sets the number of devices, and without effect where an accelerator
+    does the work or in a process that has used JAX before.
     """
     if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
         return
     with contextlib.suppress(RuntimeError):
-        jax.config.update("jax_num_cpu_devices", usable_cores())
+        jax.config.update("jax_num_cpu_devices", count)
 
 
 def usable_cores() -> int:
