@@ -1,0 +1,231 @@
+"""The frame replay against a plain list of whole transitions, over random episodes."""
+
+from collections import deque
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from re3_jax.replay import frame_ring
+
+SHAPE, BATCH, ACTIONS = (2, 1, 3), 64, 2
+# Capacity, stack and shortest episode; in the last two the ring goes round within an episode.
+RINGS = [(7, 3, 1), (20, 3, 4), (1, 2, 1), (33, 1, 50), (16, 4, 100)]
+
+add = jax.jit(frame_ring.add, donate_argnums=0)
+start = jax.jit(frame_ring.start, donate_argnums=0)
+sample = jax.jit(frame_ring.sample, static_argnums=(2, 3))
+newest_stack = jax.jit(frame_ring.newest_stack, static_argnums=1)
+num_valid = jax.jit(frame_ring.num_valid, static_argnums=1)
+
+
+def image(number: int) -> np.ndarray:
+    """A frame that no other equals, different in every pixel and channel."""
+    digits = [number % 251 + 1, number // 251 % 251 + 1, 7]
+    return np.array([[digits], [digits[::-1]]], np.uint8)
+
+
+class Whole(NamedTuple):
+    """A transition as one would store it who had memory enough."""
+
+    observation: np.ndarray
+    action: np.ndarray
+    reward: np.float32
+    discount: np.float32
+    next_observation: np.ndarray
+    first_frame: int
+    """Place of the oldest frame that its stacks show, in the order of writing."""
+
+
+class Model:
+    """Gymnasium's frame stacking and a list; the replay beside it is told the same."""
+
+    def __init__(self, capacity: int, stack: int, shortest: int):
+        self.replay = frame_ring.init(capacity, SHAPE, ACTIONS, stack, shortest)
+        self.capacity, self.stack_size = capacity, stack
+        self.whole: list[Whole] = []
+        self.frames = 0
+        self.start()
+
+    def start(self) -> None:
+        """An episode that begins without an end of the one before."""
+        self.replay = start(self.replay, self._begin())
+
+    def _begin(self) -> np.ndarray:
+        frame = image(self.frames)
+        self.stack = deque([frame] * self.stack_size, maxlen=self.stack_size)
+        self.places = deque([self.frames] * self.stack_size, maxlen=self.stack_size)
+        self.frames += 1
+        return frame
+
+    def step(self, rng: np.random.Generator, done: bool) -> int:
+        before, first = np.concatenate(self.stack, axis=-1), self.places[0]
+        action = rng.normal(size=ACTIONS).astype(np.float32)
+        reward, discount = np.float32(rng.normal()), np.float32(rng.integers(2))
+        frame = final = image(self.frames)
+        self.stack.append(final)
+        self.places.append(self.frames)
+        self.frames += 1
+        after = np.concatenate(self.stack, axis=-1)
+        self.whole.append(Whole(before, action, reward, discount, after, first))
+        if done:
+            frame = self._begin()
+        self.replay, index = add(
+            self.replay, action, reward, discount, frame, final, np.bool_(done)
+        )
+        return int(index)
+
+    def run(self, rng: np.random.Generator, lengths: list[int]) -> None:
+        for length in lengths:
+            for left in reversed(range(length)):
+                assert self.step(rng, left == 0) == (len(self.whole) - 1) % self.capacity
+
+    def check(self, seed: int) -> int:
+        """All that is sampled is in the list; returns how many may be."""
+        valid = int(num_valid(self.replay, self.stack_size))
+        np.testing.assert_array_equal(
+            newest_stack(self.replay, self.stack_size), np.concatenate(self.stack, axis=-1)
+        )
+        found, index = sample(jax.random.key(seed), self.replay, BATCH, self.stack_size)
+        found = jax.tree.map(np.asarray, found)
+        newest = len(self.whole) - 1
+        back = (newest - np.asarray(index)) % self.capacity
+        assert np.all(back < valid)
+        theirs = [self.whole[newest - steps] for steps in back]
+        for name in ("observation", "action", "reward", "discount", "next_observation"):
+            expected = np.stack([getattr(transition, name) for transition in theirs])
+            np.testing.assert_array_equal(getattr(found, name), expected)
+        assert not found.bonus.any()
+        return valid
+
+    def held(self) -> int:
+        """Transitions whose frames are among those that a ring of this size can hold."""
+        oldest = self.frames - (self.replay.frames.shape[0] - 1)
+        newest = self.whole[-self.capacity :]
+        return sum(transition.first_frame >= oldest for transition in newest)
+
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@pytest.mark.parametrize("ring", RINGS)
+@settings(max_examples=15, deadline=None)
+@given(seeds, st.integers(0, 8), st.integers(1, 40))
+def test_equals_a_list_of_transitions(ring, seed, longer, episodes):
+    """No episode is shorter than stated: all of the newest `capacity` are kept."""
+    capacity, _, shortest = ring
+    rng, model = np.random.default_rng(seed), Model(*ring)
+    for lengths in np.array_split(rng.integers(shortest, shortest + longer + 1, episodes), 3):
+        model.run(rng, lengths[: 250 // shortest])
+        if model.whole:
+            assert model.check(seed) == min(len(model.whole), capacity)
+    unfinished = int(rng.integers(1, shortest + longer + 1))
+    for _ in range(unfinished):
+        model.step(rng, False)
+    assert model.check(seed) == min(len(model.whole), capacity)
+
+
+@pytest.mark.parametrize("ring", RINGS)
+@settings(max_examples=15, deadline=None)
+@given(seeds, st.lists(st.integers(1, 6), min_size=1, max_size=40))
+def test_nothing_is_wrong_with_episodes_shorter_than_stated(ring, seed, lengths):
+    """Fewer are kept, and still all whose frames are there; some episodes break off."""
+    rng, model = np.random.default_rng(seed), Model(*ring)
+    for length in lengths:
+        model.run(rng, [length])
+        if rng.random() < 0.2:
+            model.step(rng, False)
+            model.start()
+        assert model.check(seed) == model.held()
+
+
+def test_draws_are_uniform_over_what_is_valid():
+    """A right sampler fails for one key in a million; the key is fixed."""
+    model = Model(20, 3, 4)
+    rng = np.random.default_rng(0)
+    for lengths, expected in ([[9], 9], [[4] * 10, 20], [[1] * 13, 13]):
+        model.run(rng, lengths)
+        assert model.check(0) == expected
+        _, index = sample(jax.random.key(1), model.replay, 100_000, 3)
+        counts = np.bincount(index, minlength=20)
+        back = (len(model.whole) - 1 - np.arange(20)) % 20
+        assert not counts[back >= expected].any()
+        assert stats.chisquare(counts[back < expected]).pvalue > 1e-6
+
+
+def test_vmapped_equals_one_by_one():
+    rng = np.random.default_rng(0)
+    models = [Model(20, 3, 4) for _ in range(3)]
+    for model, lengths in zip(models, ([4] * 9, [5, 30], [6]), strict=True):
+        model.run(rng, lengths)
+    single = [model.replay for model in models]
+    batched = jax.tree.map(lambda *leaves: jnp.stack(leaves), *single)
+    keys = jax.random.split(jax.random.key(0), 3)
+    insert = jax.jit(jax.vmap(frame_ring.add))
+    draw = jax.jit(jax.vmap(lambda key, replay: frame_ring.sample(key, replay, 9, 3)))
+    for done in (False, True, False):
+        frames = rng.integers(0, 256, (2, 3, *SHAPE), dtype=np.uint8)
+        action, reward = rng.normal(size=(3, ACTIONS)), rng.normal(size=3)
+        ended = np.array([done, False, True])
+        step = action.astype(np.float32), reward.astype(np.float32), np.ones(3, np.float32)
+        batched, index = insert(batched, *step, *frames, ended)
+        single = [
+            add(replay, *(x[i] for x in (*step, *frames, ended)))[0]
+            for i, replay in enumerate(single)
+        ]
+        expected = jax.tree.map(lambda *leaves: np.stack(leaves), *single)
+        jax.tree.map(np.testing.assert_array_equal, batched, expected)
+        found = draw(keys, batched)
+        theirs = [sample(key, replay, 9, 3) for key, replay in zip(keys, single, strict=True)]
+        expected = jax.tree.map(lambda *leaves: np.stack(leaves), *theirs)
+        jax.tree.map(np.testing.assert_array_equal, found, expected)
+        assert index.tolist() == [(int(n) - 1) % 20 for n in batched.num_transitions]
+
+
+def test_goes_on_from_numpy_as_if_never_stopped():
+    rng, ours, theirs = np.random.default_rng(0), Model(20, 3, 4), Model(20, 3, 4)
+    ours.run(rng, [5, 7, 30, 4])
+    theirs.run(np.random.default_rng(0), [5, 7, 30, 4])
+    ours.replay = jax.tree.map(lambda leaf: jnp.asarray(np.array(leaf)), ours.replay)
+    ours.run(np.random.default_rng(1), [6] * 9)
+    theirs.run(np.random.default_rng(1), [6] * 9)
+    jax.tree.map(np.testing.assert_array_equal, ours.replay, theirs.replay)
+    assert ours.check(3) == 20
+
+
+@pytest.mark.parametrize("seeds", [None, 3])
+def test_insertion_does_not_copy_the_frames(seeds):
+    """XLA writes over the donated ring; a copy would be temporary memory of its size."""
+    replay = frame_ring.init(400, (40, 40, 3), ACTIONS, 3, 100)
+    frame, number = jnp.zeros((40, 40, 3), jnp.uint8), jnp.zeros(())
+    words = (replay, jnp.zeros(ACTIONS), number, number, frame, frame, jnp.zeros((), bool))
+    insert, begin = frame_ring.add, frame_ring.start
+    if seeds:
+        words = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), words)
+        insert, begin = jax.vmap(insert), jax.vmap(begin)
+    ring = words[0].frames.nbytes
+    for function, arguments in ((insert, words), (begin, (words[0], words[4]))):
+        compiled = jax.jit(function, donate_argnums=0).lower(*arguments).compile()
+        memory = compiled.memory_analysis()
+        assert memory.alias_size_in_bytes >= ring
+        assert memory.temp_size_in_bytes < ring / 4
+    copying = jax.jit(insert).lower(*words).compile().memory_analysis()
+    assert copying.alias_size_in_bytes == 0
+
+
+def test_num_bytes_is_what_it_takes():
+    replay = frame_ring.init(50, (8, 6, 3), 4, 3, 20)
+    expected = sum(leaf.nbytes for leaf in jax.tree.leaves(replay))
+    assert frame_ring.num_bytes(50, (8, 6, 3), 4, 3, 20) == expected
+
+
+@pytest.mark.parametrize("numbers", [(0, 3, 5), (5, 0, 5), (5, 3, 0)])
+def test_numbers_that_cannot_be(numbers):
+    capacity, stack, shortest = numbers
+    with pytest.raises(ValueError, match="must be at least 1"):
+        frame_ring.init(capacity, SHAPE, ACTIONS, stack, shortest)
