@@ -1,0 +1,65 @@
+"""An episode as an MP4 that a browser plays."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import UInt8
+
+from experiments.errors import UsageError
+
+VIDEO = "eval.mp4"
+"""Name of the video in a run folder."""
+
+SMALLEST_SIDE = 320
+"""Pixels to which small frames are enlarged, each pixel a square."""
+
+
+def write(
+    path: Path,
+    frames: Sequence[UInt8[np.ndarray, "height width 3"]],
+    frames_per_second: float = 30.0,
+) -> None:
+    """Writes frames of one size as H.264; replaces `path` only once the video is whole.
+
+    Frames with less than `SMALLEST_SIDE` pixels on a side are enlarged by a whole number. An
+    odd height or width loses its last row or column, because H.264 halves the colours.
+
+    Raises:
+      UsageError: there are no frames, the encoder is missing or fails, or `path` cannot be
+        written.
+    """
+    if not frames:
+        raise UsageError(f"{path} would be a video without frames: record an episode first")
+    try:
+        import imageio_ffmpeg
+    except ImportError:
+        raise UsageError(
+            f"{path} needs a video encoder: pip install imageio-ffmpeg, or give --no-video"
+        ) from None
+    height, width = frames[0].shape[:2]
+    factor = -(-SMALLEST_SIDE // min(height, width))
+    enlarge = f"scale={factor}*iw:{factor}*ih:flags=neighbor,crop=iw-mod(iw\\,2):ih-mod(ih\\,2)"
+    partial = path.with_name(f".{path.name}.partial.mp4")
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-v", "error"]
+    command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"]
+    command += ["-r", str(frames_per_second), "-i", "-"]
+    command += ["-vf", enlarge, "-c:v", "libx264", "-crf", "18", "-pix_fmt", "yuv420p"]
+    try:
+        # Before ffmpeg, which would only be heard of through a broken pipe.
+        partial.touch()
+        subprocess.run(
+            [*command, str(partial)],
+            input=np.stack(frames).tobytes(),
+            capture_output=True,
+            check=True,
+        )
+        partial.replace(path)
+    except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
+        partial.unlink(missing_ok=True)
+        said = getattr(error, "stderr", None) or str(error).encode()
+        reason = said.decode(errors="replace").strip().splitlines()[-1]
+        raise UsageError(
+            f"{path} cannot be written ({reason}): make room, or give --no-video"
+        ) from None

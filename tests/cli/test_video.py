@@ -1,0 +1,47 @@
+"""A video holds the frames that were given, in their order."""
+
+import subprocess
+
+import numpy as np
+import pytest
+
+from experiments import video
+from experiments.errors import UsageError
+
+
+def read(path, height: int, width: int) -> tuple[str, np.ndarray]:
+    """What ffmpeg says about the video, and its frames."""
+    ffmpeg = pytest.importorskip("imageio_ffmpeg").get_ffmpeg_exe()
+    raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
+    decoded = subprocess.run([ffmpeg, "-i", path, *raw], capture_output=True, check=True)
+    frames = np.frombuffer(decoded.stdout, np.uint8).reshape(-1, height, width, 3)
+    return decoded.stderr.decode(), frames
+
+
+@pytest.mark.parametrize(("height", "width"), [(84, 84), (37, 51), (400, 330)])
+def test_frames_come_back(tmp_path, height, width):
+    shades = [20, 90, 160, 230, 60]
+    frames = [np.full((height, width, 3), shade, np.uint8) for shade in shades]
+    for frame in frames:
+        frame[: height // 2] = 255 - frame[: height // 2]
+    video.write(tmp_path / "eval.mp4", frames, frames_per_second=10)
+    factor = -(-320 // min(height, width))
+    tall, wide = height * factor // 2 * 2, width * factor // 2 * 2
+    said, decoded = read(tmp_path / "eval.mp4", tall, wide)
+    assert "h264" in said and "yuv420p" in said and "10 fps" in said and f"{wide}x{tall}" in said
+    assert len(decoded) == len(frames)
+    for shade, frame in zip(shades, decoded, strict=True):
+        np.testing.assert_allclose(frame[: tall // 3], 255 - shade, atol=6)
+        np.testing.assert_allclose(frame[-tall // 3 :], shade, atol=6)
+    assert [p.name for p in tmp_path.iterdir()] == ["eval.mp4"]
+
+
+def test_without_frames(tmp_path):
+    with pytest.raises(UsageError, match="without frames"):
+        video.write(tmp_path / "eval.mp4", [])
+
+
+def test_where_nothing_can_be_written(tmp_path):
+    frames = [np.zeros((64, 64, 3), np.uint8)] * 3
+    with pytest.raises(UsageError, match="cannot be written"):
+        video.write(tmp_path / "missing" / "eval.mp4", frames)
