@@ -19,7 +19,7 @@ import jax.numpy as jnp
 
 from benchmarks import hardware
 from experiments import machine
-from experiments.build import build, devices_for, make_environment
+from experiments.build import device_program, devices_for, make_environment
 from experiments.presets import resolve
 from re3_jax import knn
 from re3_jax.training.seeds import Program
@@ -37,7 +37,7 @@ class Contender:
         config = resolve(TASK, bonus=bonus, preset=preset)
         config = dataclasses.replace(config, seeds=seeds, chunk_updates=CHUNK_UPDATES)
         self.bonus, self.seeds, self.config = bonus, seeds, config
-        self.program: Program = build(config, make_environment(config.env))
+        self.program: Program = device_program(config, make_environment(config.env))
         self.state = self.program.init(jnp.arange(1, seeds + 1))
         started = time.perf_counter()
         self.train = self.program.train.lower(self.state).compile()

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import psutil
 
 from benchmarks import hardware
-from experiments.build import build, make_environment
+from experiments.build import device_program, make_environment
 from experiments.presets import resolve
 
 MILLION = 1_000_000
@@ -35,7 +35,7 @@ def main() -> None:
         lambda event, seconds, **_: compilations.append(seconds) if event == COMPILE_EVENT else None
     )
     config = dataclasses.replace(resolve("doorkey_8x8", bonus="re3"), seeds=1, chunk_updates=500)
-    program = build(config, make_environment(config.env))
+    program = device_program(config, make_environment(config.env))
     state = program.init(jnp.array([1]))
     state, metrics = program.train(state)
     jax.device_get(metrics)

@@ -5,12 +5,13 @@ from collections.abc import Callable
 
 import jax
 
+from experiments import machine
 from experiments.config import OFF_POLICY, RunConfig
 from experiments.errors import UsageError
 from re3_jax.agents.a2c.agent import make_a2c
 from re3_jax.agents.sac.agent import make_sac
 from re3_jax.envs import host, registry
-from re3_jax.envs.base import EnvSpec
+from re3_jax.envs.base import DeviceEnv, EnvSpec
 from re3_jax.envs.host import dmc, renderer
 from re3_jax.intrinsic.base import IntrinsicReward, none
 from re3_jax.intrinsic.re3 import from_config
@@ -26,10 +27,22 @@ def task_spec(config: RunConfig) -> EnvSpec:
     Raises:
       UsageError: it is not known, or its suite is not installed.
     """
+    if not _is_host(config):
+        return make_environment(config.env).spec
     try:
-        if registry.is_host(config.env):
-            return dmc.spec(_host_task(config), config.dmc)
-        return registry.make(config.env).spec
+        return dmc.spec(_host_task(config), config.dmc)
+    except (ValueError, ImportError) as error:
+        raise UsageError(str(error)) from None
+
+
+def make_environment(task: str) -> DeviceEnv:
+    """A task that lives on the device.
+
+    Raises:
+      UsageError: it is not known, or its suite is not installed.
+    """
+    try:
+        return registry.make(task)
     except (ValueError, ImportError) as error:
         raise UsageError(str(error)) from None
 
@@ -40,7 +53,7 @@ def settle_renderer(config: RunConfig) -> RunConfig:
     Raises:
       UsageError: the renderer asked for cannot work on this machine.
     """
-    if not registry.is_host(config.env):
+    if not _is_host(config):
         return config
     try:
         chosen = renderer.choose(config.dmc)
@@ -68,10 +81,11 @@ def build(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> Ru
       UsageError: a part refuses the configuration or the task.
     """
     assert config.chunk_updates is not None
+    if not _is_host(config):
+        program = device_program(config, make_environment(config.env))
+        return DeviceRunner(program, config.seeds)
     try:
-        if registry.is_host(config.env):
-            return _host_program(config, spec, report)
-        return DeviceRunner(_device_program(config), config.seeds)
+        return _host_program(config, spec, report)
     except ValueError as error:
         raise UsageError(str(error)) from None
 
@@ -98,8 +112,19 @@ def _host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None
     )
 
 
-def _device_program(config: RunConfig) -> Program:
-    env = registry.make(config.env)
+def device_program(config: RunConfig, env: DeviceEnv) -> Program:
+    """The compiled program of a task that lives on the device; `chunk_updates` must be set.
+
+    Raises:
+      UsageError: a part refuses the configuration or the task.
+    """
+    try:
+        return _device_program(config, env)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _device_program(config: RunConfig, env: DeviceEnv) -> Program:
     evaluation = config.evaluation
     assert config.chunk_updates is not None
     if config.agent in OFF_POLICY:
@@ -130,6 +155,16 @@ def _device_program(config: RunConfig) -> Program:
     )
 
 
+def cpu_devices(config: RunConfig) -> int:
+    """Into how many devices to divide a CPU that does all the work.
+
+    Small operations do not fill several cores, so seeds of one program lie side by side on the
+    cores. Learning from pixels fills them; there each seed has a device so that none of its
+    convolutions is batched with another seed's.
+    """
+    return config.seeds if _is_host(config) else machine.usable_cores()
+
+
 def devices_for(seeds: int) -> list[jax.Device]:
     """The largest number of devices among which the seeds can be divided evenly."""
     devices = jax.devices()
@@ -140,6 +175,13 @@ def devices_for(seeds: int) -> list[jax.Device]:
 def seed_numbers(config: RunConfig) -> list[int]:
     """The seeds of a run, in the order of the program's leading axis."""
     return [config.seed + i for i in range(config.seeds)]
+
+
+def _is_host(config: RunConfig) -> bool:
+    try:
+        return registry.is_host(config.env)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def _host_task(config: RunConfig) -> str:

@@ -167,13 +167,13 @@ def check_speed(seconds: float) -> list[str]:
     import jax.numpy as jnp
 
     from experiments import machine, presets
-    from experiments.build import build, make_environment
+    from experiments.build import device_program, make_environment
 
     machine.keep_compiled_programs()
     config = dataclasses.replace(
         presets.resolve(SPEED_TASK), seeds=1, chunk_updates=SPEED_CHUNK_UPDATES
     )
-    program = build(config, make_environment(config.env))
+    program = device_program(config, make_environment(config.env))
     state = program.init(jnp.ones(1, jnp.int32))
     start = time.perf_counter()
     state, _ = jax.block_until_ready(program.train(state))

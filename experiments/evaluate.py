@@ -8,22 +8,26 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import jax
 import jax.numpy as jnp
+import numpy as np
 
 from experiments import machine, run_folder
-from experiments.build import build, make_environment, seed_numbers
+from experiments import video as mp4
+from experiments.build import build, cpu_devices, seed_numbers, settle_renderer, task_spec
 from experiments.errors import UsageError, refuse_lack_of_memory
 from re3_jax.training.checkpoint import CheckpointStore
 
 
-def evaluate(run: Path, episodes: int | None, greedy: bool | None) -> dict[str, object]:
+def evaluate(
+    run: Path, episodes: int | None, greedy: bool | None, video: Path | None = None
+) -> dict[str, object]:
     """Statistics per seed of the newest whole checkpoint in `run`.
 
     Args:
       run: a run folder.
       episodes: episodes per seed; the run's own number by default.
       greedy: take the most probable action; the run's own choice by default.
+      video: MP4 to write of the first seed's first episode; pixel tasks only.
 
     Raises:
       UsageError: there is no run or no whole checkpoint.
@@ -37,17 +41,29 @@ def evaluate(run: Path, episodes: int | None, greedy: bool | None) -> dict[str, 
         greedy=config.evaluation.greedy if greedy is None else greedy,
     )
     config = dataclasses.replace(config, evaluation=evaluation)
-    program = build(config, make_environment(config.env))
+    machine.use_cpu_devices(cpu_devices(config))
+    config = settle_renderer(config)
+    runner = build(config, task_spec(config), _warn)
     seeds = seed_numbers(config)
     store = CheckpointStore(run / run_folder.CHECKPOINTS)
+    frames: list[np.ndarray] = []
     try:
-        found = store.restore(program.init(jnp.asarray(seeds, jnp.int32)), _warn)
+        found = store.restore(runner.init(jnp.asarray(seeds, jnp.int32)), _warn)
+        if found is None:
+            raise UsageError(f"{run} has no checkpoint to evaluate: train it first")
+        state, record = found
+        stats = runner.start_evaluation(state, frames.append if video else None)()
     except ValueError as error:
         raise UsageError(str(error)) from None
-    if found is None:
-        raise UsageError(f"{run} has no checkpoint to evaluate: train it first")
-    state, record = found
-    stats = jax.device_get(program.evaluate(state))
+    finally:
+        runner.close()
+    if video is not None:
+        if not frames:
+            raise UsageError(
+                f"--video shows tasks that are seen as images, and {config.env} is not one: "
+                "leave it out"
+            )
+        mp4.write(video, frames)
     return {
         "run": str(run),
         "env_frames": record["env_frames"],
@@ -76,12 +92,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         action=argparse.BooleanOptionalAction,
         help="take the most probable action (default: as the run does)",
     )
+    parser.add_argument("--video", type=Path, metavar="FILE.mp4", help="write one episode")
     words = parser.parse_args(argv)
-    machine.use_every_core()
     machine.keep_compiled_programs()
     try:
         with refuse_lack_of_memory("--episodes"):
-            print(json.dumps(evaluate(words.run, words.episodes, words.greedy), indent=2))
+            stats = evaluate(words.run, words.episodes, words.greedy, words.video)
+            print(json.dumps(stats, indent=2))
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

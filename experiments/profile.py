@@ -19,7 +19,7 @@ import jax.numpy as jnp
 
 from experiments import machine
 from experiments.attribution import OTHER, milliseconds_by_scope
-from experiments.build import build, devices_for, make_environment, seed_numbers
+from experiments.build import device_program, devices_for, make_environment, seed_numbers
 from experiments.config import RunConfig, frames_per_update
 from experiments.errors import UsageError, refuse_lack_of_memory
 from experiments.options import parse
@@ -66,7 +66,7 @@ def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
       UsageError: the configuration cannot be run.
     """
     config = dataclasses.replace(config, chunk_updates=TRACED_UPDATES)
-    program = build(config, env)
+    program = device_program(config, env)
     state = program.init(jnp.asarray(seed_numbers(config), jnp.int32))
     train = program.train.lower(state).compile()
 

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import machine, run_folder, summary
+from experiments import machine, run_folder, summary, video
 from experiments.build import build, devices_for, seed_numbers, settle_renderer, task_spec
 from experiments.config import RunConfig, choose_chunk_updates
 from experiments.errors import UsageError
@@ -108,7 +108,7 @@ class _Loop:
         self.checkpointed = self.curve_drawn = time.monotonic()
         self.evaluator = ThreadPoolExecutor(1, "evaluation")
         self.evaluation: Future[tuple[EvalStats, float]] | None = None
-        self.video: list[np.ndarray] = []
+        self.frames: list[np.ndarray] = []
 
     def run(self) -> int:
         self._announce()
@@ -213,8 +213,8 @@ class _Loop:
 
     def _start_evaluation(self, state: State) -> None:
         self.evaluating_at = self.record.env_frames
-        frames = self.video if self._all_trained() and self.config.video else None
-        play = self.runner.start_evaluation(state, frames and frames.append)
+        record = self.frames.append if self.config.video and self._all_trained() else None
+        play = self.runner.start_evaluation(state, record)
         self.evaluation = self.evaluator.submit(_timed, play)
         if not self.runner.evaluates_beside_training:
             self._await_evaluation()
@@ -292,6 +292,9 @@ class _Loop:
             reached = summary.write_summary(self.folder, self.config, self.seeds, complete, timing)
             summary.draw_curve(self.folder, self.config)
             self._say_reached(reached)
+        if self.frames:
+            video.write(self.folder / video.VIDEO, self.frames)
+            say(f"video       {self.folder / video.VIDEO}")
         say(f"checkpoint  {self.folder / run_folder.CHECKPOINTS / str(self.store.steps()[-1])}")
         if not complete:
             say(f"stopped at env frame {r.env_frames:,}; to go on: {_resume_command(self.folder)}")

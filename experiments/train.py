@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments import machine
+from experiments.build import cpu_devices
 from experiments.errors import UsageError, refuse_lack_of_memory
 from experiments.options import parse
 from experiments.run import run
@@ -19,9 +20,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Both also tell, in many lines, of a failed checkpoint, which is told below in one.
     for chatty in ("absl", "asyncio"):
         logging.getLogger(chatty).setLevel(logging.CRITICAL)
-    machine.use_every_core()
     try:
         config = parse(list(sys.argv[1:] if argv is None else argv))
+        machine.use_cpu_devices(cpu_devices(config))
         machine.keep_compiled_programs()
         with refuse_lack_of_memory():
             return run(config)

@@ -51,9 +51,11 @@ class DotLanes:
         self.closed = True
 
     def _place(self, where: np.ndarray) -> None:
-        self.random = np.where(where, self.random * np.uint32(1664525) + np.uint32(1013904223), self.random)
+        following = self.random * np.uint32(1664525) + np.uint32(1013904223)
+        self.random = np.where(where, following, self.random)
         drawn = (self.random >> np.uint32(8)).astype(np.float32) / np.float32(2**24)
-        self.position = np.where(where, drawn, getattr(self, "position", drawn)).astype(np.float32)
+        before = getattr(self, "position", drawn)
+        self.position = np.where(where, drawn, before).astype(np.float32)
 
     def _frame(self) -> np.ndarray:
         frame = np.zeros((self.num_lanes, SIZE, SIZE, 3), np.uint8)

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax.agents.base import Agent, AgentState
@@ -13,10 +14,10 @@ from re3_jax.envs.base import DeviceEnv
 class EvalStats(NamedTuple):
     """Statistics over the episodes of one evaluation; lengths in agent steps."""
 
-    episodes: Int[Array, ""]
-    return_mean: Float[Array, ""]
-    return_std: Float[Array, ""]
-    length_mean: Float[Array, ""]
+    episodes: Int[Array | np.ndarray, "*seed"]
+    return_mean: Float[Array | np.ndarray, "*seed"]
+    return_std: Float[Array | np.ndarray, "*seed"]
+    length_mean: Float[Array | np.ndarray, "*seed"]
 
 
 def evaluate(

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Bool, Float, Int, UInt8
+from jaxtyping import Array, Float, Int, UInt8
 
 from re3_jax.agents.base import Agent, AgentState
 from re3_jax.agents.transitions import Transitions
@@ -235,7 +235,9 @@ class HostProgram:
     def _compile(self, name: str, *arguments: Any) -> Any:
         lowered = getattr(self, name).lower(*arguments)
         setattr(self, name, lowered.compile())
-        return jax.tree.map(lambda info: jax.ShapeDtypeStruct(info.shape, info.dtype), lowered.out_info)
+        return jax.tree.map(
+            lambda info: jax.ShapeDtypeStruct(info.shape, info.dtype), lowered.out_info
+        )
 
     def _on_device(self, step: HostStep) -> HostStep:
         return jax.device_put(step, self._sharding)
@@ -244,18 +246,17 @@ class HostProgram:
 class _OneSeed:
     """The programs for one seed: pure functions that share the task, the agent, the bonus."""
 
-    def __init__(
-        self, spec: EnvSpec, agent: Agent, bonus: IntrinsicReward, config: HostLoopConfig
-    ):
+    def __init__(self, spec: EnvSpec, agent: Agent, bonus: IntrinsicReward, config: HostLoopConfig):
         assert isinstance(spec.action_space, Box)
         self.spec, self.agent, self.bonus, self.config = spec, agent, bonus, config
         self.action_shape = spec.action_space.shape
 
     def init(self, seed: Int[Array, ""], frame: UInt8[Array, "height width 3"]) -> OffPolicyState:
         key, evaluation_key, agent_key, bonus_key = jax.random.split(jax.random.key(seed), 4)
+        height, width, channels = frame.shape
         replay = frame_ring.init(
             self.config.replay_capacity,
-            frame.shape,
+            (height, width, channels),
             self.action_shape[0],
             self.config.frame_stack,
             self.spec.max_agent_steps,
@@ -291,9 +292,7 @@ class _OneSeed:
 
     def learn(self, phase, agent: AgentState, intrinsic, replay, counters: Counters, key):
         def sample(key) -> tuple[Transitions, Int[Array, " batch"]]:
-            return frame_ring.sample(
-                key, replay, self.config.batch_size, self.config.frame_stack
-            )
+            return frame_ring.sample(key, replay, self.config.batch_size, self.config.frame_stack)
 
         agent, intrinsic, info = learn(
             phase,
@@ -318,14 +317,14 @@ class _OneSeed:
         observation = frame_ring.newest_stack(replay, self.config.frame_stack)
         with jax.named_scope("encode"):
             intrinsic, _ = self.bonus.observe(intrinsic, observation[None])
-        done: Bool[Array, ""] = step.terminated | step.truncated
+        done = jnp.asarray(step.terminated | step.truncated)
         replay, _ = frame_ring.add(
             replay,
             action,
-            step.reward,
-            1.0 - step.terminated.astype(jnp.float32),
-            step.frame,
-            step.final_frame,
+            jnp.asarray(step.reward),
+            1.0 - jnp.asarray(step.terminated, jnp.float32),
+            jnp.asarray(step.frame),
+            jnp.asarray(step.final_frame),
             done,
         )
         episode_return = lanes.episode_return + step.reward

@@ -10,7 +10,7 @@ from experiments import evaluate, machine, profile
 def own_folder(tmp_path, monkeypatch):
     """No test writes outside its folder or changes how this process uses JAX."""
     monkeypatch.chdir(tmp_path)
-    for setting in ("keep_compiled_programs", "use_every_core"):
+    for setting in ("keep_compiled_programs", "use_cpu_devices"):
         monkeypatch.setattr(machine, setting, lambda: None)
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.build import build
+from experiments.build import device_program
 from experiments.options import parse
 from tests.probe_envs import countdown
 
@@ -22,7 +22,7 @@ BATCH = 8
 def two_updates():
     """The configuration; after each of two updates its metrics, weights and RE3 state."""
     config = parse(list(OPTIONS))
-    program = build(config, countdown())
+    program = device_program(config, countdown())
     state = program.init(jnp.arange(1, 1 + config.seeds, dtype=jnp.int32))
     seen = []
     for _ in range(2):
