@@ -1,0 +1,60 @@
+"""Environments that run on the host, and the one function that makes them (io).
+
+Worker processes import this package, so it imports nothing of JAX until `make` is called.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from re3_jax.envs.host import renderer
+from re3_jax.envs.host.config import DMCConfig
+
+if TYPE_CHECKING:
+    from re3_jax.envs.host.base import HostEnv
+
+
+def make(
+    task_id: str,
+    config: DMCConfig,
+    num_lanes: int,
+    report: Callable[[str], None] = print,
+) -> HostEnv:
+    """Lanes of a DeepMind Control task.
+
+    Args:
+      task_id: dm_control's domain and task joined by `_`, or a sparse task of the paper.
+      config: how it is stepped and drawn.
+      num_lanes: episodes stepped together.
+      report: told in a sentence what happened to a lane (a worker had to be replaced).
+
+    Raises:
+      ValueError: if there is no such task, if the renderer asked for does not work here, or if
+        it cannot draw this task; the sentence says what to do.
+      ImportError: if the engine is not installed; the sentence says how to install it.
+    """
+    if num_lanes < 1:
+        raise ValueError(f"num_lanes must be at least 1, but it is {num_lanes}")
+    if config.engine == "envpool":
+        from re3_jax.envs.host import envpool
+
+        return envpool.make(task_id, config, num_lanes, report)
+    from re3_jax.envs.host import tasks
+    from re3_jax.envs.host.lanes import DMCLanes
+
+    tasks.find(task_id)
+    _check_installed()
+    return DMCLanes(task_id, config, num_lanes, renderer.choose(config), report)
+
+
+def _check_installed() -> None:
+    remedy = 'install them with `pip install "dm_control==1.0.50" "mujoco==3.17.0"`'
+    try:
+        importlib.metadata.version("dm_control")
+        mujoco = importlib.metadata.version("mujoco")
+    except importlib.metadata.PackageNotFoundError as error:
+        raise ImportError(f"DeepMind Control needs dm_control and MuJoCo; {remedy}") from error
+    if int(mujoco.split(".")[0]) >= 4:
+        raise ImportError(f"dm_control does not work with MuJoCo {mujoco}; {remedy}")

@@ -50,11 +50,13 @@ class Outcome(NamedTuple):
       reward: summed over the action repeat.
       terminated: the task ended (dm_control's discount is 0).
       truncated: the time limit, or a simulation that diverged, cut the episode.
+      diverged: dm_control found the state of the simulation invalid.
     """
 
     reward: float
     terminated: bool
     truncated: bool
+    diverged: bool
 
 
 class Lane:
@@ -119,14 +121,14 @@ class Lane:
             try:
                 time_step = self._env.step(control)
             except PhysicsError:
-                return Outcome(reward, False, True)
+                return Outcome(reward, terminated=False, truncated=True, diverged=True)
             reward += self._task_reward(float(time_step.reward))
             self._control_steps += 1
             terminated = bool(time_step.last() and time_step.discount == 0.0)
             truncated = self._control_steps >= tasks.EPISODE_CONTROL_STEPS
             if terminated or truncated:
                 break
-        return Outcome(reward, terminated, truncated)
+        return Outcome(reward, terminated, truncated, diverged=False)
 
     def _task_reward(self, reward: float) -> float:
         if not self.task.sparse:

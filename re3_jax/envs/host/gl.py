@@ -56,6 +56,24 @@ def probe() -> Driver | None:
     return None
 
 
+def device(worker: int) -> str | None:
+    """The GPU that worker number `worker` draws on, among those CUDA_VISIBLE_DEVICES names.
+
+    None leaves the choice to the driver: the variable is not set, says more than numbers, or
+    names a GPU that EGL does not know.
+    """
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    if "MUJOCO_EGL_DEVICE_ID" in os.environ or not all(name.isdigit() for name in visible):
+        return None
+    chosen = visible[worker % len(visible)]
+    return chosen if _works(chosen) else None
+
+
+@functools.cache
+def _works(device: str) -> bool:
+    return _try("egl", MUJOCO_EGL_DEVICE_ID=device) is not None
+
+
 def missing() -> str:
     """The sentence said where GL is needed and not there."""
     return (
@@ -64,8 +82,8 @@ def missing() -> str:
     )
 
 
-def _try(backend: str) -> str | None:
-    environment = {**os.environ, "MUJOCO_GL": backend}
+def _try(backend: str, **variables: str) -> str | None:
+    environment = {**os.environ, "MUJOCO_GL": backend, **variables}
     # A platform that someone else chose for PyOpenGL would contradict the backend.
     environment.pop("PYOPENGL_PLATFORM", None)
     try:

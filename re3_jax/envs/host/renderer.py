@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from re3_jax.envs.host import gl
-from re3_jax.envs.host.config import DMCConfig
+from re3_jax.envs.host.config import DMCConfig, RendererName
 from re3_jax.envs.host.dmc import Lane
 
 SMALL_SHADOWS = 512
@@ -23,7 +24,7 @@ class Renderer(Protocol):
         """Frames of the lanes with these numbers, uint8 [lane, height, width, 3]."""
 
 
-def choose(config: DMCConfig) -> str:
+def choose(config: DMCConfig) -> RendererName:
     """The renderer that `config` stands for on this machine.
 
     Returns:
@@ -83,13 +84,9 @@ class GLRenderer:
 
 
 def _has_warp() -> bool:
-    if importlib.util.find_spec("warp") is None or importlib.util.find_spec("mujoco") is None:
-        return False
-    # Without importing the parent package, which would import JAX.
     mujoco = importlib.util.find_spec("mujoco")
-    folders = mujoco.submodule_search_locations if mujoco else None
-    if not folders:
+    if importlib.util.find_spec("warp") is None or mujoco is None:
         return False
-    from pathlib import Path
-
-    return (Path(folders[0]) / "mjx" / "third_party" / "mujoco_warp").is_dir()
+    # Looked for in the folder: asking for the module would import mujoco.mjx, which needs JAX.
+    folders = mujoco.submodule_search_locations or []
+    return any((Path(folder) / "mjx/third_party/mujoco_warp").is_dir() for folder in folders)

@@ -1,0 +1,375 @@
+"""Lanes of a DeepMind Control task in parallel worker processes (io)."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from multiprocessing import Pipe
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from re3_jax.envs.base import EnvSpec
+from re3_jax.envs.host import dmc, gl, tasks
+from re3_jax.envs.host.base import HostStep
+from re3_jax.envs.host.config import DMCConfig
+from re3_jax.envs.host.worker import RESET, STEP, Setup, layout
+
+START_TIMEOUT_SECONDS = 300.0
+"""How long a worker may take to load its task and draw its first frame (kernels compile)."""
+
+MAX_LOSSES_IN_A_ROW = 3
+"""Workers lost one after another, without a step between them, before the run gives up."""
+
+
+class _Lost(Exception):
+    """A worker died or does not answer; says how."""
+
+
+class DMCLanes:
+    """`HostEnv` of dm_control in worker processes.
+
+    A worker that dies or hangs is replaced: the episodes of its lanes end there as truncated
+    with reward 0, and new ones begin from seeds that follow from the lane's own.
+    """
+
+    def __init__(
+        self,
+        task_id: str,
+        config: DMCConfig,
+        num_lanes: int,
+        renderer: str,
+        report: Callable[[str], None],
+    ):
+        """Starts the workers and waits until each has drawn a frame.
+
+        Args:
+          task_id: name of the task.
+          config: how it is stepped and drawn.
+          num_lanes: episodes stepped together.
+          renderer: which renderer `config` stands for, as `renderer.choose` says.
+          report: told in a sentence when a worker had to be replaced.
+
+        Raises:
+          ValueError: if the task is unknown or the renderer cannot draw it.
+          RuntimeError: if a worker does not start.
+        """
+        self.spec: EnvSpec = dmc.spec(task_id, config)
+        self.num_lanes = num_lanes
+        self._report = report
+        self._timeout = config.step_timeout_seconds
+        action_dim = tasks.find(task_id).action_dim
+        dtype = layout(config.image_size, action_dim)
+        memory_fd = os.memfd_create("re3_jax-lanes")
+        os.ftruncate(memory_fd, num_lanes * dtype.itemsize)
+        self._shared = np.ndarray(
+            (num_lanes,), dtype, buffer=mmap.mmap(memory_fd, num_lanes * dtype.itemsize)
+        )
+        self._seed = np.zeros(num_lanes, np.uint32)
+        self._restarts = np.zeros(num_lanes, np.int32)
+        self._cut = np.zeros(num_lanes, np.bool_)
+        self._frame = np.zeros_like(self._shared["frame"])
+        self._losses = 0
+        self._sent_at: float | None = None
+        count = min(num_lanes, config.workers or usable_cores())
+        self._workers = [
+            _Worker(
+                Setup(
+                    task_id,
+                    config,
+                    renderer,
+                    action_dim,
+                    num_lanes,
+                    tuple(int(lane) for lane in lanes),
+                    threading.current_thread() is threading.main_thread(),
+                ),
+                memory_fd,
+                _environment(renderer, number, count),
+            )
+            for number, lanes in enumerate(np.array_split(np.arange(num_lanes), count))
+        ]
+        self._close = weakref.finalize(self, _end, self._workers, memory_fd)
+        try:
+            for worker in self._workers:
+                worker.start()
+            for worker in self._workers:
+                worker.wait("ready", START_TIMEOUT_SECONDS)
+        except _Lost as lost:
+            self.close()
+            raise RuntimeError(f"a worker for {task_id} {lost}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def reset(self, seeds: np.ndarray) -> np.ndarray:
+        """Starts a new episode in every lane, lane i drawn from `seeds[i]`; its first frames."""
+        self._seed[:] = [int(seed) % 2**32 for seed in np.asarray(seeds)]
+        self._restarts[:] = 0
+        self._cut[:] = False
+        self._shared["command"] = RESET
+        self._shared["seed"] = self._seed
+        self._run_all()
+        for worker in self._workers:
+            try:
+                worker.wait("done", self._timeout)
+            except _Lost as lost:
+                self._replace(worker, lost)
+        self._cut[:] = False
+        self._losses = 0
+        self._frame[:] = self._shared["frame"]
+        return self._frame.copy()
+
+    def send(self, action: np.ndarray) -> None:
+        """Starts one step with `action` [lane, action], within [-1, 1]; returns at once."""
+        self._shared["action"] = action
+        self._shared["command"] = np.where(self._cut, RESET, STEP)
+        self._run_all()
+
+    def receive(self) -> HostStep:
+        """Waits for the step that `send` started.
+
+        Raises:
+          RuntimeError: if nothing was sent, or if worker after worker is lost.
+        """
+        if self._sent_at is None:
+            raise RuntimeError("receive was called without a send before it")
+        deadline = self._sent_at + self._timeout
+        lost_workers = []
+        for worker in self._workers:
+            try:
+                worker.wait("done", deadline - time.monotonic())
+            except _Lost as lost:
+                lost_workers.append((worker, lost))
+        for worker, why in lost_workers:
+            self._replace(worker, why)
+        if not lost_workers:
+            self._losses = 0
+        self._sent_at = None
+        return self._collect()
+
+    def _collect(self) -> HostStep:
+        cut, shared = self._cut.copy(), self._shared
+        stepped = ~cut
+        for lane in np.flatnonzero(stepped & shared["diverged"]):
+            self._report(f"lane {lane}: the simulation diverged, its episode was cut")
+        step = HostStep(
+            frame=shared["frame"].copy(),
+            reward=np.where(cut, np.float32(0), shared["reward"]),
+            terminated=stepped & shared["terminated"],
+            truncated=cut | shared["truncated"],
+            final_frame=np.where(cut[:, None, None, None], self._frame, shared["final_frame"]),
+        )
+        self._frame[:] = step.frame
+        self._cut[:] = False
+        return step
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """All that the lanes' futures depend on, as arrays with the leading axis `lane`."""
+        for worker in self._workers:
+            worker.send("get_state")
+        states: list[dict[str, np.ndarray]] = []
+        for worker in self._workers:
+            try:
+                states += worker.wait("state", self._timeout)
+            except _Lost as lost:
+                self._replace(worker, lost)
+                worker.send("get_state")
+                states += worker.wait("state", self._timeout)
+        return {
+            **{name: np.stack([state[name] for state in states]) for name in states[0]},
+            "frame": self._frame.copy(),
+            "seed": self._seed.copy(),
+            "restarts": self._restarts.copy(),
+            "cut": self._cut.copy(),
+        }
+
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        """Puts the lanes back to where `get_state` was called, bit for bit.
+
+        Raises:
+          ValueError: if the state is of another number of lanes.
+        """
+        if len(state["seed"]) != self.num_lanes:
+            raise ValueError(
+                f"the state is of {len(state['seed'])} lanes, but there are {self.num_lanes}"
+            )
+        own = {"frame": self._frame, "seed": self._seed}
+        own |= {"restarts": self._restarts, "cut": self._cut}
+        for name, array in own.items():
+            array[...] = state[name]
+        rest = {name: np.asarray(value) for name, value in state.items() if name not in own}
+        for worker in self._workers:
+            lanes = [{name: rest[name][lane] for name in rest} for lane in worker.lanes]
+            worker.send("set_state", lanes)
+        for worker in self._workers:
+            try:
+                worker.wait("done", self._timeout)
+            except _Lost as lost:
+                raise RuntimeError(f"a worker {lost} while its lanes were restored") from None
+
+    def close(self) -> None:
+        """Ends the workers; called twice it does nothing."""
+        self._close()
+
+    def _run_all(self) -> None:
+        self._sent_at = time.monotonic()
+        for worker in self._workers:
+            worker.send("run")
+
+    def _replace(self, worker: _Worker, lost: _Lost) -> None:
+        """Starts a lost worker anew; its lanes stand at the start of new episodes."""
+        lanes = list(worker.lanes)
+        while True:
+            self._losses += 1
+            if self._losses > MAX_LOSSES_IN_A_ROW:
+                self.close()
+                raise RuntimeError(
+                    f"{self._losses} workers were lost in a row; the last one {lost}"
+                ) from None
+            self._report(
+                f"the worker of lanes {lanes[0]} to {lanes[-1]} {lost}; "
+                "its episodes are cut and a new worker takes over"
+            )
+            self._restarts[lanes] += 1
+            self._cut[lanes] = True
+            for lane in lanes:
+                sequence = np.random.SeedSequence([self._seed[lane], self._restarts[lane]])
+                self._shared["seed"][lane] = sequence.generate_state(1)[0]
+            self._shared["command"][lanes] = RESET
+            try:
+                worker.start()
+                worker.wait("ready", START_TIMEOUT_SECONDS)
+                worker.send("run")
+                worker.wait("done", self._timeout)
+            except _Lost as again:
+                lost = again
+            else:
+                return
+
+
+class _Worker:
+    """One worker process, which can be started again."""
+
+    def __init__(self, setup: Setup, memory_fd: int, environment: dict[str, str]):
+        self.lanes = setup.lanes
+        self._setup = setup
+        self._memory_fd = memory_fd
+        self._environment = environment
+        self._process: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        """Starts the process, ending the one before it."""
+        self.stop()
+        # A last word of a dying process (a driver's, the interpreter's) is quoted, not shown.
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
+        self._connection, theirs = Pipe()
+        with theirs:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "re3_jax.envs.host.worker",
+                    str(theirs.fileno()),
+                    str(self._memory_fd),
+                ],
+                env=self._environment,
+                pass_fds=(theirs.fileno(), self._memory_fd),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._stderr,
+                # Ctrl-C in the terminal is for the parent alone.
+                start_new_session=True,
+            )
+        self._connection.send(self._setup)
+
+    def send(self, *message: Any) -> None:
+        """Sends a message; whether anyone reads it is found out by `wait`."""
+        try:
+            self._connection.send(message)
+        except OSError:
+            return
+
+    def wait(self, expected: str, timeout_seconds: float) -> Any:
+        """The content of the answer called `expected`.
+
+        Raises:
+          _Lost: if the process died or does not answer in time.
+          ValueError: if it says that what it was asked for cannot be.
+        """
+        try:
+            if not self._connection.poll(max(timeout_seconds, 0.0)):
+                raise _Lost(f"did not answer for {self._limit(timeout_seconds):g} s")
+            kind, *content = self._connection.recv()
+        except (EOFError, OSError):
+            raise _Lost(f"died{self._last_word()}") from None
+        if kind == "failed":
+            name, text = content
+            if name == "ValueError" and expected == "ready":
+                raise ValueError(text)
+            raise _Lost(f"failed with {name}: {text}")
+        return content[0] if content else None
+
+    def stop(self) -> None:
+        """Ends the process at once and leaves nothing of it behind."""
+        if self._process is None:
+            return
+        self._connection.close()
+        self._process.kill()
+        self._process.wait()
+        self._stderr.close()
+        self._process = None
+
+    def _limit(self, waited_seconds: float) -> float:
+        return max(waited_seconds, self._setup.config.step_timeout_seconds)
+
+    def _last_word(self) -> str:
+        assert self._process is not None
+        try:
+            code = self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            return ""
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode(errors="replace").split("\n")
+        said = [line.strip() for line in lines if line.strip()]
+        return f" (exit code {code}{': ' + said[-1] if said else ''})"
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def _end(workers: list[_Worker], memory_fd: int) -> None:
+    for worker in workers:
+        worker.stop()
+    os.close(memory_fd)
+
+
+def _environment(renderer: str, number: int, count: int) -> dict[str, str]:
+    environment = dict(os.environ)
+    root = str(Path(__file__).parents[3])
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [root, *filter(None, [environment.get("PYTHONPATH")])]
+    )
+    # Software GL draws with threads of its own: as many as each worker has cores for.
+    environment.setdefault("LP_NUM_THREADS", str(max(1, usable_cores() // count)))
+    environment.pop("PYOPENGL_PLATFORM", None)
+    if renderer == "warp":
+        environment["MUJOCO_GL"] = "disable"
+        return environment
+    driver = gl.probe()
+    if driver is None:
+        raise ValueError(gl.missing())
+    environment["MUJOCO_GL"] = driver.backend
+    device = gl.device(number)
+    if driver.on_gpu and device is not None:
+        environment["MUJOCO_EGL_DEVICE_ID"] = device
+    return environment
