@@ -21,27 +21,30 @@ from experiments.errors import UsageError
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-SHOWN = ("jax", "jaxlib", "numpy", "flax", "optax", "orbax-checkpoint", "gymnax", "tyro")
+SHOWN = (
+    "jax",
+    "jaxlib",
+    "numpy",
+    "flax",
+    "optax",
+    "orbax-checkpoint",
+    "gymnax",
+    "brax",
+    "mujoco",
+    "tyro",
+)
 SPEED_TASK = "doorkey_8x8"
 SPEED_CHUNK_UPDATES = 100
 FEWEST_BYTES = 2**30
 """Free memory below which no run is likely to finish compiling."""
 
-GL_PROBE = """
-import ctypes as c
-egl = c.CDLL("libEGL.so.1")
-egl.eglGetProcAddress.restype = c.c_void_p
-list_devices = c.CFUNCTYPE(c.c_uint, c.c_int, c.POINTER(c.c_void_p), c.POINTER(c.c_int))(
-    egl.eglGetProcAddress(b"eglQueryDevicesEXT"))
-display_of = c.CFUNCTYPE(c.c_void_p, c.c_uint, c.c_void_p, c.c_void_p)(
-    egl.eglGetProcAddress(b"eglGetPlatformDisplayEXT"))
-devices, count = (c.c_void_p * 16)(), c.c_int()
-list_devices(16, devices, c.byref(count))
-EGL_PLATFORM_DEVICE_EXT = 0x313F
-displays = [display_of(EGL_PLATFORM_DEVICE_EXT, d, None) for d in devices[: count.value]]
-print(any(egl.eglInitialize(c.c_void_p(d), None, None) for d in displays))
-"""
-"""Starts EGL without a screen, as MuJoCo does: on any device that it lists."""
+PARTS = {
+    "DMC": "from dm_control import suite; suite.load('cartpole', 'balance')",
+    "warp": "import mujoco.mjx.third_party.mujoco_warp",
+    "brax": "from brax import envs",
+    "video": "import imageio_ffmpeg; imageio_ffmpeg.get_ffmpeg_exe()",
+}
+"""What only some tasks need, and a program that does the least with it."""
 
 
 def check_versions() -> list[str]:
@@ -72,16 +75,19 @@ def check_versions() -> list[str]:
         lines.append(f"warning   not the tested versions: {', '.join(differing)}")
     else:
         lines.append(f"pins      all {len(found)} packages are the tested versions")
-    return lines + _mujoco_warning()
+    return lines + mujoco_warning()
 
 
 def pins() -> dict[str, str]:
-    """Package -> version, from requirements.txt."""
+    """Package -> version, from requirements.txt, of those that this Python takes."""
     text = (ROOT / "requirements.txt").read_text()
-    return dict(re.findall(r"^([\w.-]+)==([^\s;]+)", text, re.MULTILINE))
+    line = r'^([\w.-]+)==([^\s;]+)(?:; python_version < "3\.(\d+)")?$'
+    found = re.findall(line, text, re.MULTILINE)
+    return {name: pin for name, pin, end in found if not end or sys.version_info[1] < int(end)}
 
 
-def _mujoco_warning() -> list[str]:
+def mujoco_warning() -> list[str]:
+    """A line if dm_control cannot work with the MuJoCo beside it."""
     try:
         mujoco, _ = metadata.version("mujoco"), metadata.version("dm_control")
     except metadata.PackageNotFoundError:
@@ -90,12 +96,12 @@ def _mujoco_warning() -> list[str]:
         return []
     return [
         f"warning   mujoco {mujoco} breaks dm_control's suite: pip install 'mujoco<4' "
-        "(MiniGrid and gymnax do not need either)"
+        "(only tasks seen as pixels need them)"
     ]
 
 
 def check_machine() -> list[str]:
-    """Lines on cores, memory, disk, devices and OpenGL.
+    """Lines on cores, memory, disk and devices.
 
     Raises:
       UsageError: JAX cannot compute here, or there is too little memory.
@@ -115,7 +121,6 @@ def check_machine() -> list[str]:
         f"host      {cores} cores, {_gib(memory.available)} of {_gib(memory.total)} memory free, "
         f"{_gib(shutil.disk_usage(ROOT).free)} of disk free",
         *_devices(),
-        f"OpenGL    {probe_gl()} (not needed for MiniGrid and gymnax)",
     ]
 
 
@@ -142,17 +147,32 @@ def _devices() -> list[str]:
     return [f"devices   {len(devices)} x {devices[0].device_kind} ({devices[0].platform}){memory}"]
 
 
-def probe_gl() -> str:
-    """Whether EGL starts; tried in a process of its own, which it may take down."""
+def check_pixels() -> list[str]:
+    """Lines on what tasks seen as pixels need; nothing else needs any of it.
+
+    Each is tried in a process of its own, which a missing driver may take down.
+    """
+    from re3_jax.envs.host import gl
+
+    driver = gl.probe()
+    if driver is None:
+        drawn = f"no driver works: {gl.APT_LINE}"
+    else:
+        drawn = f"{driver.backend} with {driver.name} ({'GPU' if driver.on_gpu else 'CPU'})"
+    return [f"OpenGL    {drawn}", *(f"{name:<10}{_try(code)}" for name, code in PARTS.items())]
+
+
+def _try(program: str) -> str:
     try:
-        probe = subprocess.run(
-            [sys.executable, "-c", GL_PROBE], capture_output=True, text=True, timeout=20
+        tried = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
         )
     except subprocess.TimeoutExpired:
-        return "EGL hangs"
-    if "cannot open shared object" in probe.stderr:
-        return "no EGL library"
-    return "EGL works" if probe.stdout.strip() == "True" else "EGL is installed and does not start"
+        return "hangs"
+    if tried.returncode == 0:
+        return "works"
+    said = tried.stderr.strip().splitlines() or [f"ended with code {tried.returncode}"]
+    return f"does not work ({said[-1]}): reinstall it with pip install -r requirements.txt"
 
 
 def check_speed(seconds: float) -> list[str]:
@@ -221,14 +241,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(argv)
     try:
-        for line in check_versions() + check_machine():
-            print(line, flush=True)
+        for check in (check_versions, check_machine, check_pixels):
+            for line in check():
+                print(line, flush=True)
         for line in check_speed(options.speed_seconds):
             print(line)
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print("ready     make run ENV=doorkey_6x6")
+    print("ready     make run ENV=doorkey_6x6, or make run ENV=cartpole_swingup PRESET=small")
     return 0
 
 

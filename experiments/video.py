@@ -36,7 +36,7 @@ def write(
         import imageio_ffmpeg
     except ImportError:
         raise UsageError(
-            f"{path} needs a video encoder: pip install imageio-ffmpeg, or give --no-video"
+            f"{path} needs a video encoder: pip install imageio-ffmpeg, or do without it"
         ) from None
     height, width = frames[0].shape[:2]
     factor = -(-SMALLEST_SIDE // min(height, width))
@@ -61,5 +61,5 @@ def write(
         said = getattr(error, "stderr", None) or str(error).encode()
         reason = said.decode(errors="replace").strip().splitlines()[-1]
         raise UsageError(
-            f"{path} cannot be written ({reason}): make room, or give --no-video"
+            f"{path} cannot be written ({reason}): make room, or do without it"
         ) from None

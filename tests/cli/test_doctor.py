@@ -1,11 +1,13 @@
 """`python -m experiments.doctor`: says what it finds, and what to do when a run cannot start."""
 
 import json
+import sys
 from importlib import metadata
 
 import pytest
 
 from experiments import doctor, machine
+from re3_jax.envs.host import gl
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +47,7 @@ def test_a_machine_that_runs_the_tests_is_ready(monkeypatch, capsys, tmp_path):
     assert doctor.main(["--speed-seconds", "0.1"]) == 0
     printed = capsys.readouterr().out
     heads = [line.split()[0] for line in printed.splitlines()]
-    for head in ("python", "packages", "host", "devices", "OpenGL", "speed", "ready"):
+    for head in ("python", "packages", "host", "devices", "OpenGL", "DMC", "speed", "ready"):
         assert head in heads
     assert "env frames/s" in printed
     assert "of the 1 measured on 1 x cpu (made up, 2 cores)" in printed
@@ -69,7 +71,7 @@ def test_another_version_than_the_tested_one_is_a_warning(monkeypatch):
 @pytest.mark.parametrize(("mujoco", "warns"), [("4.0.0", True), ("3.17.0", False), (None, False)])
 def test_mujoco_4_beside_dm_control_is_a_warning(monkeypatch, mujoco, warns):
     pretend_installed(monkeypatch, {"mujoco": mujoco, "dm_control": "1.0.50"})
-    lines = doctor.check_versions()
+    lines = doctor.mujoco_warning()
     assert any("breaks dm_control" in line for line in lines) == warns
 
 
@@ -90,9 +92,34 @@ def test_a_broken_device_is_refused(monkeypatch):
         doctor.check_machine()
 
 
-def test_the_gl_probe_survives_a_crash(monkeypatch):
+def test_a_part_that_crashes_is_a_line(monkeypatch):
     crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
-    monkeypatch.setattr(doctor, "GL_PROBE", crash)
-    assert doctor.probe_gl() == "EGL is installed and does not start"
-    monkeypatch.setattr(doctor, "GL_PROBE", "import ctypes; ctypes.CDLL('libNo.so.1')")
-    assert doctor.probe_gl() == "no EGL library"
+    monkeypatch.setattr(doctor, "PARTS", {"one": crash, "two": "import nothing_of_this_name"})
+    _, one, two = doctor.check_pixels()
+    assert one.startswith("one       does not work (ended with code -11)")
+    assert "No module named 'nothing_of_this_name'" in two and "pip install -r" in two
+
+
+@pytest.mark.parametrize(
+    ("driver", "words"),
+    [
+        (None, ["no driver works", "apt-get install -y libegl1"]),
+        (gl.Driver("egl", "llvmpipe (LLVM 15)", on_gpu=False), ["egl", "llvmpipe", "(CPU)"]),
+        (gl.Driver("egl", "NVIDIA H100", on_gpu=True), ["NVIDIA H100", "(GPU)"]),
+    ],
+)
+def test_opengl_is_named_or_the_remedy_is(monkeypatch, driver, words):
+    monkeypatch.setattr(doctor, "PARTS", {})
+    monkeypatch.setattr(gl, "probe", lambda: driver)
+    (line,) = doctor.check_pixels()
+    for word in words:
+        assert word in line
+
+
+def test_pins_of_another_python_are_not_asked_for(monkeypatch, tmp_path):
+    old = sys.version_info[1]
+    (tmp_path / "requirements.txt").write_text(
+        f'a==1\nb==2; python_version < "3.{old}"\nc==3; python_version < "3.{old + 1}"\n'
+    )
+    monkeypatch.setattr(doctor, "ROOT", tmp_path)
+    assert doctor.pins() == {"a": "1", "c": "3"}
