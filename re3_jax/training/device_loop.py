@@ -4,27 +4,18 @@ Everything here is for one seed and pure; `seeds.make_program` maps it over seed
 compiles it.
 """
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from re3_jax.agents.base import Agent, AgentState
 from re3_jax.agents.rollout import Rollout
-from re3_jax.envs.base import DeviceEnv, TimeStep
+from re3_jax.envs.base import DeviceEnv
 from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward
+from re3_jax.training.episodes import EpisodeTotals, count_episodes, episode_metrics
 from re3_jax.training.train_state import Counters, Lanes, TrainState
 
 Metrics = dict[str, Float[Array, ""]]
-
-
-class EpisodeTotals(NamedTuple):
-    """Sums over the episodes that ended in a stretch of training."""
-
-    episodes: Float[Array, "..."]
-    returns: Float[Array, "..."]
-    lengths: Float[Array, "..."]
 
 
 def init_train_state(
@@ -67,7 +58,7 @@ def roll_out(
             action = agent.act(agent_state, lanes.observation, keys[0], True)
         with jax.named_scope("env"):
             env_state, timestep = jax.vmap(env.step)(lanes.env, action, keys[1])
-        after, totals = _count_episodes(lanes, timestep)
+        after, totals = count_episodes(lanes, timestep)
         after = after._replace(env=env_state, observation=timestep.observation)
         return after, (lanes.observation, action, timestep, totals)
 
@@ -83,22 +74,6 @@ def roll_out(
         last_observation=lanes.observation,
     )
     return lanes, rollout, jax.tree.map(jnp.sum, totals)
-
-
-def _count_episodes(lanes: Lanes, timestep: TimeStep) -> tuple[Lanes, EpisodeTotals]:
-    done = timestep.terminated | timestep.truncated
-    episode_return = lanes.episode_return + timestep.reward
-    episode_length = lanes.episode_length + 1
-    totals = EpisodeTotals(
-        episodes=done.astype(jnp.float32),
-        returns=jnp.where(done, episode_return, 0.0),
-        lengths=jnp.where(done, episode_length, 0).astype(jnp.float32),
-    )
-    after = lanes._replace(
-        episode_return=jnp.where(done, 0.0, episode_return),
-        episode_length=jnp.where(done, 0, episode_length),
-    )
-    return after, totals
 
 
 def train_update(
@@ -173,8 +148,4 @@ def train_chunk(
 
     state, (metrics, totals) = jax.lax.scan(step, state, length=chunk_updates)
     metrics = jax.tree.map(jnp.mean, metrics)
-    episodes, returns, lengths = jax.tree.map(jnp.sum, totals)
-    metrics["episodes"] = episodes
-    metrics["episode_return_mean"] = returns / episodes
-    metrics["episode_length_mean"] = lengths / episodes
-    return state, metrics
+    return state, {**metrics, **episode_metrics(totals)}

@@ -1,21 +1,22 @@
-"""Independent seeds as one program: `vmap` within a device, `shard_map` over devices."""
+"""Independent seeds as one compiled program."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax.agents.base import Agent
 from re3_jax.envs.base import DeviceEnv
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.training.device_loop import init_train_state, train_chunk
 from re3_jax.training.evaluate import EvalStats, evaluate
-from re3_jax.training.train_state import TrainState
+from re3_jax.training.over_seeds import SEED_AXIS, map_over_seeds
 
-SEED_AXIS = "seed"
+State = Any
+"""`TrainState` or `OffPolicyState`."""
 
 
 class Program(NamedTuple):
@@ -29,7 +30,7 @@ class Program(NamedTuple):
       env_frames_per_chunk: env frames that one chunk adds to each seed.
     """
 
-    init: Callable[[Int[Array, " seed"]], TrainState]
+    init: Callable[[Int[Array, " seed"]], State]
     train: jax.stages.Wrapped
     evaluate: jax.stages.Wrapped
     env_frames_per_chunk: int
@@ -64,40 +65,64 @@ def make_program(
     Returns:
       The compiled program.
     """
+    return compile_program(
+        env,
+        agent,
+        partial(init_train_state, env, agent, bonus, num_envs),
+        partial(
+            train_chunk,
+            env,
+            agent,
+            bonus,
+            rollout_length=rollout_length,
+            chunk_updates=chunk_updates,
+        ),
+        eval_episodes=eval_episodes,
+        eval_greedy=eval_greedy,
+        env_frames_per_chunk=chunk_updates * rollout_length * num_envs * env.spec.action_repeat,
+        devices=devices,
+    )
+
+
+def compile_program(
+    env: DeviceEnv,
+    agent: Agent,
+    init: Callable[[PRNGKeyArray], State],
+    train: Callable[[State], tuple[State, dict[str, Float[Array, ""]]]],
+    *,
+    eval_episodes: int,
+    eval_greedy: bool,
+    env_frames_per_chunk: int,
+    devices: Sequence[jax.Device] | None = None,
+) -> Program:
+    """Maps any device loop over seeds.
+
+    Args:
+      env: the task, for evaluations.
+      agent: what is evaluated.
+      init: key -> state of one seed, with the fields `agent`, `counters` and `evaluation_key`.
+      train: state -> (state, metrics), one chunk of one seed.
+      eval_episodes: episodes per evaluation.
+      eval_greedy: evaluate the mode of the policy; otherwise actions are sampled.
+      env_frames_per_chunk: env frames that `train` adds to each seed.
+      devices: as in `make_program`.
+    """
     mesh = Mesh(devices or jax.devices()[:1], (SEED_AXIS,))
-    over_seeds = PartitionSpec(SEED_AXIS)
 
-    def map_seeds(function):
-        mapped = jax.vmap(function)
-        if mesh.size == 1:
-            return mapped
-        return jax.shard_map(
-            mapped, mesh=mesh, in_specs=over_seeds, out_specs=over_seeds, check_vma=False
-        )
+    def init_one(seed: Int[Array, ""]) -> State:
+        return init(jax.random.key(seed))
 
-    def init_one(seed: Int[Array, ""]) -> TrainState:
-        return init_train_state(env, agent, bonus, num_envs, jax.random.key(seed))
-
-    def evaluate_one(state: TrainState) -> EvalStats:
+    def evaluate_one(state: State) -> EvalStats:
         key = jax.random.fold_in(state.evaluation_key, state.counters.env_frames)
         return evaluate(env, agent, state.agent, key, episodes=eval_episodes, greedy=eval_greedy)
 
-    train_one = partial(
-        train_chunk,
-        env,
-        agent,
-        bonus,
-        rollout_length=rollout_length,
-        chunk_updates=chunk_updates,
-    )
-    frames = chunk_updates * rollout_length * num_envs * env.spec.action_repeat
     # Explicit on both sides: a state that comes back from `train` must look to the compiler
     # like the one that `init` made, or the second chunk would compile anew.
-    sharding = NamedSharding(mesh, over_seeds)
+    sharding = NamedSharding(mesh, PartitionSpec(SEED_AXIS))
     compiled = partial(jax.jit, in_shardings=sharding, out_shardings=sharding)
     return Program(
-        init=compiled(map_seeds(init_one)),
-        train=compiled(map_seeds(train_one), donate_argnums=0),
-        evaluate=compiled(map_seeds(evaluate_one)),
-        env_frames_per_chunk=frames,
+        init=compiled(map_over_seeds(init_one, mesh)),
+        train=compiled(map_over_seeds(train, mesh), donate_argnums=0),
+        evaluate=compiled(map_over_seeds(evaluate_one, mesh)),
+        env_frames_per_chunk=env_frames_per_chunk,
     )
