@@ -3,6 +3,8 @@
 Orbax writes each checkpoint into a temporary folder and renames it, so a process killed at
 any moment leaves the old ones and perhaps one complete new one. What was damaged later
 (truncated, flipped bits) is found by a SHA-256 digest over every leaf and the host's record.
+The frames of replays go to a journal beside the checkpoints (`replay_journal`), which writes
+each frame once; a checkpoint is whole if all the segments that it lists are.
 """
 
 import hashlib
@@ -19,6 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 
+from re3_jax.training import replay_journal
+from re3_jax.training.replay_journal import ReplayJournal, Segment, Segments
+
 KEEP = 3
 """Checkpoints kept: the newest, and two to fall back on."""
 
@@ -27,13 +32,15 @@ class CheckpointStore:
     """The checkpoints of one run, numbered by a growing step.
 
     A checkpoint holds a pytree of arrays (typed PRNG keys included) and a JSON record of
-    what the host must remember.
+    what the host must remember. Replays of frames in it have a leading axis of seeds, and of
+    two states saved or restored one after the other the second goes on from the first.
     """
 
     def __init__(self, folder: Path):
         """Opens `folder`; only `save` changes what is in it."""
         self.folder = folder.absolute()
         self._damaged: list[int] = []
+        self._journal = ReplayJournal(self.folder / "frames")
         self._manager = ocp.CheckpointManager(
             self.folder,
             options=ocp.CheckpointManagerOptions(
@@ -58,12 +65,17 @@ class CheckpointStore:
         self._tidy()
         if step in self._manager.all_steps():
             return
-        sealed = {"record": record, "digest": digest(state, record)}
+        small, replays = replay_journal.without_frames(state)
+        try:
+            listed = self._journal.write(str(step), replays)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.folder)) from error
+        sealed = {"record": record, "frames": listed, "digest": digest(small, [record, listed])}
         try:
             self._manager.save(
                 step,
                 args=ocp.args.Composite(
-                    state=ocp.args.StandardSave(state), host=ocp.args.JsonSave(sealed)
+                    state=ocp.args.StandardSave(small), host=ocp.args.JsonSave(sealed)
                 ),
             )
             self._manager.wait_until_finished()
@@ -74,6 +86,8 @@ class CheckpointStore:
                 raise
             number = int(code[1])
             raise OSError(number, os.strerror(number), str(self.folder)) from error
+        if replays:
+            self._journal.keep(listed, [self._listed(kept) for kept in self.steps()])
 
     def restore(
         self, template: Any, report: Callable[[str], None]
@@ -116,20 +130,34 @@ class CheckpointStore:
         self._manager.close()
 
     def _read(self, step: int, template: Any) -> tuple[Any, dict[str, Any]]:
-        abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, template)
+        small_template, templates = replay_journal.template_without_frames(template)
+        abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, small_template)
         found = self._manager.restore(
             step,
             args=ocp.args.Composite(
                 state=ocp.args.StandardRestore(abstract), host=ocp.args.JsonRestore()
             ),
         )
-        state, sealed = found["state"], found["host"]
+        small, sealed = found["state"], found["host"]
         # Where its metadata is gone, orbax gives back keys as plain integers.
-        if _form(state) != _form(template):
+        if _form(small) != _form(small_template):
             raise ValueError("it does not have the form of this run's state")
-        if digest(state, sealed["record"]) != sealed["digest"]:
+        if digest(small, [sealed["record"], sealed["frames"]]) != sealed["digest"]:
             raise ValueError("its digest does not match")
-        return state, sealed["record"]
+        _, replays = replay_journal.template_without_frames(small)
+        whole = self._journal.read(_segments(sealed), replays, templates)
+        return replay_journal.with_replays(small, whole), sealed["record"]
+
+    def _listed(self, step: int) -> list[Segments]:
+        """Segments that a checkpoint on disk needs; a damaged one will not be read."""
+        try:
+            found = self._manager.restore(
+                step, args=ocp.args.Composite(host=ocp.args.JsonRestore())
+            )
+            return _segments(found["host"])
+        # As in `restore`.
+        except Exception:
+            return []
 
     def _tidy(self) -> None:
         for half_written in self.folder.glob("*.orbax-checkpoint-tmp*"):
@@ -143,7 +171,7 @@ class CheckpointStore:
             self._manager.reload()
 
 
-def digest(state: Any, record: dict[str, Any]) -> str:
+def digest(state: Any, record: Any) -> str:
     """SHA-256 over the paths, dtypes, shapes and bytes of all leaves and over `record`."""
     sha = hashlib.sha256(json.dumps(record, sort_keys=True).encode())
     for path, leaf in jax.tree_util.tree_leaves_with_path(state):
@@ -154,6 +182,11 @@ def digest(state: Any, record: dict[str, Any]) -> str:
         sha.update(f"{name} {array.dtype} {array.shape}".encode())
         sha.update(array.data)
     return sha.hexdigest()
+
+
+def _segments(sealed: dict[str, Any]) -> list[Segments]:
+    """What JSON made of the journal's list."""
+    return [[Segment(*segment) for segment in segments] for segments in sealed["frames"]]
 
 
 def _form(state: Any) -> tuple[Any, list[Any]]:

@@ -1,0 +1,277 @@
+"""The frames of a replay on disk, each written once however many checkpoints there are (io).
+
+A hundred thousand 100x100 frames are 3 GB a seed: too much to write again for each checkpoint.
+So a checkpoint adds one *segment*, a file with the frames since the checkpoint before it, and
+lists the segments from which the ring of frames can be rebuilt. Rows that no transition needs
+any more are rebuilt too, so what is read equals what was saved bit for bit.
+
+A segment is written under another name, synced and renamed; it is deleted when no checkpoint
+on disk lists it. A process killed at any moment leaves whole segments, perhaps one too many.
+Each is shared by the checkpoints that list it: where one is damaged, all of them are.
+"""
+
+import gzip
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, UInt8
+
+from re3_jax.replay.frame_ring import FrameReplay
+
+BLOCK = 256
+"""Frames of one seed that go through host memory at a time."""
+
+
+class Segment(NamedTuple):
+    """What a checkpoint knows of a file of frames.
+
+    Attributes:
+      file: its name.
+      sha256: digest of its bytes.
+      first: per seed, the number of the first frame in it.
+      end: per seed, the number after the last one.
+    """
+
+    file: str
+    sha256: str
+    first: list[int]
+    end: list[int]
+
+
+Segments = list[Segment]
+
+
+class ReplayJournal:
+    """The segments of one run. States saved one after the other must continue each other."""
+
+    def __init__(self, folder: Path):
+        """Opens `folder`; it is made when something is written."""
+        self.folder = folder
+        self._known: list[Segments] = []
+
+    def write(self, name: str, replays: list[FrameReplay]) -> list[Segments]:
+        """Writes the frames that the last checkpoint did not have.
+
+        Args:
+          name: of the checkpoint; segments of a checkpoint of this name are replaced.
+          replays: with a leading axis of seeds.
+
+        Returns:
+          For each replay the segments that rebuild it, for `read`. They count as written once
+          they are passed to `keep`.
+
+        Raises:
+          OSError: the disk does not take it.
+        """
+        known = self._known or [[] for _ in replays]
+        return [
+            self._extend(f"{name}-{number}", replay, segments)
+            for number, (replay, segments) in enumerate(zip(replays, known, strict=True))
+        ]
+
+    def keep(self, newest: list[Segments], others: Iterable[list[Segments]]) -> None:
+        """Goes on from `newest`, and deletes what neither it nor `others` list."""
+        self._known = newest
+        needed = {s.file for listed in (newest, *others) for segments in listed for s in segments}
+        if self.folder.exists():
+            for path in self.folder.iterdir():
+                if path.suffix in (".frames", ".part") and path.name not in needed:
+                    path.unlink()
+
+    def read(
+        self, listed: list[Segments], replays: list[FrameReplay], templates: list[FrameReplay]
+    ) -> list[FrameReplay]:
+        """Replays whose `frames` are rebuilt from segments; later ones go on from these.
+
+        Args:
+          listed: what `write` returned.
+          replays: what `without_frames` left of them.
+          templates: replays of the same shapes; the shardings of their frames are used.
+
+        Raises:
+          ValueError: a segment is damaged.
+          OSError: a segment is not there.
+        """
+        found = [
+            self._rebuild(segments, replay, template)
+            for segments, replay, template in zip(listed, replays, templates, strict=True)
+        ]
+        self._known = listed
+        return found
+
+    def _extend(self, name: str, replay: FrameReplay, known: Segments) -> Segments:
+        end = np.asarray(replay.num_frames)
+        oldest = _oldest(replay)
+        last = np.asarray(known[-1].end) if known else np.zeros_like(end)
+        if np.any(last > end):
+            known, last = [], np.zeros_like(end)
+        first = np.maximum(last, oldest)
+        known = [segment for segment in known if np.any(np.asarray(segment.end) > oldest)]
+        if np.all(first == end):
+            return known
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"{name}.frames"
+        part = self.folder / f"{name}.part"
+        try:
+            sha256 = _compress(_blocks(replay, first, end), part)
+        except OSError:
+            # On a full disk, what is half written takes the room of what is needed.
+            part.unlink(missing_ok=True)
+            raise
+        part.replace(path)
+        _sync_folder(self.folder)
+        return [*known, Segment(path.name, sha256, first.tolist(), end.tolist())]
+
+    def _rebuild(
+        self, segments: Segments, replay: FrameReplay, template: FrameReplay
+    ) -> FrameReplay:
+        shape, dtype = template.frames.shape, template.frames.dtype
+        num_seeds, rows = shape[:2]
+        frames = jnp.zeros(shape, dtype, device=template.frames.sharding)
+        oldest = _oldest(template._replace(num_frames=replay.num_frames))
+        for segment in segments:
+            with _decompress(self.folder / segment.file, segment.sha256) as blocks:
+                for numbers in _numbers(np.asarray(segment.first), np.asarray(segment.end)):
+                    values = np.zeros((num_seeds, BLOCK, *shape[2:]), dtype)
+                    for seed, held in enumerate(numbers >= 0):
+                        values[seed, held] = _undo_difference(blocks, (held.sum(), *shape[2:]))
+                    wanted = numbers >= oldest[:, None]
+                    frames = _put(frames, np.where(wanted, numbers % rows, rows), values)
+        spare = (np.asarray(replay.num_frames) % rows)[:, None]
+        return replay._replace(frames=_put(frames, spare, replay.frames[:, None]))
+
+
+def without_frames(state: Any) -> tuple[Any, list[FrameReplay]]:
+    """Takes the frames out of every replay in a pytree; also returns the whole replays.
+
+    Left in their place is the row after the newest frame, `[seeds, height, width, channels]`:
+    the only one that may hold what is not one of the newest frames.
+    """
+    leaves, structure = jax.tree.flatten(state, is_leaf=is_replay)
+    found = [leaf for leaf in leaves if is_replay(leaf)]
+    small = [
+        leaf._replace(frames=_take(leaf.frames, _spare_row(leaf))[:, 0])
+        if is_replay(leaf)
+        else leaf
+        for leaf in leaves
+    ]
+    return jax.tree.unflatten(structure, small), found
+
+
+def template_without_frames(template: Any) -> tuple[Any, list[FrameReplay]]:
+    """The same of a template, without its numbers being looked at."""
+
+    def shrink(leaf: Any) -> Any:
+        if not is_replay(leaf):
+            return leaf
+        seeds, _, *shape = leaf.frames.shape
+        return leaf._replace(
+            frames=jax.ShapeDtypeStruct(
+                (seeds, *shape), leaf.frames.dtype, sharding=leaf.frames.sharding
+            )
+        )
+
+    found = [x for x in jax.tree.leaves(template, is_leaf=is_replay) if is_replay(x)]
+    return jax.tree.map(shrink, template, is_leaf=is_replay), found
+
+
+def with_replays(small: Any, replays: list[FrameReplay]) -> Any:
+    """Puts whole replays back where `without_frames` took their frames out."""
+    left = iter(replays)
+    return jax.tree.map(
+        lambda leaf: next(left) if is_replay(leaf) else leaf, small, is_leaf=is_replay
+    )
+
+
+def is_replay(node: Any) -> bool:
+    """Whether a node of a pytree is a replay of frames."""
+    return isinstance(node, FrameReplay)
+
+
+def _oldest(replay: FrameReplay) -> np.ndarray:
+    """Per seed, the number of the oldest frame that is surely not written over."""
+    return np.maximum(np.asarray(replay.num_frames) - (replay.frames.shape[1] - 1), 0)
+
+
+def _spare_row(replay: FrameReplay) -> Int[Array, "seeds 1"]:
+    return (replay.num_frames % replay.frames.shape[1])[:, None]
+
+
+def _numbers(first: np.ndarray, end: np.ndarray) -> Iterator[np.ndarray]:
+    """Numbers of the frames in `[first, end)` by blocks `[seeds, BLOCK]`, -1 past the end."""
+    for start in range(0, int((end - first).max()), BLOCK):
+        numbers = first[:, None] + start + np.arange(BLOCK)
+        yield np.where(numbers < end[:, None], numbers, -1)
+
+
+def _blocks(replay: FrameReplay, first: np.ndarray, end: np.ndarray) -> Iterator[np.ndarray]:
+    """The frames of a segment, seed by seed in each block; only these leave the device."""
+    rows = replay.frames.shape[1]
+    for numbers in _numbers(first, end):
+        values = np.asarray(_take(replay.frames, np.maximum(numbers, 0) % rows))
+        for seed, held in enumerate(numbers >= 0):
+            yield values[seed, held]
+
+
+def _compress(blocks: Iterable[np.ndarray], path: Path) -> str:
+    """Writes differences of consecutive frames, compressed; returns the digest of the file."""
+    with path.open("wb") as file:
+        with gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as stream:
+            for block in blocks:
+                difference = block.copy()
+                # A camera that stands still shows the same background: mostly zeros are left.
+                difference[1:] -= block[:-1]
+                stream.write(difference.tobytes())
+        file.flush()
+        os.fsync(file.fileno())
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _decompress(path: Path, sha256: str) -> BinaryIO:
+    """A segment as it went into `_compress`; damage is noticed before anything is used."""
+    with path.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
+            raise ValueError(f"{path.name} is not what was written")
+    return cast(BinaryIO, gzip.open(path))
+
+
+def _undo_difference(blocks: BinaryIO, shape: tuple[int, ...]) -> np.ndarray:
+    values = np.frombuffer(blocks.read(int(np.prod(shape))), np.uint8).reshape(shape)
+    return np.cumsum(values, axis=0, dtype=np.uint8)
+
+
+@jax.jit
+def _take(
+    frames: UInt8[Array, "seeds rows height width channels"], rows: Int[Array, "seeds block"]
+) -> UInt8[Array, "seeds block height width channels"]:
+    return jax.vmap(lambda ring, chosen: ring.at[chosen].get(mode="promise_in_bounds"))(
+        frames, rows
+    )
+
+
+@partial(jax.jit, donate_argnums=0)
+def _put(
+    frames: UInt8[Array, "seeds rows height width channels"],
+    rows: Int[Array, "seeds block"],
+    values: UInt8[Array, "seeds block height width channels"],
+) -> UInt8[Array, "seeds rows height width channels"]:
+    """Rows past the end are left out."""
+    return jax.vmap(lambda ring, chosen, new: ring.at[chosen].set(new, mode="drop"))(
+        frames, rows, values
+    )
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
