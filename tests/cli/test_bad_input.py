@@ -12,11 +12,13 @@ import pytest
 
 from experiments import evaluate, machine, presets, run, run_folder, train
 from experiments.figures import curves
+from re3_jax.envs.host import gl
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.seeds import Program
 
 DEBUG = ("--preset", "debug")
 DOORKEY = ("--env", "doorkey_6x6", *DEBUG)
+CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
 
 
 @pytest.fixture(autouse=True)
@@ -47,10 +49,40 @@ def tree(folder: Path) -> dict[str, bytes | None]:
     [
         ((), ["--env", "doorkey_6x6"]),
         (("--env", "dorkey_6x6"), ["dorkey_6x6", "doorkey_6x6", "doorkey_8x8"]),
-        (("--env", "atari:Pong"), ["atari", "minigrid"]),
+        (("--env", "atari:Pong"), ["atari", "minigrid", "dmc"]),
         (("--env", "minigrid:DoorKey-4x4"), ["from 5 to 128"]),
         (("--env", "gymnax:CartPol-v1"), ["CartPole-v1"]),
-        (("--env", "gymnax:Pendulum-v1", *DEBUG), ["--agent a2c", "discrete"]),
+        (("--env", "gymnax:Pendulum-v1", "--agent", "a2c", *DEBUG), ["--agent a2c", "discrete"]),
+        ((*CHEETAH, "--agent", "a2c"), ["--agent a2c", "continuous", "--agent rad"]),
+        ((*DOORKEY, "--agent", "rad"), ["--agent rad", "discrete", "--agent a2c"]),
+        (("--env", "gymnax:CartPole-v1", "--agent", "rad", *DEBUG), ["rad", "discrete"]),
+        (("--env", "gymnax:Pendulum-v1", "--agent", "drq", *DEBUG), ["drq shifts images", "rad"]),
+        (("--env", "doorkey_6x6", "--preset", "small"), ["--preset small", "pixels", "released"]),
+        (("--env", "cheeta_run_sparse"), ["cheeta_run_sparse", "cheetah_run_sparse"]),
+        (("--env", "dmc:cheetah_hop"), ["cheetah_hop", "cheetah_run"]),
+        ((*DOORKEY, "--sac.batch-size", "64"), ["--sac.batch-size", "--agent a2c", "rad or drq"]),
+        ((*DOORKEY, "--dmc.image-size", "64"), ["--dmc.image-size", "doorkey_6x6", "pixels"]),
+        ((*DOORKEY, "--video"), ["--video", "doorkey_6x6", "pixels"]),
+        ((*CHEETAH, "--a2c.num-envs", "4"), ["--a2c.num-envs", "--agent rad", "--agent a2c"]),
+        ((*CHEETAH, "--sac.num-envs", "4"), ["--sac.num-envs", "--seeds"]),
+        ((*CHEETAH, "--re3.ring-size", "100"), ["--re3.ring-size", "--sac.replay-capacity"]),
+        ((*CHEETAH, "--bonus", "none", "--re3.beta", "1"), ["--re3.beta", "--bonus none"]),
+        ((*CHEETAH, "--sac.batch-size", "0"), ["--sac.batch-size", "at least 1"]),
+        ((*CHEETAH, "--sac.discount", "2"), ["--sac.discount", "from 0 to 1"]),
+        ((*CHEETAH, "--sac.critic-tau", "0"), ["--sac.critic-tau", "above 0"]),
+        ((*CHEETAH, "--sac.augmentation", "cutout"), ["--sac.augmentation", "crop, shift, none"]),
+        ((*CHEETAH, "--sac.crop-size", "37"), ["--sac.crop-size 37", "36 pixels", "image-size"]),
+        ((*CHEETAH, "--sac.crop-size", "9"), ["--sac.crop-size 9", "four conv", "15"]),
+        ((*CHEETAH, "--dmc.action-repeat", "0"), ["--dmc.action-repeat", "at least 1"]),
+        ((*CHEETAH, "--dmc.action-repeat", "1001"), ["--dmc.action-repeat", "at most 1000"]),
+        ((*CHEETAH, "--dmc.renderer", "vulkan"), ["--dmc.renderer vulkan", "auto, gl", "warp"]),
+        ((*CHEETAH, "--dmc.workers", "0"), ["--dmc.workers", "at least 1"]),
+        (
+            (*CHEETAH, "--dmc.engine", "envpool", "--dmc.renderer", "warp"),
+            ["--dmc.renderer", "--dmc.engine", "envpool"],
+        ),
+        ((*CHEETAH, "--steps", "19"), ["--steps 19", "1 lanes x 1 steps x 20 frames", "20"]),
+        ((*CHEETAH, "--evaluation.every-env-frames", "8"), ["every-env-frames 8", "at least 20"]),
         (("--env", "doorkey_6x6", "--agent", "a3c"), ["--agent a3c", "a2c"]),
         (("--env", "doorkey_6x6", "--bonus", "rnd2"), ["--bonus rnd2", "none, re3"]),
         (("--env", "doorkey_6x6", "--preset", "fast"), ["--preset fast", "paper, released"]),
@@ -254,3 +286,15 @@ def test_as_a_process():
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
     assert "doorkey_6x6" in done.stderr
+
+
+def test_missing_gl_is_the_line_that_installs_it(capsys, monkeypatch):
+    monkeypatch.setattr(gl, "probe", lambda: None)
+    sentence = refused(capsys, *CHEETAH, "--dmc.renderer", "gl")
+    assert "apt-get install" in sentence and "--dmc.renderer warp" in sentence
+
+
+def test_too_little_memory_is_refused_before_the_folder_is_made(capsys, monkeypatch):
+    monkeypatch.setattr(machine, "free_bytes", lambda: 2_000_000)
+    sentence = refused(capsys, *CHEETAH, "--dmc.renderer", "warp", "--out", "out")
+    assert "GiB are free" in sentence and "would fit" in sentence or "lower" in sentence

@@ -1,0 +1,204 @@
+"""The presets of DeepMind Control read like the paper's table."""
+
+import dataclasses
+
+import pytest
+
+from experiments import presets
+from experiments.config import choose_chunk_updates, flatten, frames_per_update
+from experiments.errors import UsageError
+from experiments.options import parse
+from experiments.validate import check_memory, validate_for_task
+from re3_jax.envs.host import dmc
+
+MAIN = (
+    "hopper_hop",
+    "quadruped_run",
+    "cartpole_swingup_sparse",
+    "pendulum_swingup",
+    "walker_run_sparse",
+    "cheetah_run_sparse",
+)
+APPENDIX = (
+    "acrobot_swingup",
+    "ball_in_cup_catch",
+    "cartpole_balance",
+    "cartpole_swingup",
+    "finger_spin",
+    "hopper_stand",
+    "reacher_hard",
+    "walker_run",
+    "walker_walk",
+)
+
+TABLE = {
+    # the paper's words: (option, value otherwise, {task: value})
+    "Augmentation": ("sac.augmentation", "crop", {}),
+    "Observation rendering": ("dmc.image_size", 100, {}),
+    "Observation downsampling": ("sac.crop_size", 84, {}),
+    "Replay buffer size": ("sac.replay_capacity", 100_000, {}),
+    "Initial steps": ("sac.initial_agent_steps", 1_000, {"quadruped_run": 10_000}),
+    "Stacked frames": ("dmc.frame_stack", 3, {}),
+    "Action repeat": ("dmc.action_repeat", 2, {"quadruped_run": 4}),
+    "Learning rate (actor)": ("sac.actor_learning_rate", 0.0002, {}),
+    "Learning rate (critic)": ("sac.critic_learning_rate", 0.0002, {}),
+    "Learning rate (alpha)": ("sac.temperature_learning_rate", 0.001, {}),
+    "Batch size": ("sac.batch_size", 512, {}),
+    "Q function EMA tau": ("sac.critic_tau", 0.01, {}),
+    "Encoder EMA tau": ("sac.encoder_tau", 0.05, {}),
+    "Critic target update freq": ("sac.target_every", 2, {}),
+    "Number of filters": ("sac.num_filters", 32, {}),
+    "Latent dimension": ("sac.latent_dim", 50, {}),
+    "Initial temperature": ("sac.init_temperature", 0.1, {}),
+    "beta_0": ("re3.beta", 0.05, {"pendulum_swingup": 0.25}),
+    "rho": ("re3.rho", 0.00001, {"walker_run_sparse": 0.000025}),
+}
+
+
+@pytest.mark.parametrize("preset", ["paper", "released", "recommended"])
+@pytest.mark.parametrize("row", TABLE)
+def test_table(row, preset):
+    option, otherwise, exceptions = TABLE[row]
+    for task in (*MAIN, *APPENDIX):
+        found = flatten(presets.resolve(task, preset=preset))[option]
+        assert found == exceptions.get(task, otherwise), task
+
+
+@pytest.mark.parametrize(
+    ("option", "paper", "released"),
+    [
+        ("agent", "rad", "rad"),
+        ("bonus", "re3", "re3"),
+        ("steps", 500_000, 500_000),
+        ("dmc.sparse_threshold", "exclusive", "inclusive"),
+        ("dmc.renderer", "gl", "gl"),
+        ("dmc.engine", "dm_control", "dm_control"),
+        ("re3.first_neighbour", 3, 4),
+        ("re3.last_neighbour", 3, 4),
+        ("re3.count_self", False, True),
+        ("re3.normalize", "running_std", "released_running_std"),
+        ("re3.log1p", False, False),
+        ("re3.image_input", "stacked_crop", "newest_frame"),
+        ("re3.image_crop", 84, 84),
+        ("re3.num_filters", 32, 32),
+        ("re3.latent_dim", 50, 50),
+        ("re3.encoder_init", "torch", "torch"),
+        ("re3.ring_size", 100_000, 100_000),
+        ("sac.hidden_dim", 1024, 1024),
+        ("sac.discount", 0.99, 0.99),
+        ("sac.actor_every", 2, 2),
+        ("sac.log_std_min", -10.0, -10.0),
+        ("sac.log_std_max", 2.0, 2.0),
+        ("sac.num_augmentations", 1, 1),
+        ("evaluation.every_env_frames", 10_000, 10_000),
+        ("evaluation.episodes", 10, 10),
+        ("evaluation.greedy", True, True),
+    ],
+)
+def test_what_the_table_leaves_to_the_text_and_the_code(option, paper, released):
+    assert flatten(presets.resolve("cheetah_run_sparse", preset="paper"))[option] == paper
+    assert flatten(presets.resolve("cheetah_run_sparse", preset="released"))[option] == released
+
+
+def test_runs_of_the_paper_and_of_the_authors_data():
+    for task in MAIN:
+        assert presets.resolve(task, preset="paper").seeds == 5
+        assert presets.resolve(task, preset="released").seeds == 5
+    for task in APPENDIX:
+        assert presets.resolve(task, preset="paper").seeds == 5
+        assert presets.resolve(task, preset="released").seeds == 3
+
+
+def test_recommended_is_released_with_whatever_draws():
+    recommended = flatten(presets.resolve("cheetah_run_sparse"))
+    released = flatten(presets.resolve("cheetah_run_sparse", preset="released"))
+    changed = {name for name in released if recommended[name] != released[name]}
+    assert changed == {"preset", "dmc.renderer"}
+    assert recommended["dmc.renderer"] == "auto"
+
+
+def test_drq_of_its_authors_and_the_switch_of_the_released_code():
+    drq = {
+        "dmc.image_size": 84,
+        "sac.augmentation": "shift",
+        "sac.shift_pad": 4,
+        "sac.num_augmentations": 2,
+        "sac.actor_learning_rate": 1e-3,
+        "sac.critic_learning_rate": 1e-3,
+        "sac.temperature_learning_rate": 1e-3,
+        "sac.critic_tau": 0.01,
+        "sac.encoder_tau": 0.01,
+    }
+    rad, released = (
+        flatten(presets.resolve("hopper_hop", agent, preset="released")) for agent in ("rad", "drq")
+    )
+    assert {n for n in rad if rad[n] != released[n]} == {"agent", "sac.num_augmentations"}
+    for preset in ("paper", "recommended"):
+        rad, config = (
+            flatten(presets.resolve("hopper_hop", agent, preset=preset)) for agent in ("rad", "drq")
+        )
+        for name, value in drq.items():
+            assert config[name] == value
+        assert {n for n in rad if rad[n] != config[n]} <= {"agent", *drq}
+
+
+def test_small_takes_the_action_repeat_of_the_rad_paper():
+    repeats = {"cartpole_swingup": 8, "finger_spin": 2, "walker_walk": 2, "hopper_hop": 4}
+    for task, repeat in repeats.items():
+        assert presets.resolve(task, preset="small").dmc.action_repeat == repeat
+
+
+@pytest.mark.parametrize("preset", ["paper", "released", "recommended", "small", "debug"])
+@pytest.mark.parametrize("agent", ["rad", "drq"])
+@pytest.mark.parametrize("task", ["cartpole_swingup", "quadruped_run", "dmc:fish_swim"])
+def test_every_preset_can_be_run_and_evaluates_at_chunk_ends(task, agent, preset):
+    config = parse(["--env", task, "--agent", agent, "--preset", preset])
+    spec = dmc.spec(task.removeprefix("dmc:"), config.dmc)
+    validate_for_task(config, spec)
+    per_chunk = choose_chunk_updates(config, spec.action_repeat)
+    assert per_chunk <= 250
+    frames = per_chunk * frames_per_update(config, spec.action_repeat)
+    assert frames == per_chunk * spec.action_repeat
+    assert config.evaluation.every_env_frames % frames == 0
+    assert config.re3.ring_size == config.sac.replay_capacity
+    # Something is learned, and not only from random actions.
+    assert config.sac.initial_agent_steps * spec.action_repeat < config.steps
+
+
+def test_the_ring_of_latents_follows_the_replay():
+    config = parse(["--env", "cheetah_run_sparse", "--sac.replay-capacity", "40000"])
+    assert config.re3.ring_size == config.sac.replay_capacity == 40_000
+
+
+def test_too_little_memory_says_what_fits():
+    config = presets.resolve("cheetah_run_sparse")
+    frame, gib = 3 * 100 * 100, 2**30
+    # 500 episodes have one frame more than they have steps.
+    needed = config.seeds * (100_000 * (frame + 200 + 40) + 200 * frame + 50_000_000)
+    check_memory(needed, needed, config)
+    check_memory(needed, None, config)
+    with pytest.raises(UsageError) as refusal:
+        check_memory(needed, 8 * gib, config)
+    said = str(refusal.value)
+    assert "5 seeds takes 14.3 GiB and 8.0 GiB are free" in said
+    assert "--seeds 2 would fit" in said
+    capacity = int(said.split("--sac.replay-capacity ")[1].split()[0])
+    assert capacity % 1000 == 0
+    smaller = needed - config.seeds * (100_000 - capacity) * frame
+    assert smaller <= 8 * gib < smaller + config.seeds * 2_000 * (frame + 300)
+
+
+def test_far_too_little_memory_names_what_to_lower():
+    config = dataclasses.replace(presets.resolve("cheetah_run_sparse"), seeds=1)
+    with pytest.raises(UsageError, match="lower --dmc.image-size and --sac.replay-capacity"):
+        check_memory(3 * 10**9, 10**6, config)
+
+
+@pytest.mark.parametrize("preset", ["recommended", "paper", "released", "debug"])
+def test_states_take_soft_actor_critic_without_images(preset):
+    for task in ("brax:halfcheetah", "gymnax:Pendulum-v1"):
+        config = presets.resolve(task, preset=preset)
+        assert (config.agent, config.sac.augmentation) == ("rad", "none")
+        assert config.re3.ring_size == config.sac.replay_capacity
+        assert config.evaluation.every_env_frames % frames_per_update(config, 1) == 0
+    assert presets.resolve("gymnax:CartPole-v1", preset=preset).agent == "a2c"
