@@ -1,0 +1,184 @@
+"""What holds of SAC whatever the weights: acting, phases, seeds, what may move and what not."""
+
+import operator
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from re3_jax.agents.sac import networks
+from re3_jax.agents.sac.agent import draw, make_sac
+from re3_jax.agents.sac.config import SACConfig
+from re3_jax.agents.transitions import Transitions
+from re3_jax.envs.base import Box, EnvSpec
+
+BATCH = 4
+CONFIG = SACConfig(num_filters=2, latent_dim=5, hidden_dim=8, crop_size=16, batch_size=BATCH)
+IMAGES = EnvSpec("probe:images", (20, 20, 6), np.dtype(np.uint8), Box((2,), -1, 1), 100)
+VECTORS = EnvSpec("probe:vectors", (3,), np.dtype(np.float32), Box((2,), -1, 1), 100)
+
+
+def make_batch(seed, spec=IMAGES):
+    rng = np.random.default_rng(seed)
+
+    def observations():
+        shape = (BATCH, *spec.observation_shape)
+        if spec.observation_dtype == np.uint8:
+            return jnp.asarray(rng.integers(0, 256, shape, dtype=np.uint8))
+        return jnp.asarray(rng.normal(size=shape), jnp.float32)
+
+    reward, bonus = jnp.asarray(rng.random((2, BATCH)), jnp.float32)
+    action = jnp.asarray(rng.uniform(-1, 1, (BATCH, 2)), jnp.float32)
+    return Transitions(observations(), action, reward, bonus, jnp.ones(BATCH), observations())
+
+
+@pytest.fixture(scope="module")
+def agent():
+    return make_sac(CONFIG, IMAGES)
+
+
+@pytest.fixture(scope="module")
+def state(agent):
+    return jax.jit(agent.init)(jax.random.key(0))
+
+
+@pytest.fixture(scope="module")
+def phases(agent):
+    return [jax.jit(phase) for phase in agent.phases]
+
+
+def assert_equal(ours, theirs):
+    jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+
+
+def test_acting_without_exploring_is_the_tanh_of_the_mean_of_the_centre(agent, state):
+    observation = make_batch(0).observation
+    flat = networks.features(state.critic.convs, observation[:, 2:18, 2:18])
+    mean, _ = networks.policy(state.actor, flat, CONFIG)
+    for key in (0, 1):
+        action = agent.act(state, observation, jax.random.key(key), False)
+        np.testing.assert_allclose(action, jnp.tanh(mean), rtol=1e-5, atol=1e-6)
+
+
+def test_exploring_samples_the_policy_within_bounds(agent, state):
+    observation = jnp.repeat(make_batch(0).observation[:1], 4000, axis=0)
+    flat = networks.features(state.critic.convs, observation[:1, 2:18, 2:18])
+    mean, log_std = networks.policy(state.actor, flat, CONFIG)
+    action = np.asarray(agent.act(state, observation, jax.random.key(0), True), np.float64)
+    assert np.all(np.abs(action) <= 1)
+    before_tanh = np.arctanh(action)
+    # Five standard errors of the mean and of the standard deviation.
+    std = np.exp(log_std[0])
+    np.testing.assert_allclose(before_tanh.mean(0), mean[0], atol=5 * std.max() / 4000**0.5)
+    np.testing.assert_allclose(before_tanh.std(0), std, rtol=5 / 8000**0.5)
+
+
+def test_huge_weights_still_act_within_bounds(agent, state):
+    large = state._replace(actor=jax.tree.map(lambda x: 1e3 * x, state.actor))
+    for explore in (True, False):
+        action = agent.act(large, make_batch(0).observation, jax.random.key(0), explore)
+        assert np.all(np.abs(action) <= 1)
+
+
+@pytest.mark.parametrize("every", [(2, 2), (2, 3)], ids=str)
+def test_the_phases_in_turn_are_the_update_time_after_time(every):
+    config = SACConfig(hidden_dim=8, actor_every=every[0], target_every=every[1])
+    agent = make_sac(config, VECTORS)
+    by_phase = by_update = jax.jit(agent.init)(jax.random.key(0))
+    phases, update = {p: jax.jit(p) for p in agent.phases}, jax.jit(agent.update)
+    cycle = len(agent.phases)
+    assert cycle == np.lcm(*every)
+    for number in range(cycle + 2):
+        batch, key = make_batch(number, VECTORS), jax.random.key(number)
+        by_update, info = update(by_update, batch, key)
+        by_phase, phase_info = phases[agent.phases[number % cycle]](by_phase, batch, key)
+        assert info.keys() == phase_info.keys()
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7),
+            (by_update, info),
+            (by_phase, phase_info),
+        )
+    assert by_update.updates == cycle + 2
+
+
+def test_an_update_of_the_critic_alone_moves_nothing_else(state, phases):
+    after, info = phases[1](state, make_batch(0), jax.random.key(0))
+    assert_equal(
+        after._replace(critic=0, critic_opt_state=0, updates=0),
+        state._replace(critic=0, critic_opt_state=0, updates=0),
+    )
+    moved = jax.tree.map(lambda a, b: np.any(a != b), after.critic, state.critic)
+    assert all(jax.tree.leaves(moved))
+    full, full_info = phases[0](state, make_batch(0), jax.random.key(0))
+    assert info.keys() == full_info.keys()
+    assert info["actor_loss"] == state.actor_info.loss != full_info["actor_loss"]
+
+
+def test_reward_and_bonus_count_alike(state, phases):
+    batch = make_batch(0)
+    swapped = batch._replace(reward=batch.bonus, bonus=batch.reward)
+    assert_equal(
+        phases[1](state, batch, jax.random.key(0)), phases[1](state, swapped, jax.random.key(0))
+    )
+    _, info = phases[1](state, batch, jax.random.key(0))
+    _, without = phases[1](state, batch._replace(bonus=0 * batch.bonus), jax.random.key(0))
+    np.testing.assert_allclose(
+        info["target_mean"] - without["target_mean"], batch.bonus.mean(), rtol=1e-4
+    )
+
+
+def test_where_the_task_ended_the_target_is_the_reward(state, phases):
+    batch = make_batch(0)._replace(discount=jnp.zeros(BATCH))
+    _, info = phases[1](state, batch, jax.random.key(0))
+    np.testing.assert_allclose(info["target_mean"], jnp.mean(batch.reward + batch.bonus), rtol=1e-6)
+
+
+def test_seeds_in_one_program_are_seeds_one_by_one(agent, phases):
+    keys = jax.random.split(jax.random.key(5), 2)
+    states = jax.jit(jax.vmap(agent.init))(keys)
+    batches = [make_batch(seed) for seed in range(2)]
+    together, info = jax.jit(jax.vmap(agent.phases[0]))(
+        states, jax.tree.map(lambda *x: jnp.stack(x), *batches), keys
+    )
+    for seed in range(2):
+        state, ours = jax.tree.map(operator.itemgetter(seed), (states, (together, info)))
+        # One step of Adam is 2e-4, whatever the size of the gradient.
+        jax.tree.map(
+            partial(np.testing.assert_allclose, rtol=1e-4, atol=2e-5),
+            ours,
+            phases[0](state, batches[seed], keys[seed]),
+        )
+
+
+def test_a_donated_state_may_be_overwritten(agent, state):
+    own = jax.tree.map(jnp.copy, state)
+    phase = jax.jit(agent.phases[0], donate_argnums=0)
+    after, _ = phase(own, make_batch(0), jax.random.key(0))
+    kept = [leaf for leaf in jax.tree.leaves(own._replace(actor_info=())) if not leaf.is_deleted()]
+    assert not kept
+    assert all(jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(after))
+
+
+def test_observation_and_next_observation_are_cropped_apart():
+    images = make_batch(0).observation[:1]
+    same = make_batch(0)._replace(
+        observation=jnp.repeat(images, BATCH, axis=0),
+        next_observation=jnp.repeat(images, BATCH, axis=0),
+    )
+    draws = draw(jax.random.key(0), same, CONFIG)
+    assert draws.observation.shape == (BATCH, 16, 16, 6)
+    differ = np.any(draws.observation != draws.next_observation, axis=(1, 2, 3))
+    assert np.sum(differ) >= BATCH - 1
+    assert np.any(draws.observation[0] != draws.observation[1])
+
+
+def test_each_of_several_copies_is_augmented_apart():
+    config = SACConfig(augmentation="shift", num_augmentations=2)
+    batch = make_batch(0)
+    draws = draw(jax.random.key(0), batch, config)
+    assert draws.observation.shape == draws.next_observation.shape == (2 * BATCH, 20, 20, 6)
+    assert draws.next_noise.shape == (2 * BATCH, 2) and draws.noise.shape == (BATCH, 2)
+    first, second = draws.observation[:BATCH], draws.observation[BATCH:]
+    assert np.sum(np.any(first != second, axis=(1, 2, 3))) >= BATCH - 1
