@@ -38,15 +38,17 @@ def make(
     if num_lanes < 1:
         raise ValueError(f"num_lanes must be at least 1, but it is {num_lanes}")
     if config.engine == "envpool":
-        from re3_jax.envs.host import envpool
+        from re3_jax.envs.host.envpool import EnvPoolLanes
 
-        return envpool.make(task_id, config, num_lanes, report)
+        return EnvPoolLanes(task_id, config, num_lanes, report)
     from re3_jax.envs.host import tasks
     from re3_jax.envs.host.lanes import DMCLanes
 
     tasks.find(task_id)
     _check_installed()
-    return DMCLanes(task_id, config, num_lanes, renderer.choose(config), report)
+    chosen = renderer.choose(config)
+    renderer.check(chosen, task_id)
+    return DMCLanes(task_id, config, num_lanes, chosen, report)
 
 
 def _check_installed() -> None:

@@ -15,8 +15,11 @@ from re3_jax.envs.host.config import DMCConfig
 if TYPE_CHECKING:
     from re3_jax.envs.base import EnvSpec
 
-_DRAWN_ONLY = ("mesh_", "tex_", "skin_", "flex", "bvh_", "oct_", "names", "text_", "hfield_size")
+_DRAWN_ONLY = ("mesh_", "tex_", "skin_", "flex", "bvh_", "oct_", "names", "text_")
 """Model arrays with one of these beginnings are large and never changed by a task."""
+
+_HEIGHT_FIELD = 1
+"""mjGEOM_HFIELD."""
 
 
 def spec(task_id: str, config: DMCConfig) -> EnvSpec:
@@ -177,9 +180,11 @@ class Lane:
 
     def _model_arrays(self) -> list[tuple[str, np.ndarray]]:
         model = self.physics.model.ptr
+        terrain = np.any(model.geom_type == _HEIGHT_FIELD)
         arrays = []
         for name in sorted(dir(model)):
-            if name.startswith(("_", *_DRAWN_ONLY)):
+            # All quadrupeds have a terrain in their model; only one walks on it.
+            if name.startswith(("_", *_DRAWN_ONLY)) or (name == "hfield_data" and not terrain):
                 continue
             value = getattr(model, name)
             if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.flags.writeable:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from re3_jax.envs.host import gl
+from re3_jax.envs.host import gl, tasks
 from re3_jax.envs.host.config import DMCConfig, RendererName
 from re3_jax.envs.host.dmc import Lane
 
@@ -47,6 +47,19 @@ def choose(config: DMCConfig) -> RendererName:
     if config.renderer == "auto" and config.engine == "dm_control" and _has_warp():
         return "warp"
     raise ValueError(gl.missing())
+
+
+def check(name: str, task_id: str) -> None:
+    """Refuses a renderer that leaves out what a task is about.
+
+    Raises:
+      ValueError: if the task needs GL; the sentence says how to get it.
+    """
+    if name == "warp" and task_id in tasks.NEED_GL:
+        raise ValueError(
+            f"renderer warp cannot draw {tasks.NEED_GL[task_id]} of {task_id}; use --dmc.renderer "
+            f"gl, which needs a driver: `{gl.APT_LINE}`"
+        )
 
 
 def make(name: str, lanes: Sequence[Lane], image_size: int) -> Renderer:

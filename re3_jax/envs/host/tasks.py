@@ -33,6 +33,14 @@ PAPER_TASKS = (
 )
 """Bare names: the 15 tasks of the authors' data."""
 
+NEED_GL = {
+    "finger_turn_easy": "the target",
+    "finger_turn_hard": "the target",
+    "quadruped_escape": "the terrain",
+    "quadruped_fetch": "the target",
+}
+"""Tasks whose picture without GL lacks something that matters -> what it lacks."""
+
 _SUITE: dict[str, dict[str, int]] = {
     "acrobot": {"swingup": 1, "swingup_sparse": 1},
     "ball_in_cup": {"catch": 2},

@@ -2,7 +2,8 @@
 
 It draws what C MuJoCo has simulated: poses of geoms, cameras and lights are copied over, and
 all lanes of a worker are drawn at once. Geometry, textures, shadows and sky are those of
-`gl`; reflections, anti-aliasing, sites and tendons are missing.
+`gl`; reflections, anti-aliasing, sites and tendons are missing, and a highlight on a large plane
+is brighter, because GL lights a plane at its corners only.
 """
 
 from __future__ import annotations
@@ -24,17 +25,8 @@ class WarpRenderer:
     """One scene of as many worlds as there are lanes."""
 
     def __init__(self, lanes: Sequence[Lane], image_size: int):
-        """Compiles the kernels of this task, 5 to 25 s where they are not cached yet.
-
-        Raises:
-          ValueError: if the task has a terrain, which is drawn anew in every episode.
-        """
+        """Compiles the kernels of this task, 5 to 25 s where they are not cached yet."""
         model = lanes[0].physics.model.ptr
-        if model.nhfield:
-            raise ValueError(
-                f"renderer warp cannot draw the terrain of {lanes[0].task.domain}_"
-                f"{lanes[0].task.task}; use --dmc.renderer gl"
-            )
         self._lanes = lanes
         self._size = image_size
         self._warp = _mujoco_warp()
@@ -69,7 +61,7 @@ def _mujoco_warp() -> Any:
     import mujoco
     import warp
 
-    warp.config.quiet = True
+    warp.config.log_level = warp.LOG_ERROR
     # mujoco.mjx imports JAX, which a worker has no use for; of the package only the folder is
     # needed.
     if "mujoco.mjx" not in sys.modules:
