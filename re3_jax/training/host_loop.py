@@ -67,10 +67,29 @@ class HostLoopConfig(NamedTuple):
     eval_greedy: bool
 
 
+class StepPrograms(NamedTuple):
+    """What the device runs in one agent step; all over a leading axis `seed`.
+
+    act(agent, replay, key, agent_steps) -> action.
+    act_randomly(key, agent_steps) -> action.
+    learn: one per phase of the agent;
+      (agent, intrinsic, replay, counters, key) -> (agent, intrinsic, counters, info), donating
+      all that comes back.
+    insert(replay, intrinsic, lanes, counters, action, step) ->
+      (replay, intrinsic, lanes, counters, info), donating all that comes back.
+    """
+
+    act: Callable[..., Any]
+    act_randomly: Callable[..., Any]
+    learn: tuple[Callable[..., Any], ...]
+    insert: Callable[..., Any]
+
+
 class HostProgram:
     """Training of several seeds on lanes of the host; the state is explicit all the same.
 
     Attributes:
+      programs: what the device runs in one agent step.
       env_frames_per_chunk: env frames that one call of `train` adds to each seed.
       evaluates_beside_training: evaluations have lanes of their own.
     """
@@ -119,11 +138,15 @@ class HostProgram:
             )
 
         self._init = compiled(one.init)
-        self._act = compiled(one.act)
-        self._act_randomly = compiled(one.act_randomly)
-        self._insert = compiled(one.insert, donate=(0, 1, 2, 3))
-        phases = agent.phases or (agent.update,)
-        self._learn = [compiled(partial(one.learn, phase), donate=(0, 1, 3)) for phase in phases]
+        self.programs = StepPrograms(
+            act=compiled(one.act),
+            act_randomly=compiled(one.act_randomly),
+            learn=tuple(
+                compiled(partial(one.learn, phase), donate=(0, 1, 3))
+                for phase in agent.phases or (agent.update,)
+            ),
+            insert=compiled(one.insert, donate=(0, 1, 2, 3)),
+        )
         self._evaluation_act = compiled(one.evaluation_act)
         self._snapshot = compiled(lambda state: jax.tree.map(jnp.copy, state))
 
@@ -136,28 +159,34 @@ class HostProgram:
 
     def init(self, seeds: Int[Array, " seed"]) -> OffPolicyState:
         """State at env frame 0, with the lanes' first frames in the replay."""
-        frames = self._lanes().reset(self._seeds)
+        frames = self.lanes().reset(self._seeds)
         return self.capture(self._init(seeds, frames))
 
     def capture(self, state: OffPolicyState) -> OffPolicyState:
         """The state with the lanes' present ones in it: what a checkpoint must hold."""
-        lanes = jax.device_put(self._lanes().get_state(), self._sharding)
+        lanes = jax.device_put(self.lanes().get_state(), self._sharding)
         return state._replace(lanes=state.lanes._replace(env=lanes))
 
     def resume(self, state: OffPolicyState) -> None:
         """Puts the lanes where `state` has them."""
-        self._lanes().set_state(jax.device_get(state.lanes.env))
+        self.lanes().set_state(jax.device_get(state.lanes.env))
 
     def compile(self, state: OffPolicyState) -> None:
         """Compiles every program of training, ahead of their first call."""
-        s, c = state, state.counters
-        action = self._compile("_act", s.agent, s.replay, s.key, c.agent_steps)
-        self._compile("_act_randomly", s.key, c.agent_steps)
+        s, c, programs = state, state.counters, self.programs
+        act = programs.act.lower(s.agent, s.replay, s.key, c.agent_steps)
+        act_randomly = programs.act_randomly.lower(s.key, c.agent_steps)
+        learn = [p.lower(s.agent, s.intrinsic, s.replay, c, s.key) for p in programs.learn]
+        action = jax.ShapeDtypeStruct(act.out_info.shape, act.out_info.dtype)
         step = self._on_device(_zero_step(self.spec, len(self._seeds)))
-        self._compile("_insert", s.replay, s.intrinsic, s.lanes, c, action, step)
-        lowered = [l.lower(s.agent, s.intrinsic, s.replay, c, s.key) for l in self._learn]
-        self._learn = [l.compile() for l in lowered]
-        *_, info = lowered[0].out_info
+        insert = programs.insert.lower(s.replay, s.intrinsic, s.lanes, c, action, step)
+        self.programs = StepPrograms(
+            act.compile(),
+            act_randomly.compile(),
+            tuple(phase.compile() for phase in learn),
+            insert.compile(),
+        )
+        *_, info = learn[0].out_info
         self._no_update = {name: np.full(len(self._seeds), np.nan, np.float32) for name in info}
 
     def train(self, state: OffPolicyState) -> tuple[OffPolicyState, Metrics]:
@@ -166,26 +195,33 @@ class HostProgram:
         Episode statistics are over the episodes that ended in the chunk, NaN if none did;
         those of updates are NaN before the first one.
         """
-        env = self._lanes()
+        env, programs, annotate = self.lanes(), self.programs, jax.profiler.TraceAnnotation
         agent, intrinsic, replay, lanes, counters, key, evaluation_key = state
         agent_steps = int(counters.agent_steps[0])
         updates = int(counters.updates[0])
         of_updates, of_steps = [], []
         for _ in range(self.config.chunk_agent_steps):
-            if agent_steps < self.config.initial_agent_steps:
-                action = self._act_randomly(key, counters.agent_steps)
-            else:
-                action = self._act(agent, replay, key, counters.agent_steps)
-            env.send(np.asarray(action))
-            if agent_steps >= self.config.initial_agent_steps:
-                learn = self._learn[updates % len(self._learn)]
-                agent, intrinsic, counters, info = learn(agent, intrinsic, replay, counters, key)
+            learns = agent_steps >= self.config.initial_agent_steps
+            with annotate("act"):
+                if learns:
+                    action = programs.act(agent, replay, key, counters.agent_steps)
+                else:
+                    action = programs.act_randomly(key, counters.agent_steps)
+                env.send(np.asarray(action))
+            if learns:
+                with annotate("dispatch update"):
+                    learn = programs.learn[updates % len(programs.learn)]
+                    agent, intrinsic, counters, info = learn(
+                        agent, intrinsic, replay, counters, key
+                    )
                 of_updates.append(info)
                 updates += 1
-            step = self._on_device(env.receive())
-            replay, intrinsic, lanes, counters, info = self._insert(
-                replay, intrinsic, lanes, counters, action, step
-            )
+            with annotate("wait for lanes"):
+                step = env.receive()
+            with annotate("insert"):
+                replay, intrinsic, lanes, counters, info = programs.insert(
+                    replay, intrinsic, lanes, counters, action, self._on_device(step)
+                )
             of_steps.append(info)
             agent_steps += 1
         state = OffPolicyState(agent, intrinsic, replay, lanes, counters, key, evaluation_key)
@@ -227,17 +263,11 @@ class HostProgram:
             if env is not None:
                 env.close()
 
-    def _lanes(self) -> HostEnv:
+    def lanes(self) -> HostEnv:
+        """The training environment, started when first asked for."""
         if self._env is None:
             self._env = self._make_env(len(self._seeds))
         return self._env
-
-    def _compile(self, name: str, *arguments: Any) -> Any:
-        lowered = getattr(self, name).lower(*arguments)
-        setattr(self, name, lowered.compile())
-        return jax.tree.map(
-            lambda info: jax.ShapeDtypeStruct(info.shape, info.dtype), lowered.out_info
-        )
 
     def _on_device(self, step: HostStep) -> HostStep:
         return jax.device_put(step, self._sharding)

@@ -104,7 +104,10 @@ class Recorder:
         self._events = _open_events(folder, env_frames) if tensorboard else None
 
     def train(
-        self, env_frames: int, wall_seconds: float, metrics: Mapping[str, Float[Array | np.ndarray, " seed"]]
+        self,
+        env_frames: int,
+        wall_seconds: float,
+        metrics: Mapping[str, Float[Array | np.ndarray, " seed"]],
     ) -> None:
         """Records one chunk of training."""
         columns = {name: np.asarray(metrics[name]) for name in sorted(metrics)}

@@ -172,11 +172,11 @@ def test_update_runs_while_the_lanes_step(trained, monkeypatch):
             order.append("receive")
             return super().receive()
 
-    learns = [
+    learns = tuple(
         lambda *arguments, learn=learn: (order.append("learn"), learn(*arguments))[1]
-        for learn in program._learn
-    ]
-    monkeypatch.setattr(program, "_learn", learns)
+        for learn in program.programs.learn
+    )
+    monkeypatch.setattr(program, "programs", program.programs._replace(learn=learns))
     monkeypatch.setattr(program, "_env", Watched(1))
     program.resume(middle)
     program.train(jax.tree.map(jnp.copy, middle))
