@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
 
 from re3_jax.envs.base import Box
-from re3_jax.envs.host import dmc, tasks
+from re3_jax.envs.host import dmc, gl, tasks
 from re3_jax.envs.host.base import HostStep
 from re3_jax.envs.host.config import DMCConfig
 
@@ -30,7 +30,7 @@ INSTALL = "install it with `pip install envpool`, or use the engine dm_control"
 
 NO_EGL = (
     "envpool draws through EGL, and here it cannot ({reason}): install a driver with "
-    "`apt-get install libegl1 libegl-mesa0 libgl1-mesa-dri`, or use the engine dm_control"
+    f"`{gl.APT_LINE}`, or use the engine dm_control"
 )
 
 VISUAL_CHANGES: dict[str, tuple[tuple[str, str], ...]] = {
@@ -101,7 +101,7 @@ def draw_one_frame() -> None:
 
 
 def pool_name(task: tasks.Task) -> str:
-    """envpool's name of a task, e.g. `CartpoleSwingupSparse-v1`."""
+    """The name that envpool has for a task, e.g. `CartpoleSwingupSparse-v1`."""
     words = f"{task.domain}_{task.task}".split("_")
     return "".join(word[:1].upper() + word[1:] for word in words) + "-v1"
 
@@ -179,6 +179,7 @@ class EnvPoolLanes:
         if reason is not None:
             raise ValueError(NO_EGL.format(reason=reason))
         self._envpool = load()
+        # Always the same one, because a GL context belongs to the thread that drew last.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="envpool")
         self._pool: Any = None
         self._step: Future[HostStep] | None = None
@@ -291,6 +292,7 @@ class EnvPoolLanes:
 
     def close(self) -> None:
         """Ends the pool and its thread; called twice it does nothing."""
+        self._step = None
         self._thread.shutdown(wait=True)
         self._pool = None
         self._assets.cleanup()
