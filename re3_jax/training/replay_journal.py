@@ -37,12 +37,14 @@ class Segment(NamedTuple):
       sha256: digest of its bytes.
       first: per seed, the number of the first frame in it.
       end: per seed, the number after the last one.
+      block: frames of one seed that stand one after the other in it.
     """
 
     file: str
     sha256: str
     first: list[int]
     end: list[int]
+    block: int
 
 
 Segments = list[Segment]
@@ -127,7 +129,7 @@ class ReplayJournal:
             raise
         part.replace(path)
         _sync_folder(self.folder)
-        return [*known, Segment(path.name, sha256, first.tolist(), end.tolist())]
+        return [*known, Segment(path.name, sha256, first.tolist(), end.tolist(), BLOCK)]
 
     def _rebuild(
         self, segments: Segments, replay: FrameReplay, template: FrameReplay
@@ -138,8 +140,10 @@ class ReplayJournal:
         oldest = _oldest(template._replace(num_frames=replay.num_frames))
         for segment in segments:
             with _decompress(self.folder / segment.file, segment.sha256) as blocks:
-                for numbers in _numbers(np.asarray(segment.first), np.asarray(segment.end)):
-                    values = np.zeros((num_seeds, BLOCK, *shape[2:]), dtype)
+                for numbers in _numbers(
+                    np.asarray(segment.first), np.asarray(segment.end), segment.block
+                ):
+                    values = np.zeros((num_seeds, segment.block, *shape[2:]), dtype)
                     for seed, held in enumerate(numbers >= 0):
                         values[seed, held] = _undo_difference(blocks, (held.sum(), *shape[2:]))
                     wanted = numbers >= oldest[:, None]
@@ -204,17 +208,17 @@ def _spare_row(replay: FrameReplay) -> Int[Array, "seeds 1"]:
     return (replay.num_frames % replay.frames.shape[1])[:, None]
 
 
-def _numbers(first: np.ndarray, end: np.ndarray) -> Iterator[np.ndarray]:
-    """Numbers of the frames in `[first, end)` by blocks `[seeds, BLOCK]`, -1 past the end."""
-    for start in range(0, int((end - first).max()), BLOCK):
-        numbers = first[:, None] + start + np.arange(BLOCK)
+def _numbers(first: np.ndarray, end: np.ndarray, block: int) -> Iterator[np.ndarray]:
+    """Numbers of the frames in `[first, end)` as `[seeds, block]`, -1 past the end."""
+    for start in range(0, int((end - first).max()), block):
+        numbers = first[:, None] + start + np.arange(block)
         yield np.where(numbers < end[:, None], numbers, -1)
 
 
 def _blocks(replay: FrameReplay, first: np.ndarray, end: np.ndarray) -> Iterator[np.ndarray]:
     """The frames of a segment, seed by seed in each block; only these leave the device."""
     rows = replay.frames.shape[1]
-    for numbers in _numbers(first, end):
+    for numbers in _numbers(first, end, BLOCK):
         values = np.asarray(_take(replay.frames, np.maximum(numbers, 0) % rows))
         for seed, held in enumerate(numbers >= 0):
             yield values[seed, held]
