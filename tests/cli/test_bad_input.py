@@ -14,6 +14,7 @@ from experiments import evaluate, machine, presets, run, run_folder, train
 from experiments.figures import curves
 from re3_jax.envs.host import gl
 from re3_jax.training.checkpoint import CheckpointStore
+from re3_jax.training.runner import DeviceRunner
 from re3_jax.training.seeds import Program
 
 DEBUG = ("--preset", "debug")
@@ -219,7 +220,8 @@ def test_resume_from_a_checkpoint_of_another_version(capsys, monkeypatch, starte
     program = Program(
         init=lambda seeds: state, train=None, evaluate=None, env_frames_per_chunk=1024
     )
-    monkeypatch.setattr(run, "build", lambda config, env: program)
+    runner = DeviceRunner(program, num_seeds=1)
+    monkeypatch.setattr(run, "build", lambda config, spec, report: runner)
     monkeypatch.setattr(jax, "eval_shape", lambda function, *shapes: state)
     assert train.main(("--resume", "--out", "started")) == 2
     sentence = capsys.readouterr().err
