@@ -1,0 +1,221 @@
+"""Milliseconds of one update of RAD with RE3, beside the same update in PyTorch, in one run.
+
+    python -m benchmarks.sac_update [--rounds N] [--transitions N] [--skip-torch]
+
+Prints one JSON object. An update is everything between two steps of the environment that a
+learner does: sampling from the replay, crops, k-NN over a full ring of latents, critic, and every
+second time actor, temperature and target. `full` is such a second update, `critic_only` the
+other, `mean` what training pays. All contenders take turns, round by round, so that what else
+the machine does meets them alike; a figure is the median over rounds, a ratio the median of the
+ratios within a round.
+
+The sizes, ring of latents included, are those of the presets `released` (batch 512, 9x84x84 out
+of 100x100, 100,000 latents) and `small`. The replay holds fewer transitions than the ring has latents, to save memory; only
+the time of random access could depend on it.
+"""
+
+import argparse
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from benchmarks import hardware, torch_sac
+from benchmarks.knn import fill, finished, take_turns, walk_latents
+from experiments import machine
+from experiments.config import PresetName, RunConfig
+from experiments.presets import resolve
+from re3_jax import intrinsic
+from re3_jax.agents.base import Agent
+from re3_jax.agents.sac.agent import make_sac
+from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.intrinsic.base import ChainState, IntrinsicBatch, IntrinsicReward
+from re3_jax.intrinsic.re3 import from_config
+from re3_jax.replay import frame_ring
+from re3_jax.replay.frame_ring import FrameReplay
+from re3_jax.training.learner import learn
+
+TASK = "cheetah_run_sparse"
+ACTION_DIM = 6
+STACK = torch_sac.STACK
+PRESETS: tuple[PresetName, ...] = ("released", "small")
+PHASES = ("full", "critic_only")
+
+
+def full_replay(frames: np.ndarray) -> FrameReplay:
+    """A replay of one long episode, transition i starting at frame i."""
+    count = len(frames) - 1
+    replay = frame_ring.init(count, frames.shape[1:], ACTION_DIM, STACK, count)
+    rng = np.random.default_rng(0)
+    return replay._replace(
+        frames=replay.frames.at[: count + 1].set(frames),
+        action=jnp.asarray(rng.uniform(-1, 1, (count, ACTION_DIM)), jnp.float32),
+        reward=jnp.asarray(rng.random(count), jnp.float32),
+        discount=jnp.ones(count),
+        frame_number=jnp.arange(count, dtype=jnp.int32),
+        age=jnp.arange(count, dtype=jnp.int32),
+        newest_age=jnp.int32(count),
+        num_frames=jnp.int32(count + 1),
+        num_transitions=jnp.int32(count),
+    )
+
+
+def with_latents(state: ChainState, latents: np.ndarray) -> ChainState:
+    """RE3's state, its ring full."""
+    return state._replace(bonus=state.bonus._replace(ring=fill(latents, len(latents))))
+
+
+class Learner:
+    """Our update: state, compiled programs, and a key for each call."""
+
+    def __init__(self, config: RunConfig, agent: Agent, bonus: IntrinsicReward, state, replay):
+        """Compiles one program per phase; the state is donated as in training."""
+        self.agent_state = jax.jit(agent.init)(jax.random.key(0))
+        self.bonus_state, self.replay = state, replay
+        self.keys = (jax.random.key(number) for number in itertools.count())
+
+        def program(phase):
+            def update(agent_state, bonus_state, replay, key):
+                def sample(key):
+                    return frame_ring.sample(key, replay, config.sac.batch_size, STACK)
+
+                return learn(phase, bonus, agent_state, bonus_state, sample, jnp.int32(50_000), key)
+
+            return jax.jit(update, donate_argnums=(0, 1))
+
+        self.programs = {
+            name: program(phase) for name, phase in zip(PHASES, agent.phases, strict=True)
+        }
+
+    def update(self, name: str) -> None:
+        """One update, waited for."""
+        self.agent_state, self.bonus_state, metrics = self.programs[name](
+            self.agent_state, self.bonus_state, self.replay, next(self.keys)
+        )
+        jax.block_until_ready((self.agent_state, self.bonus_state, metrics))
+
+
+def re3_alone(
+    config: RunConfig, spec: EnvSpec, latents: np.ndarray
+) -> dict[str, Callable[[], Any]]:
+    """What RE3 adds: the rewards of a batch, and encoding and storing one new observation."""
+    bonus = from_config(config.re3)
+    state = with_latents(bonus.init(jax.random.key(0), spec), latents)
+    size = config.sac.batch_size
+    index = np.random.default_rng(2).integers(0, len(latents), size).astype(np.int32)
+    observation = jnp.zeros((size, *spec.observation_shape), jnp.uint8)
+    batch = IntrinsicBatch(
+        observation, jnp.zeros((size, ACTION_DIM)), observation, jnp.asarray(index), jnp.int32(0)
+    )
+    stored = {"state": state}
+    observe = jax.jit(bonus.observe, donate_argnums=0)
+
+    def encode_and_store():
+        stored["state"], _ = observe(stored["state"], observation[:1])
+        jax.block_until_ready(stored)
+
+    reward = jax.jit(lambda state, batch: bonus.reward(state, batch)[0])
+    return {
+        "knn": lambda: finished(reward, stored["state"], batch)(),
+        "encode_and_store": encode_and_store,
+    }
+
+
+def contenders(
+    config: RunConfig, frames: np.ndarray, latents: np.ndarray, with_torch: bool
+) -> dict[str, Callable[[], Any]]:
+    """All that takes turns, by `name phase`."""
+    size = config.dmc.image_size
+    shape = (size, size, 3 * STACK)
+    space = Box((ACTION_DIM,), -1, 1)
+    spec = EnvSpec(f"dmc:{TASK}", shape, np.dtype(np.uint8), space, 500, 2)
+    agent, replay = make_sac(config.sac, spec), full_replay(frames)
+    bonus, none = from_config(config.re3), intrinsic.base.none()
+    state = with_latents(bonus.init(jax.random.key(0), spec), latents)
+    learners: dict[str, Any] = {
+        "re3_jax": Learner(config, agent, bonus, state, replay).update,
+        "re3_jax_without_re3": Learner(config, agent, none, (), replay).update,
+    }
+    if with_torch:
+        torch.set_num_threads(machine.usable_cores())
+        rows = torch.from_numpy(latents)
+        searches = {
+            "torch": torch_sac.nearest,
+            "torch_without_re3": None,
+            "torch_authors_knn": torch_sac.nearest_by_broadcast,
+        }
+        for name, search in searches.items():
+            update = torch_sac.TorchSAC(config.sac, frames, rows, ACTION_DIM, search).update
+            learners[name] = lambda phase, update=update: update(phase == "full")
+    runs = {
+        f"{name} {phase}": (lambda update=update, phase=phase: update(phase))
+        for name, update in learners.items()
+        for phase in PHASES
+    }
+    return runs | re3_alone(config, spec, latents)
+
+
+def report(preset: PresetName, rounds: int, transitions: int, with_torch: bool) -> dict[str, Any]:
+    """Times one size."""
+    config = resolve(TASK, preset=preset)
+    rng = np.random.default_rng(0)
+    side = config.dmc.image_size
+    frames = rng.integers(0, 256, (transitions + 1, side, side, 3), dtype=np.uint8)
+    latents = walk_latents(config.re3.ring_size, config.re3.latent_dim)
+    seconds = take_turns(contenders(config, frames, latents, with_torch), rounds)
+
+    def ms(times: np.ndarray) -> float:
+        return round(1e3 * float(np.median(times)), 2)
+
+    names = list(dict.fromkeys(name.split()[0] for name in seconds if " " in name))
+    means = {name: sum(seconds[f"{name} {phase}"] for phase in PHASES) / 2 for name in names}
+    re3 = seconds["knn"] + seconds["encode_and_store"]
+    return {
+        "batch": config.sac.batch_size,
+        "image": [9, config.sac.crop_size, config.sac.crop_size],
+        "filters": config.sac.num_filters,
+        "hidden": config.sac.hidden_dim,
+        "latents": len(latents),
+        "transitions": transitions,
+        "ms": {
+            name: {phase: ms(seconds[f"{name} {phase}"]) for phase in PHASES}
+            | {"mean": ms(means[name]), "mean_fastest": round(1e3 * float(means[name].min()), 2)}
+            for name in names
+        },
+        "ms_knn_alone": ms(seconds["knn"]),
+        "ms_encode_and_store_one": ms(seconds["encode_and_store"]),
+        "percent_of_update_that_is_re3": round(100 * float(np.median(re3 / means["re3_jax"])), 2),
+        "times_faster_than": {
+            name: round(float(np.median(means[name] / means["re3_jax"])), 2)
+            for name in names
+            if not name.startswith("re3_jax")
+        },
+    }
+
+
+def main() -> None:
+    """Runs both sizes and prints the JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=7, help="turns of each contender")
+    parser.add_argument("--transitions", type=int, default=20_000, help="held by the replay")
+    parser.add_argument("--preset", choices=PRESETS, help="one size alone")
+    parser.add_argument("--skip-torch", action="store_true", help="ours alone")
+    options = parser.parse_args()
+    sizes = {
+        preset: report(preset, options.rounds, options.transitions, not options.skip_torch)
+        for preset in ((options.preset,) if options.preset else PRESETS)
+    }
+    print(
+        json.dumps(
+            {"hardware": hardware.describe(), "rounds": options.rounds, "sizes": sizes}, indent=2
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
