@@ -20,17 +20,19 @@ def ensure(
     bonus: str,
     preset: str,
     *,
+    agent: str = "a2c",
     seeds: int,
     steps: int,
     changes: Mapping[str, str] | None = None,
     runs: Path = RUNS,
 ) -> Path:
-    """The folder of a finished run of A2C, which is run or gone on with if need be.
+    """The folder of a finished run, which is run or gone on with if need be.
 
     Args:
       task: task.
       bonus: intrinsic reward.
       preset: preset.
+      agent: agent; part of the folder's name unless it is A2C.
       seeds: number of seeds.
       steps: env frames per seed.
       changes: further options of `experiments.train`, without the leading dashes.
@@ -42,7 +44,8 @@ def ensure(
     """
     changes = changes or {}
     extra = "".join(f"-{name.rpartition('.')[2]}_{value}" for name, value in changes.items())
-    folder = runs / f"{task}-{bonus}-{preset}{extra}"
+    name = task if agent == "a2c" else f"{task}-{agent}"
+    folder = runs / f"{name}-{bonus}-{preset}{extra}"
     summary = folder / "summary.json"
     if summary.exists():
         reached = json.loads(summary.read_text())
@@ -53,7 +56,7 @@ def ensure(
             )
         if reached["complete"] and reached["env_frames"] >= steps:
             return folder
-    options = {"env": task, "agent": "a2c", "bonus": bonus, "preset": preset}
+    options = {"env": task, "agent": agent, "bonus": bonus, "preset": preset}
     options |= {"seeds": str(seeds), "steps": str(steps), **changes, "out": str(folder)}
     command = [sys.executable, "-m", "experiments.train", "--no-tensorboard"]
     command += [word for name, value in options.items() for word in (f"--{name}", value)]

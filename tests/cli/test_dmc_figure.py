@@ -1,0 +1,135 @@
+"""The figure of DeepMind Control, drawn from run folders written by hand."""
+
+import csv
+import json
+
+import pytest
+
+from experiments.figures import dmc, rows
+
+
+def write_run(folder, task="walker_walk", agent="rad", bonus="re3", preset="small", **change):
+    final, seeds = change.get("final", 100.0), change.get("seeds", (1, 2))
+    folder.mkdir(parents=True)
+    config = {"env": task, "agent": agent, "bonus": bonus, "preset": preset}
+    (folder / "config.json").write_text(json.dumps({"config": config}))
+    with (folder / "eval.csv").open("w") as out:
+        out.write("seed,env_frames,wall_seconds,episodes,return_mean,return_std,length_mean\n")
+        for seed in seeds:
+            out.writelines(f"{seed},{x},1.0,10,{y},0,500\n" for x, y in ((0, 0), (5000, final)))
+    return str(folder)
+
+
+def write_reference(path, header="env,seed,step,episode_reward"):
+    lines = [header]
+    for seed, scale in ((1, 1.0), (2, 3.0)):
+        lines += [f"walker_walk,{seed},{step},{scale * step}" for step in (0, 4000, 8000)]
+    path.write_text("\n".join(lines) + "\n")
+    return ["--reference", str(path)]
+
+
+def read(path):
+    with path.open() as lines:
+        return list(csv.DictReader(lines))
+
+
+def test_folders_are_pooled_by_what_they_ran(tmp_path):
+    folders = [
+        write_run(tmp_path / "a", final=10.0),
+        write_run(tmp_path / "b", "dmc:walker_walk", final=40.0, seeds=(3,)),
+        write_run(tmp_path / "c", bonus="none", final=5.0),
+        write_run(tmp_path / "d", "hopper_hop", agent="drq", final=7.0),
+    ]
+    reference = write_reference(tmp_path / "authors.csv")
+    out = tmp_path / "out"
+    assert dmc.main([*folders, *reference, "--out", str(out)]) == 0
+    assert (out / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert {path.name for path in out.iterdir()} == {
+        "curves.png",
+        "table.csv",
+        *(f"{name}.csv" for name in "abcd"),
+    }
+    found = {(row["task"], row["label"]): row for row in read(out / "table.csv")}
+    assert {key: (row["seeds"], row["env_frames"]) for key, row in found.items()} == {
+        ("walker_walk", "RAD"): ("2", "5000"),
+        ("walker_walk", "RAD + RE3"): ("3", "5000"),
+        # Their evaluation at 8000 lies beyond the runs' last.
+        ("walker_walk", "authors"): ("2", "4000"),
+        ("hopper_hop", "DrQ + RE3"): ("2", "5000"),
+    }
+    means = {label: float(row["final_return_mean"]) for (_, label), row in found.items()}
+    assert means == {"RAD": 5.0, "RAD + RE3": 20.0, "authors": 8000.0, "DrQ + RE3": 7.0}
+
+
+def test_presets_are_told_apart(tmp_path):
+    folders = [write_run(tmp_path / name, preset=name) for name in ("small", "paper")]
+    assert dmc.main([*folders, "--out", str(tmp_path / "out")]) == 0
+    labels = [row["label"] for row in read(tmp_path / "out" / "table.csv")]
+    assert labels == ["RAD + RE3, paper", "RAD + RE3, small"]
+
+
+def test_without_folders_the_missing_runs_are_made(monkeypatch, tmp_path):
+    asked = []
+
+    def ensure(task, bonus, preset, *, agent, seeds, steps, runs):
+        asked.append((task, bonus, preset, agent, seeds, steps))
+        folder = runs / f"{task}-{agent}-{bonus}-{preset}"
+        write_run(folder, task, agent, bonus, preset)
+        return folder
+
+    monkeypatch.setattr(rows, "ensure", ensure)
+    words = ["--tasks", "walker_walk", "pendulum_swingup", "--preset", "small", "--steps", "70000"]
+    words += ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+    assert dmc.main(words) == 0
+    expected = [
+        (task, bonus, "small", "rad", 3, 70_000)
+        for task in ("walker_walk", "pendulum_swingup")
+        for bonus in ("none", "re3")
+    ]
+    assert asked == expected
+    labels = [(row["task"], row["label"]) for row in read(tmp_path / "out" / "table.csv")]
+    assert labels == [
+        ("walker_walk", "RAD"),
+        ("walker_walk", "RAD + RE3"),
+        ("pendulum_swingup", "RAD"),
+        ("pendulum_swingup", "RAD + RE3"),
+    ]
+
+
+def test_the_agent_is_in_the_name_of_a_run_made_for_it(monkeypatch, tmp_path):
+    started = []
+
+    def run(command, check):
+        started.append(command)
+        return type("Ended", (), {"returncode": 0})
+
+    monkeypatch.setattr(rows.subprocess, "run", run)
+    folder = rows.ensure(
+        "walker_walk", "re3", "small", agent="drq", seeds=1, steps=5, runs=tmp_path
+    )
+    assert folder.name == "walker_walk-drq-re3-small"
+    assert started[0][started[0].index("--agent") + 1] == "drq"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (lambda path: ["missing"], "holds no run"),
+        (lambda path: [write_run(path / "x", agent="a2c")], "draws rad and drq"),
+        (lambda path: ["--tasks", "walker_wallk"], "walker_walk"),
+        (lambda path: ["--reference", str(path / "none.csv")], "cannot be read as a reference"),
+        (
+            lambda path: write_reference(path / "r.csv", "task,seed,step,episode_reward"),
+            "the columns env, seed, step and episode_reward",
+        ),
+        (
+            lambda path: [write_run(path / "x" / "same"), write_run(path / "y" / "same")],
+            "two of the folders are called same",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_sentence(tmp_path, capsys, spoil, sentence):
+    words = [*spoil(tmp_path), "--out", str(tmp_path / "out"), "--runs", str(tmp_path / "runs")]
+    assert dmc.main(words) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ") and said.count("\n") == 1 and sentence in said
