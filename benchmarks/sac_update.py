@@ -10,8 +10,8 @@ the machine does meets them alike; a figure is the median over rounds, a ratio t
 ratios within a round.
 
 The sizes, ring of latents included, are those of the presets `released` (batch 512, 9x84x84 out
-of 100x100, 100,000 latents) and `small`. The replay holds fewer transitions than the ring has latents, to save memory; only
-the time of random access could depend on it.
+of 100x100, 100,000 latents) and `small`. The replay holds fewer transitions than the ring has
+latents, to save memory; only the time of random access could depend on it.
 """
 
 import argparse
