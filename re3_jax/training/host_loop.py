@@ -70,13 +70,15 @@ class HostLoopConfig(NamedTuple):
 class StepPrograms(NamedTuple):
     """What the device runs in one agent step; all over a leading axis `seed`.
 
-    act(agent, replay, key, agent_steps) -> action.
-    act_randomly(key, agent_steps) -> action.
+    act(agent, replay, key, agent_steps) -> (action, observation).
+    act_randomly(replay, key, agent_steps) -> (action, observation).
     learn: one per phase of the agent;
       (agent, intrinsic, replay, counters, key) -> (agent, intrinsic, counters, info), donating
       all that comes back.
-    insert(replay, intrinsic, lanes, counters, action, step) ->
-      (replay, intrinsic, lanes, counters, info), donating all that comes back.
+    insert(replay, intrinsic, lanes, counters, observation, action, step) ->
+      (replay, intrinsic, lanes, counters, info), donating all that comes back. It takes the
+      observation that the agent saw: a program that also read it from the replay would copy
+      the frames before it writes to them.
     """
 
     act: Callable[..., Any]
@@ -175,11 +177,13 @@ class HostProgram:
         """Compiles every program of training, ahead of their first call."""
         s, c, programs = state, state.counters, self.programs
         act = programs.act.lower(s.agent, s.replay, s.key, c.agent_steps)
-        act_randomly = programs.act_randomly.lower(s.key, c.agent_steps)
+        act_randomly = programs.act_randomly.lower(s.replay, s.key, c.agent_steps)
         learn = [p.lower(s.agent, s.intrinsic, s.replay, c, s.key) for p in programs.learn]
-        action = jax.ShapeDtypeStruct(act.out_info.shape, act.out_info.dtype)
+        action, observation = (
+            jax.ShapeDtypeStruct(info.shape, info.dtype) for info in act.out_info
+        )
         step = self._on_device(_zero_step(self.spec, len(self._seeds)))
-        insert = programs.insert.lower(s.replay, s.intrinsic, s.lanes, c, action, step)
+        insert = programs.insert.lower(s.replay, s.intrinsic, s.lanes, c, observation, action, step)
         self.programs = StepPrograms(
             act.compile(),
             act_randomly.compile(),
@@ -204,9 +208,9 @@ class HostProgram:
             learns = agent_steps >= self.config.initial_agent_steps
             with annotate("act"):
                 if learns:
-                    action = programs.act(agent, replay, key, counters.agent_steps)
+                    action, observation = programs.act(agent, replay, key, counters.agent_steps)
                 else:
-                    action = programs.act_randomly(key, counters.agent_steps)
+                    action, observation = programs.act_randomly(replay, key, counters.agent_steps)
                 env.send(np.asarray(action))
             if learns:
                 with annotate("dispatch update"):
@@ -220,7 +224,7 @@ class HostProgram:
                 step = env.receive()
             with annotate("insert"):
                 replay, intrinsic, lanes, counters, info = programs.insert(
-                    replay, intrinsic, lanes, counters, action, self._on_device(step)
+                    replay, intrinsic, lanes, counters, observation, action, self._on_device(step)
                 )
             of_steps.append(info)
             agent_steps += 1
@@ -301,14 +305,15 @@ class _OneSeed:
             evaluation_key=evaluation_key,
         )
 
-    def act(self, agent: AgentState, replay, key, agent_steps) -> Float[Array, " action"]:
+    def act(self, agent: AgentState, replay, key, agent_steps):
         observation = frame_ring.newest_stack(replay, self.config.frame_stack)
-        return self.agent.act(agent, observation[None], _step_key(key, agent_steps, 0), True)[0]
+        action = self.agent.act(agent, observation[None], _step_key(key, agent_steps, 0), True)[0]
+        return action, observation
 
-    def act_randomly(self, key, agent_steps) -> Float[Array, " action"]:
-        return jax.random.uniform(
-            _step_key(key, agent_steps, 0), self.action_shape, jnp.float32, -1.0, 1.0
-        )
+    def act_randomly(self, replay, key, agent_steps):
+        observation = frame_ring.newest_stack(replay, self.config.frame_stack)
+        key = _step_key(key, agent_steps, 0)
+        return jax.random.uniform(key, self.action_shape, jnp.float32, -1.0, 1.0), observation
 
     def evaluation_act(
         self,
@@ -341,10 +346,10 @@ class _OneSeed:
         intrinsic,
         lanes: HostLanes,
         counters: Counters,
+        observation: UInt8[Array, "height width channel"],
         action: Float[Array, " action"],
         step: HostStep,
     ):
-        observation = frame_ring.newest_stack(replay, self.config.frame_stack)
         with jax.named_scope("encode"):
             intrinsic, _ = self.bonus.observe(intrinsic, observation[None])
         done = jnp.asarray(step.terminated | step.truncated)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import Mesh, PartitionSpec
 
 SEED_AXIS = "seed"
@@ -19,8 +20,9 @@ def map_over_seeds(function: Callable[..., Any], mesh: Mesh) -> Callable[..., An
     def mapped(*arguments: Any) -> Any:
         if jax.tree.leaves(arguments)[0].shape[0] > 1:
             return jax.vmap(function)(*arguments)
-        result = function(*jax.tree.map(lambda leaf: leaf[0], arguments))
-        return jax.tree.map(lambda leaf: leaf[None], result)
+        # Reshapes, where indexing would copy: a replay may be half of the memory.
+        result = function(*jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[1:]), arguments))
+        return jax.tree.map(lambda leaf: jnp.reshape(leaf, (1, *jnp.shape(leaf))), result)
 
     if mesh.size == 1:
         return mapped
