@@ -40,6 +40,16 @@ VISUAL_CHANGES: dict[str, tuple[tuple[str, str], ...]] = {
 }
 """Renderer: what changes in the suite's `common/visual.xml`."""
 
+_PROBE = """
+import ctypes
+ctypes.CDLL("libEGL.so.1", mode=ctypes.RTLD_GLOBAL)
+import envpool
+pool = envpool.make_dm("PendulumSwingup-v1", num_envs=1, render_mode="rgb_array")
+pool.reset()
+pool.render()
+"""
+"""Draws one frame; ends its process where there is no driver."""
+
 _LAST = 2
 """dm_env's step type of an episode's last step."""
 
@@ -63,7 +73,7 @@ def load() -> ModuleType:
     try:
         ctypes.CDLL("libEGL.so.1", mode=ctypes.RTLD_GLOBAL)
     except OSError:
-        # Without it envpool still steps (Atari, states); `check` is what refuses to draw.
+        # Without it envpool still steps (Atari, states); `failure` is what tells.
         pass
     try:
         import envpool
@@ -80,10 +90,13 @@ def failure() -> str | None:
       ImportError: envpool is not installed.
     """
     load()
-    code = f"from {__name__} import draw_one_frame; draw_one_frame()"
     try:
         probe = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+            [sys.executable, "-c", _PROBE],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return "drawing one frame took more than 120 seconds"
@@ -91,13 +104,6 @@ def failure() -> str | None:
         return None
     lines = (probe.stderr + probe.stdout).strip().splitlines()
     return lines[-1].removeprefix("ERROR: ") if lines else f"exit code {probe.returncode}"
-
-
-def draw_one_frame() -> None:
-    """What `failure` tries; ends the process where there is no driver."""
-    pool = load().make_dm("PendulumSwingup-v1", num_envs=1, render_mode="rgb_array")
-    pool.reset()
-    pool.render()
 
 
 def pool_name(task: tasks.Task) -> str:
