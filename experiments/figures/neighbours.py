@@ -1,0 +1,228 @@
+"""The paper's first figure: nearest neighbours under a random encoder and under the true state.
+
+Frames of a task under random actions; for some of them, the nearest others by the distance
+between latents of RE3's untrained encoder, beside the nearest by the distance between the
+simulator's positions (angles by sine and cosine, lengths in metres; a single frame shows no
+velocities). Neighbours come from other episodes than their query, so that no two are alike
+because one follows the other.
+
+    make figure FIG=neighbours [ARGS="--task cheetah_run --frames 4000"]
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import matplotlib
+import numpy as np
+from jaxtyping import Float, Int, UInt8
+from matplotlib.figure import Figure
+
+from experiments.errors import UsageError
+from experiments.presets import dmc as presets
+from re3_jax import random_encoder
+from re3_jax.envs.host import dmc, gl, renderer, tasks
+from re3_jax.envs.host.config import DMCConfig
+
+matplotlib.use("Agg")
+
+UNSEEN_JOINT = "rootx"
+"""How far a body has come: the camera moves along, so frames do not show it."""
+
+ENCODED_AT_ONCE = 100
+
+
+class Frames(NamedTuple):
+    """What random actions came by.
+
+    Attributes:
+      images: uint8 [frame, height, width, 3].
+      states: positions, [frame, state].
+      episodes: number of the episode that each frame is of, [frame].
+    """
+
+    images: UInt8[np.ndarray, "frame height width 3"]
+    states: Float[np.ndarray, "frame state"]
+    episodes: Int[np.ndarray, " frame"]
+
+
+def collect(task_id: str, config: DMCConfig, num_frames: int, seed: int) -> Frames:
+    """Plays episodes of uniformly random actions and keeps every frame.
+
+    Raises:
+      ValueError: there is no such task, or nothing that can draw it.
+    """
+    drawn_by = renderer.choose(config)
+    if drawn_by != "warp" and (driver := gl.probe()):
+        # Read by dm_control when it is first imported.
+        os.environ.setdefault("MUJOCO_GL", driver.backend)
+    random = np.random.default_rng(seed)
+    lane = dmc.Lane(task_id, config)
+    screen = renderer.make(drawn_by, [lane], config.image_size)
+    images, states, episodes = [], [], []
+    episode, over = -1, True
+    for _ in range(num_frames):
+        if over:
+            episode += 1
+            lane.begin(seed + episode)
+        action = random.uniform(-1, 1, lane.task.action_dim)
+        outcome = lane.advance(action)
+        over = outcome.terminated or outcome.truncated
+        images.append(screen.draw([0])[0])
+        states.append(position(lane.physics))
+        episodes.append(episode)
+    return Frames(np.stack(images), np.stack(states), np.array(episodes))
+
+
+def position(physics: Any) -> Float[np.ndarray, " state"]:
+    """Where the bodies are as far as a frame shows it."""
+    import mujoco
+
+    model, parts = physics.model, []
+    ends = [*model.jnt_qposadr[1:], model.nq]
+    for joint, (start, end) in enumerate(zip(model.jnt_qposadr, ends, strict=True)):
+        values = np.array(physics.data.qpos[start:end])
+        if model.id2name(joint, "joint") == UNSEEN_JOINT:
+            continue
+        if model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_HINGE:
+            values = np.concatenate([np.sin(values), np.cos(values)])
+        parts.append(values)
+    return np.concatenate(parts)
+
+
+def encode(images: UInt8[np.ndarray, "frame height width 3"], seed: int) -> np.ndarray:
+    """Latents of RE3's random encoder as the released code has it, [frame, latent]."""
+    re3 = presets.RELEASED_RE3
+    spec = dmc.spec("hopper_hop", DMCConfig(image_size=images.shape[1], frame_stack=1))
+    params = random_encoder.init(
+        jax.random.key(seed),
+        spec,
+        init=re3.encoder_init,
+        latent_dim=re3.latent_dim,
+        num_filters=re3.num_filters,
+    )
+    compiled = jax.jit(random_encoder.encode)
+    parts = range(0, len(images), ENCODED_AT_ONCE)
+    return np.concatenate([compiled(params, images[at : at + ENCODED_AT_ONCE]) for at in parts])
+
+
+def nearest(
+    points: Float[np.ndarray, "frame dim"],
+    episodes: Int[np.ndarray, " frame"],
+    queries: Int[np.ndarray, " query"],
+) -> Int[np.ndarray, "query other"]:
+    """Frames of other episodes than the query's, the nearest first."""
+    distances = np.linalg.norm(points[queries, None] - points[None], axis=-1)
+    distances[episodes[queries, None] == episodes[None]] = np.inf
+    others = int(np.isfinite(distances).sum(axis=1).min())
+    return np.argsort(distances, axis=1, kind="stable")[:, :others]
+
+
+def share_nearer(
+    encoded: Int[np.ndarray, "query other"], true: Int[np.ndarray, "query other"], k: int
+) -> float:
+    """Mean share of frames that are nearer in the true state than the encoder's k neighbours.
+
+    0 if both agree on the nearest, 0.5 on average if the encoder told nothing.
+    """
+    ranks = [np.flatnonzero(np.isin(t, e[:k])) for e, t in zip(encoded, true, strict=True)]
+    return float(np.concatenate(ranks).mean() / true.shape[1])
+
+
+def draw(
+    frames: Frames,
+    queries: Int[np.ndarray, " query"],
+    encoded: Int[np.ndarray, "query other"],
+    true: Int[np.ndarray, "query other"],
+    k: int,
+) -> Figure:
+    """One row per query: the frame, its k neighbours by latents, its k by states."""
+    figure = Figure(figsize=(1.05 * (2 * k + 1.6), 1.05 * len(queries) + 0.45), dpi=150)
+    widths = [1, 0.15, *[1] * k, 0.15, *[1] * k]
+    grid = figure.add_gridspec(
+        len(queries),
+        len(widths),
+        width_ratios=widths,
+        wspace=0.06,
+        hspace=0.06,
+        left=0.01,
+        right=0.99,
+        bottom=0.01,
+        top=1 - 0.36 / (1.05 * len(queries) + 0.45),
+    )
+    for row, query in enumerate(queries):
+        shown = {0: query}
+        shown |= {2 + i: encoded[row, i] for i in range(k)}
+        shown |= {3 + k + i: true[row, i] for i in range(k)}
+        for column, frame in shown.items():
+            axes = figure.add_subplot(grid[row, column])
+            axes.imshow(frames.images[frame], interpolation="nearest")
+            axes.set_axis_off()
+    left = 0.0
+    for width, title in ((1, "frame"), (k, "random encoder"), (k, "true state")):
+        middle = (left + width / 2) / sum(widths)
+        figure.text(middle, 0.985, title, ha="center", va="top", fontsize=10)
+        left += width + 0.15
+    return figure
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command in this module's docstring."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.figures.neighbours")
+    parser.add_argument("--task", default="hopper_hop", help="a task of DeepMind Control")
+    parser.add_argument("--frames", type=int, default=2000)
+    parser.add_argument("--queries", type=int, default=4)
+    parser.add_argument("--k", type=int, default=4, help="neighbours shown of each")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--renderer", default="auto", choices=("auto", "gl", "warp"))
+    parser.add_argument("--out", type=Path, default=Path("results/neighbours"))
+    words = parser.parse_args(argv)
+    # Ten control steps with one action, so that bodies move far and frames differ.
+    config = DMCConfig(action_repeat=10, renderer=words.renderer)
+    per_episode = tasks.EPISODE_CONTROL_STEPS // config.action_repeat
+    try:
+        if words.frames < per_episode + words.k or min(words.queries, words.k) < 1:
+            raise UsageError(
+                f"--frames {words.frames} with --k {words.k} leaves no neighbours: give more than "
+                f"one episode of {per_episode} frames, and --k and --queries of at least 1"
+            )
+        tasks.find(words.task)
+        frames = collect(words.task, config, words.frames, words.seed)
+        words.out.mkdir(parents=True, exist_ok=True)
+    except (UsageError, ValueError, ImportError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    random = np.random.default_rng(words.seed)
+    queries = random.choice(words.frames, words.queries, replace=False)
+    latents = encode(frames.images, words.seed)
+    encoded = nearest(latents, frames.episodes, queries)
+    true = nearest(frames.states, frames.episodes, queries)
+    every = random.choice(words.frames, min(words.frames, 200), replace=False)
+    share = share_nearer(
+        nearest(latents, frames.episodes, every),
+        nearest(frames.states, frames.episodes, every),
+        words.k,
+    )
+    path = words.out / f"{words.task}.png"
+    draw(frames, queries, encoded, true, words.k).savefig(path)
+    measured = {
+        "task": words.task,
+        "frames": words.frames,
+        "k": words.k,
+        "seed": words.seed,
+        "renderer": renderer.choose(config),
+        "share_nearer_in_true_state": share,
+    }
+    path.with_suffix(".json").write_text(json.dumps(measured, indent=2) + "\n")
+    print(f"share of frames nearer in the true state than the encoder's {words.k}: {share:.3f}")
+    print(f"figure  {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
