@@ -164,7 +164,7 @@ def report(preset: PresetName, rounds: int, transitions: int, with_torch: bool) 
     """Times one size."""
     config = resolve(TASK, preset=preset)
     rng = np.random.default_rng(0)
-    side = config.dmc.image_size
+    side, transitions = config.dmc.image_size, min(transitions, config.re3.ring_size)
     frames = rng.integers(0, 256, (transitions + 1, side, side, 3), dtype=np.uint8)
     latents = walk_latents(config.re3.ring_size, config.re3.latent_dim)
     seconds = take_turns(contenders(config, frames, latents, with_torch), rounds)
