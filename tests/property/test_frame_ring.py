@@ -114,7 +114,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @pytest.mark.parametrize("ring", RINGS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(seeds, st.integers(0, 8), st.integers(1, 40))
 def test_equals_a_list_of_transitions(ring, seed, longer, episodes):
     """No episode is shorter than stated: all of the newest `capacity` are kept."""
@@ -131,7 +131,7 @@ def test_equals_a_list_of_transitions(ring, seed, longer, episodes):
 
 
 @pytest.mark.parametrize("ring", RINGS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(seeds, st.lists(st.integers(1, 6), min_size=1, max_size=40))
 def test_nothing_is_wrong_with_episodes_shorter_than_stated(ring, seed, lengths):
     """Fewer are kept, and still all whose frames are there; some episodes break off."""
