@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
@@ -110,7 +110,12 @@ class DMCLanes:
             raise
 
     def reset(self, seeds: np.ndarray) -> np.ndarray:
-        """Starts a new episode in every lane, lane i drawn from `seeds[i]`; its first frames."""
+        """Starts a new episode in every lane, lane i drawn from `seeds[i]`; its first frames.
+
+        What a `send` without a `receive` has started is waited for and dropped.
+        """
+        if self._sent_at is not None:
+            self.receive()
         self._seed[:] = [int(seed) % 2**32 for seed in np.asarray(seeds)]
         self._restarts[:] = 0
         self._cut[:] = False
@@ -124,13 +129,15 @@ class DMCLanes:
                 self._replace(worker, lost)
         self._cut[:] = False
         self._losses = 0
+        self._sent_at = None
         self._frame[:] = self._shared["frame"]
         return self._frame.copy()
 
     def send(self, action: np.ndarray) -> None:
         """Starts one step with `action` [lane, action], within [-1, 1]; returns at once."""
         self._shared["action"] = action
-        self._shared["command"] = np.where(self._cut, RESET, STEP)
+        self._shared["command"] = STEP
+        self._begin_instead(np.flatnonzero(self._cut))
         self._run_all()
 
     def receive(self) -> HostStep:
@@ -224,6 +231,13 @@ class DMCLanes:
         for worker in self._workers:
             worker.send("run")
 
+    def _begin_instead(self, lanes: Iterable[int]) -> None:
+        """Asks for new episodes, whose seeds follow from the lanes' own."""
+        for lane in lanes:
+            sequence = np.random.SeedSequence([self._seed[lane], self._restarts[lane]])
+            self._shared["seed"][lane] = sequence.generate_state(1)[0]
+            self._shared["command"][lane] = RESET
+
     def _replace(self, worker: _Worker, lost: _Lost) -> None:
         """Starts a lost worker anew; its lanes stand at the start of new episodes."""
         lanes = list(worker.lanes)
@@ -240,10 +254,7 @@ class DMCLanes:
             )
             self._restarts[lanes] += 1
             self._cut[lanes] = True
-            for lane in lanes:
-                sequence = np.random.SeedSequence([self._seed[lane], self._restarts[lane]])
-                self._shared["seed"][lane] = sequence.generate_state(1)[0]
-            self._shared["command"][lanes] = RESET
+            self._begin_instead(lanes)
             try:
                 worker.start()
                 worker.wait("ready", START_TIMEOUT_SECONDS)
@@ -288,7 +299,7 @@ class _Worker:
                 # Ctrl-C in the terminal is for the parent alone.
                 start_new_session=True,
             )
-        self._connection.send(self._setup)
+        self.send(*self._setup)
 
     def send(self, *message: Any) -> None:
         """Sends a message; whether anyone reads it is found out by `wait`."""

@@ -75,7 +75,7 @@ def main() -> None:
     connection = Connection(int(sys.argv[1]))
     memory_fd = int(sys.argv[2])
     try:
-        setup: Setup = connection.recv()
+        setup = Setup(*connection.recv())
         if setup.die_with_parent and sys.platform == "linux":
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         _serve(connection, memory_fd, setup)

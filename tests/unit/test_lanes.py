@@ -1,0 +1,204 @@
+"""Worker processes: what runs in them, what happens when one is lost, and that none is left."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+from re3_jax.envs.host import dmc, make
+from re3_jax.envs.host import lanes as lanes_module
+from re3_jax.envs.host.config import DMCConfig
+from tests.dm_control_suite import actions, load
+
+TASK = "pendulum_swingup"
+
+
+def workers():
+    """Living worker processes of this process, oldest first."""
+    children = psutil.Process().children()
+    found = [c for c in children if "re3_jax.envs.host.worker" in c.cmdline()]
+    return sorted(found, key=lambda child: (child.create_time(), child.pid))
+
+
+@pytest.fixture
+def start():
+    made = []
+
+    def start(num_lanes=2, **config):
+        said = []
+        config = {"image_size": 16, "workers": 2, **config}
+        made.append(make(TASK, DMCConfig(**config), num_lanes, said.append))
+        return made[-1], said
+
+    yield start
+    for env in made:
+        env.close()
+    assert not workers()
+
+
+def step(env, seed=0):
+    env.send(np.stack([actions(TASK, 1, seed)[0]] * env.num_lanes))
+    return env.receive()
+
+
+def test_a_worker_imports_no_jax():
+    code = (
+        "import sys; import re3_jax.envs.host.worker; from re3_jax.envs.host import dmc, warp\n"
+        "warp._mujoco_warp(); from dm_control import suite\n"
+        "assert 'jax' not in sys.modules, 'jax'"
+    )
+    environment = {**os.environ, "MUJOCO_GL": "disable"}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
+
+
+def test_a_killed_worker_is_replaced_and_its_episode_cut(start):
+    env, said = start()
+    env.reset(np.array([1, 2]))
+    before = step(env)
+    workers()[0].kill()
+    after = step(env, 1)
+    assert len(said) == 1 and "lanes 0 to 0 died (exit code -9)" in said[0]
+    np.testing.assert_array_equal(after.truncated, [True, False])
+    np.testing.assert_array_equal(after.terminated, [False, False])
+    assert after.reward[0] == 0
+    np.testing.assert_array_equal(after.final_frame[0], before.frame[0])
+    assert (after.frame[0] != before.frame[0]).any()
+    # The episode that took its place goes on, and the other lane has noticed nothing.
+    later = [step(env, number) for number in range(2, 6)]
+    assert not any(one.truncated.any() for one in later)
+    load(TASK, 0)
+    undisturbed = dmc.Lane(TASK, DMCConfig())
+    undisturbed.begin(2)
+    for number, one in enumerate((before, after, *later)):
+        assert one.reward[1] == np.float32(undisturbed.advance(actions(TASK, 1, number)[0]).reward)
+    assert len(said) == 1
+    assert len(workers()) == 2
+
+
+def test_a_hung_worker_is_replaced(start):
+    env, said = start(step_timeout_seconds=3.0)
+    env.reset(np.array([1, 2]))
+    step(env)
+    hung = workers()[1]
+    hung.suspend()
+    after = step(env, 1)
+    np.testing.assert_array_equal(after.truncated, [False, True])
+    assert len(said) == 1 and "lanes 1 to 1 did not answer for 3 s" in said[0]
+    assert not hung.is_running()
+    assert not step(env, 2).truncated.any()
+
+
+def test_a_lane_whose_worker_was_lost_is_cut_after_a_restore_too(start):
+    env, said = start(workers=1)
+    env.reset(np.array([1, 2]))
+    before = step(env)
+    workers()[0].kill()
+    state = env.get_state()
+    assert len(said) == 1
+    other, _ = start(workers=2)
+    other.set_state(state)
+    for after in (step(env, 1), step(other, 1)):
+        np.testing.assert_array_equal(after.truncated, [True, True])
+        np.testing.assert_array_equal(after.reward, [0, 0])
+        np.testing.assert_array_equal(after.final_frame, before.frame)
+    one, two = step(env, 2), step(other, 2)
+    np.testing.assert_array_equal(one.reward, two.reward)
+    np.testing.assert_array_equal(one.frame, two.frame)
+
+
+def test_worker_after_worker_lost_ends_the_run(start, monkeypatch):
+    env, said = start(num_lanes=1)
+    env.reset(np.array([1]))
+    workers()[0].kill()
+    monkeypatch.setattr(lanes_module.sys, "executable", "/bin/false")
+    with pytest.raises(RuntimeError, match="4 workers were lost in a row"):
+        step(env)
+    assert len(said) == 3
+
+
+def test_reset_survives_a_lost_worker(start):
+    env, said = start()
+    first = env.reset(np.array([1, 2]))
+    workers()[0].kill()
+    np.testing.assert_array_equal(env.reset(np.array([1, 2]))[1], first[1])
+    assert len(said) == 1
+    assert not step(env).truncated.any()
+
+
+def test_lanes_may_share_workers(start):
+    separate, _ = start(num_lanes=3, workers=3)
+    shared, _ = start(num_lanes=3, workers=1)
+    for env in (separate, shared):
+        env.reset(np.arange(3))
+    for number in range(3):
+        one, other = step(separate, number), step(shared, number)
+        for name, value in one._asdict().items():
+            np.testing.assert_array_equal(value, getattr(other, name))
+
+
+def test_close_leaves_no_process_and_may_be_called_twice(start):
+    env, _ = start()
+    assert len(workers()) == 2
+    env.close()
+    assert not workers()
+    env.close()
+
+
+def test_ctrl_c_and_sigterm_are_the_parents_business(start):
+    env, said = start()
+    env.reset(np.array([1, 2]))
+    for worker in workers():
+        worker.send_signal(signal.SIGINT)
+        worker.send_signal(signal.SIGTERM)
+    assert not step(env).truncated.any()
+    assert not said
+
+
+def test_no_worker_outlives_a_parent_that_is_killed():
+    code = (
+        "import numpy as np, psutil, time\n"
+        "from re3_jax.envs.host import make\n"
+        "from re3_jax.envs.host.config import DMCConfig\n"
+        f"env = make({TASK!r}, DMCConfig(image_size=16, workers=2), 2)\n"
+        "print(*[child.pid for child in psutil.Process().children()], flush=True)\n"
+        "time.sleep(300)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    with parent:
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        assert len(pids) == 2
+        # One of them hangs: it cannot see that the connection has ended.
+        os.kill(pids[0], signal.SIGSTOP)
+        parent.kill()
+    deadline = time.monotonic() + 20
+    while any(psutil.pid_exists(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    left = [p for p in pids if psutil.pid_exists(p)]
+    assert not [p for p in left if psutil.Process(p).status() != psutil.STATUS_ZOMBIE]
+
+
+def test_reset_drops_a_step_that_nobody_received(start):
+    env, _ = start(num_lanes=1)
+    first = env.reset(np.array([1]))
+    env.send(actions(TASK, 1))
+    np.testing.assert_array_equal(env.reset(np.array([1])), first)
+    assert (step(env).frame != first).any()
+
+
+def test_receive_without_send_is_a_mistake(start):
+    env, _ = start(num_lanes=1)
+    env.reset(np.array([1]))
+    with pytest.raises(RuntimeError, match="without a send"):
+        env.receive()
+
+
+def test_a_state_of_another_number_of_lanes_is_refused(start):
+    env, _ = start(num_lanes=2)
+    one, _ = start(num_lanes=1)
+    with pytest.raises(ValueError, match="the state is of 2 lanes, but there are 1"):
+        one.set_state(env.get_state())
