@@ -7,10 +7,15 @@ import pytest
 
 from experiments import presets
 from experiments.config import field_types, flatten, option_name
+from re3_jax.envs import registry
 from re3_jax.envs.registry import PAPER_TASKS
 
-PAGE = Path(__file__).parents[2] / "docs" / "deviations.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "deviations.md"
 NUMBERS = {"5": 5, "8": 8, "0.01": 0.01, "1e-8": 1e-8}
+
+
+DMC_SECTION = PAGE.read_text().partition("## RAD and DrQ")[2].partition("`PRESET=recommended`")[0]
 
 
 def options_in(text):
@@ -18,20 +23,60 @@ def options_in(text):
     return {names[option] for option in re.findall(r"--[a-z][a-z0-9.\-]+", text)}
 
 
-def rows():
-    table = PAGE.read_text().partition("## A2C + RE3 on MiniGrid")[2].partition("###")[0]
+def rows(section="## A2C + RE3 on MiniGrid", end="###"):
+    table = PAGE.read_text().partition(section)[2].partition(end)[0]
     cells = [line.strip("|").split("|") for line in table.splitlines() if re.match(r"\| \d", line)]
     return [[cell.strip() for cell in row[1:]] for row in cells]
 
 
-@pytest.mark.parametrize("task", PAPER_TASKS)
+def differences(task, agent=None):
+    """Options, but for the preset's name, in which `paper` and `released` differ."""
+    paper = flatten(presets.resolve(task, agent, preset="paper"))
+    released = flatten(presets.resolve(task, agent, preset="released"))
+    return {name for name in paper if paper[name] != released[name]} - {"preset"}
+
+
+@pytest.mark.parametrize("task", [task for task in PAPER_TASKS if not registry.is_host(task)])
 def test_the_table_names_what_separates_paper_from_released(task):
-    paper = flatten(presets.resolve(task, preset="paper"))
-    released = flatten(presets.resolve(task, preset="released"))
-    differing = {name for name in paper if paper[name] != released[name]} - {"preset"}
     named = set.union(*(options_in(row[-1]) for row in rows()))
-    assert named - {"re3.count_self"} == differing
-    assert paper["re3.count_self"] and released["re3.count_self"]
+    assert named - {"re3.count_self"} == differences(task)
+    assert presets.resolve(task, preset="paper").re3.count_self
+    assert presets.resolve(task, preset="released").re3.count_self
+
+
+@pytest.mark.parametrize("task", [task for task in PAPER_TASKS if registry.is_host(task)])
+@pytest.mark.parametrize("agent", ["rad", "drq"])
+def test_the_table_of_deepmind_control_names_what_separates_them(task, agent):
+    rad, _, drq = DMC_SECTION.partition("With `AGENT=drq`")
+    named = options_in(rad) | (options_in(drq) if agent == "drq" else set())
+    named -= set() if presets.resolve(task, preset="released").seeds == 3 else {"seeds"}
+    assert named == differences(task, agent)
+
+
+def test_the_table_of_deepmind_control_gives_the_values_of_the_presets():
+    paper = flatten(presets.resolve("cheetah_run_sparse", preset="paper"))
+    released = flatten(presets.resolve("cheetah_run_sparse", preset="released"))
+    worded = 0
+    for *_, option, _ in rows("## RAD and DrQ", "With `AGENT=drq`"):
+        values = tuple(re.findall(r"`([a-z_]+)`", option))
+        if values:
+            (name,) = options_in(option)
+            assert (paper[name], released[name]) == values
+            worded += 1
+    assert worded == 3
+
+
+def test_every_test_that_the_page_names_exists():
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE.read_text())
+    assert len(named) >= 20
+    for file, test in named:
+        text = (ROOT / file).read_text()
+        assert not test or f"def {test}(" in text, f"{file}::{test}"
+
+
+def test_rows_are_numbered_without_gaps():
+    numbers = re.findall(r"^\| (\d+) \|", PAGE.read_text(), re.MULTILINE)
+    assert [int(number) for number in numbers] == list(range(1, len(numbers) + 1))
 
 
 def test_the_table_gives_the_values_of_the_presets():
