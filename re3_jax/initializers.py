@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_batching import sequential_vmap
 from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
 Scheme = Literal["torch", "xavier", "he", "orthogonal"]
@@ -88,7 +89,11 @@ def layers(
     pieces = iter(jnp.split(rule.draw(key, (sum(sizes),), jnp.float32), np.cumsum(sizes)[:-1]))
     made = []
     for shape in kernel_shapes:
-        kernel = rule.scale(next(pieces).reshape(shape))
+        noise = next(pieces).reshape(shape)
+        if made:
+            # One factorisation after the other (see `_qr`): the sum changes no number.
+            noise = noise + 0.0 * made[-1].kernel.ravel()[0]
+        kernel = rule.scale(noise)
         bias = next(pieces) / math.sqrt(fans(shape).fan_in)
         made.append(Layer(kernel, bias if scheme == "torch" else jnp.zeros_like(bias)))
     return made
@@ -113,10 +118,23 @@ def _scale_he(noise: Float[Array, "..."]) -> Float[Array, "..."]:
 def _orthogonalize(noise: Float[Array, "..."]) -> Float[Array, "..."]:
     matrix = noise.reshape(-1, noise.shape[-1])
     is_wide = matrix.shape[0] < matrix.shape[1]
-    q, r = jnp.linalg.qr(matrix.T if is_wide else matrix)
+    q, r = _qr(matrix.T if is_wide else matrix)
     # The signs make Q uniform over the orthogonal matrices (Mezzadri, 2007).
     q = q * jnp.where(jnp.diagonal(r) < 0, -1.0, 1.0)
     return RELU_GAIN * (q.T if is_wide else q).reshape(noise.shape)
+
+
+@sequential_vmap
+def _qr(
+    matrix: Float[Array, "rows columns"],
+) -> tuple[Float[Array, "rows columns"], Float[Array, "columns columns"]]:
+    """QR of one matrix at a time also under `vmap`.
+
+    Several batched factorisations in one program can wait for one another for ever on XLA's CPU
+    backend (jaxlib 0.10.2, two cores, two seeds, matrices of 256 x 256).
+    """
+    q, r = jnp.linalg.qr(matrix)
+    return q, r
 
 
 class _Rule(NamedTuple):
