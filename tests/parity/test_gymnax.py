@@ -43,15 +43,25 @@ def random_discrete(num_actions, observation, key):
     return jax.random.randint(key, (), 0, num_actions)
 
 
-def random_box(low, high, observation, key):
-    return jax.random.uniform(key, (1,), jnp.float32, low, high)
+def random_box(observation, key):
+    return jax.random.uniform(key, (1,), jnp.float32, -1.0, 1.0)
+
+
+def push_along(observation, key):
+    """Takes the mountain car up the hill."""
+    return jnp.where(observation[1:] >= 0, 0.9, -0.9)
+
+
+BOUND = {"Pendulum-v1": 2.0}
+"""gymnax's actions are in [-BOUND, BOUND] where they are continuous."""
 
 
 CASES = [
     ("CartPole-v1", balance),
     ("CartPole-v1", partial(random_discrete, 2)),
     ("MountainCar-v0", partial(random_discrete, 3)),
-    ("Pendulum-v1", partial(random_box, -2.0, 2.0)),
+    ("Pendulum-v1", random_box),
+    ("MountainCarContinuous-v0", push_along),
 ]
 """Between them: both kinds of action; ends by termination alone and by time limit alone."""
 
@@ -66,7 +76,7 @@ def test_every_step_equals_gymnax(name, policy):
     keys = jax.vmap(lambda key: jax.random.split(key)[1])(jax.random.split(steps_key, NUM_STEPS))
     observation, after, reward, terminated, truncated, info = jax.vmap(
         lambda key, state, action: theirs.step(key, state, action, params)
-    )(keys, states, actions)
+    )(keys, states, actions * BOUND.get(name, 1))
     np.testing.assert_array_equal(ours.terminated, terminated)
     np.testing.assert_array_equal(ours.truncated, truncated)
     close = partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6)
@@ -85,7 +95,7 @@ def test_every_step_equals_gymnasium(name, policy):
     oracle.reset(seed=0)
     for t in range(NUM_STEPS):
         put_state(oracle.unwrapped, name, observations[t])
-        last, reward, terminated, truncated, _ = oracle.step(actions[t])
+        last, reward, terminated, truncated, _ = oracle.step(actions[t] * BOUND.get(name, 1))
         np.testing.assert_allclose(ours.final_observation[t], last, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(ours.reward[t], reward, rtol=1e-4, atol=1e-5)
         assert (ours.terminated[t], ours.truncated[t]) == (terminated, truncated)
@@ -107,9 +117,7 @@ def test_a_time_limit_truncates_and_does_not_terminate():
     _, _, _, steps = rollout(adapter.make("CartPole-v1"), balance, jax.random.key(0), NUM_STEPS)
     np.testing.assert_array_equal(np.flatnonzero(steps.truncated), [499, 999])
     assert not steps.terminated.any()
-    _, _, _, steps = rollout(
-        adapter.make("Pendulum-v1"), partial(random_box, -2.0, 2.0), jax.random.key(0), 450
-    )
+    _, _, _, steps = rollout(adapter.make("Pendulum-v1"), random_box, jax.random.key(0), 450)
     np.testing.assert_array_equal(np.flatnonzero(steps.truncated), [199, 399])
     assert not steps.terminated.any()
 

@@ -3,6 +3,7 @@
 import builtins
 
 import gymnax
+import numpy as np
 import pytest
 
 from re3_jax.envs import registry
@@ -113,8 +114,16 @@ def test_data_that_gymnax_cannot_fetch_is_one_sentence(monkeypatch):
         registry.make("gymnax:CartPole-v1")
 
 
-def test_action_bounds_that_differ_are_refused():
+def test_continuous_actions_are_stretched_to_gymnaxs_own_bounds():
     space = gymnax.environments.spaces.Box(low=-1.0, high=1.0, shape=(2,))
-    space.high = [1.0, 2.0]
-    with pytest.raises(ValueError, match="bounds each action dimension differently"):
-        gymnax_adapter._action_space("Made-up", space)
+    space.low, space.high = [0.0, -1.0], [1.0, 3.0]
+    seen, to_gymnax = gymnax_adapter._actions("Made-up", space)
+    assert (seen.shape, seen.low, seen.high) == ((2,), -1.0, 1.0)
+    for action, theirs in ((-1.0, space.low), (1.0, space.high), (0.0, [0.5, 1.0])):
+        np.testing.assert_allclose(to_gymnax(np.full(2, action)), theirs)
+
+
+def test_actions_without_bounds_are_refused():
+    space = gymnax.environments.spaces.Box(low=-np.inf, high=1.0, shape=(2,))
+    with pytest.raises(ValueError, match="actions without bounds"):
+        gymnax_adapter._actions("Made-up", space)

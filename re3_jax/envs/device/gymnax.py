@@ -5,12 +5,13 @@ observation of an episode apart; what is left is to give every array a fixed dty
 that a state can be carried through `lax.scan` and written to a checkpoint.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
 from re3_jax.envs.base import Box, DeviceEnv, Discrete, EnvSpec, TimeStep
 from re3_jax.envs.names import unknown_name
@@ -21,7 +22,8 @@ def make(name: str) -> DeviceEnv:
 
     Observations keep gymnax's shape and are float32, whatever gymnax gives. An episode
     that outlives `max_steps_in_episode` is truncated, not terminated; where the task
-    itself ends at that step (DeepSea) both flags are true.
+    itself ends at that step (DeepSea) both flags are true. Continuous actions are in [-1, 1] and
+    stretched to the environment's own bounds.
 
     Args:
       name: gymnax's own id, such as "CartPole-v1".
@@ -29,8 +31,8 @@ def make(name: str) -> DeviceEnv:
     Raises:
       ImportError: if gymnax is not installed.
       ValueError: if gymnax knows no such id, or if the environment cannot be described
-        by an `EnvSpec` (observations that are not one array, action bounds that differ
-        between dimensions, data that would have to be downloaded).
+        by an `EnvSpec` (observations that are not one array, actions without bounds, data that
+        would have to be downloaded).
     """
     gymnax = _import_gymnax()
     if name not in gymnax.registered_envs:
@@ -43,13 +45,15 @@ def make(name: str) -> DeviceEnv:
             "call gymnax.make once with a network connection"
         ) from error
 
+    action_space, to_gymnax = _actions(name, env.action_space(params))
+
     def reset(key: PRNGKeyArray):
         observation, state = env.reset(key, params)
         return _strong(state), jnp.asarray(observation, jnp.float32)
 
     def step(state, action, key: PRNGKeyArray):
         observation, state, reward, terminated, truncated, info = env.step(
-            key, state, action, params
+            key, state, to_gymnax(action), params
         )
         return _strong(state), TimeStep(
             observation=jnp.asarray(observation, jnp.float32),
@@ -66,7 +70,7 @@ def make(name: str) -> DeviceEnv:
         task=f"gymnax:{name}",
         observation_shape=observation.shape,
         observation_dtype=np.dtype(np.float32),
-        action_space=_action_space(name, env.action_space(params)),
+        action_space=action_space,
         max_agent_steps=int(params.max_steps_in_episode),
     )
     return DeviceEnv(spec=spec, reset=reset, step=step)
@@ -98,10 +102,13 @@ def _strong(state: Any) -> Any:
     )
 
 
-def _action_space(name: str, space: Any) -> Discrete | Box:
+def _actions(name: str, space: Any) -> tuple[Discrete | Box, Callable[[Array], Array]]:
+    """The action space that agents see, and the map from it to gymnax's own."""
     if hasattr(space, "n"):
-        return Discrete(int(space.n))
-    low, high = np.unique(space.low), np.unique(space.high)
-    if len(low) != 1 or len(high) != 1:
-        raise ValueError(f"gymnax:{name} bounds each action dimension differently: not supported")
-    return Box(shape=tuple(space.shape), low=float(low[0]), high=float(high[0]))
+        return Discrete(int(space.n)), lambda action: action
+    shape = tuple(space.shape)
+    low, high = (np.broadcast_to(np.asarray(x, np.float32), shape) for x in (space.low, space.high))
+    if not np.all(np.isfinite(low) & np.isfinite(high)):
+        raise ValueError(f"gymnax:{name} has actions without bounds, which is not supported")
+    middle, half = (low + high) / 2, (high - low) / 2
+    return Box(shape, -1.0, 1.0), lambda action: middle + half * action
