@@ -87,7 +87,8 @@ def test_every_step_equals_gymnax(name, policy):
     jax.tree.map(lambda mine, other: close(mine, other[:-1]), later, after)
 
 
-@pytest.mark.parametrize(("name", "policy"), CASES)
+# gymnax's continuous mountain car keeps its velocity at the left wall, where gymnasium's stops.
+@pytest.mark.parametrize(("name", "policy"), CASES[:-1])
 def test_every_step_equals_gymnasium(name, policy):
     env = adapter.make(name)
     _, observations, actions, ours = rollout(env, policy, jax.random.key(7), NUM_STEPS)
