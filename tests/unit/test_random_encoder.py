@@ -16,6 +16,7 @@ def spec(shape, dtype):
 
 
 MINIGRID = spec((7, 7, 3), np.uint8)
+PIXELS = spec((20, 20, 9), np.uint8)
 encode = jax.jit(random_encoder.encode)
 
 
@@ -62,8 +63,56 @@ def test_seeds_can_be_vmapped():
         np.testing.assert_allclose(together[seed], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_images_and_unknown_schemes_are_refused():
-    with pytest.raises(ValueError, match=r"images of shape \(64, 64, 4\)"):
-        random_encoder.init(jax.random.key(0), spec((64, 64, 4), np.uint8))
+def test_equal_images_have_bit_equal_latents():
+    """At any place of a batch, and at the same place of another batch."""
+    params = random_encoder.init(jax.random.key(0), PIXELS, latent_dim=50, num_filters=8)
+    images = jax.random.randint(jax.random.key(1), (5, 20, 20, 9), 0, 256).astype(jnp.uint8)
+    latents = np.asarray(encode(params, jnp.tile(images, (4, 1, 1, 1))[:17]))
+    assert latents.shape == (17, 50)
+    for place in range(17):
+        np.testing.assert_array_equal(latents[place], latents[place % 5])
+    alone = encode(params, images[:1])
+    np.testing.assert_array_equal(encode(params, images[:1]), alone)
+    np.testing.assert_allclose(alone[0], latents[0], atol=1e-6)
+
+
+def test_only_the_newest_frame_counts_unless_told_otherwise():
+    images = jnp.zeros((1, 20, 20, 9), jnp.uint8)
+    older, newest = images.at[..., :6].set(99), images.at[..., 6:].set(99)
+    params = random_encoder.init(jax.random.key(0), PIXELS, num_filters=8)
+    np.testing.assert_array_equal(encode(params, older), encode(params, images))
+    assert abs(encode(params, newest) - encode(params, images)).max() > 1e-3
+    stacked = {"image_input": "stacked_crop", "image_crop": 16}
+    params = random_encoder.init(jax.random.key(0), PIXELS, num_filters=8, **stacked)
+    encode_stack = jax.jit(partial(random_encoder.encode, **stacked))
+    assert abs(encode_stack(params, older) - encode_stack(params, images)).max() > 1e-3
+    border = images.at[:, :2].set(99).at[:, :, -2:].set(99)
+    np.testing.assert_array_equal(encode_stack(params, border), encode_stack(params, images))
+
+
+def test_pixel_encoders_of_seeds_can_be_vmapped():
+    init = partial(random_encoder.init, spec=PIXELS, num_filters=4)
+    params = jax.jit(jax.vmap(init))(jax.random.split(jax.random.key(1), 2))
+    images = jax.random.randint(jax.random.key(2), (2, 3, 20, 20, 9), 0, 256).astype(jnp.uint8)
+    together = jax.jit(jax.vmap(random_encoder.encode))(params, images)
+    for seed in range(2):
+        alone = encode(jax.tree.map(lambda leaf, s=seed: leaf[s], params), images[seed])
+        np.testing.assert_allclose(together[seed], alone, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "sentence"),
+    [
+        ((64, 64, 4), {}, "whole frames of three colours"),
+        ((14, 64, 9), {}, "images of 14x64 pixels are too small"),
+        ((64, 64, 9), {"image_input": "stacked_crop"}, "a crop of 84x84 does not fit images of"),
+    ],
+)
+def test_images_that_cannot_be_encoded_are_refused(shape, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        random_encoder.init(jax.random.key(0), spec(shape, np.uint8), **options)
+
+
+def test_unknown_schemes_are_refused():
     with pytest.raises(ValueError, match="unknown initialisation 'zeros'"):
         random_encoder.init(jax.random.key(0), MINIGRID, init="zeros")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from re3_jax import random_encoder
-from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.intrinsic.base import IntrinsicBatch
 from re3_jax.intrinsic.re3 import RE3Config, from_config, re3
 
@@ -103,6 +103,22 @@ def test_ensemble_keeps_one_ring_a_member():
     np.testing.assert_array_equal(state.ring.num_valid, [5, 5, 5])
 
 
+@pytest.mark.parametrize("image_input", ["newest_frame", "stacked_crop"])
+def test_pixels_are_encoded_once_and_rewarded(image_input):
+    spec = EnvSpec("dmc:any", (20, 20, 9), np.dtype(np.uint8), Box((2,), -1.0, 1.0), 500)
+    bonus = re3(
+        RE3Config(
+            ring_size=12, latent_dim=50, image_input=image_input, image_crop=16, num_filters=16
+        )
+    )
+    state = bonus.init(jax.random.key(0), spec)
+    images = jax.random.randint(jax.random.key(1), (6, 20, 20, 9), 0, 256).astype(jnp.uint8)
+    images = images.at[5].set(images[0]).at[4].set(images[0])
+    reward, state = jax.jit(partial(observe_and_reward, bonus))(state, images)
+    assert state.ring.latents.shape == (12, 50)
+    np.testing.assert_array_equal(reward > 0, [False, True, True, True, False, False])
+
+
 def test_update_trains_nothing():
     bonus = from_config(SMALL)
     state = bonus.init(jax.random.key(0), VECTOR)
@@ -131,6 +147,9 @@ def test_a_rollout_longer_than_the_ring_is_refused():
         ({"beta": float("nan")}, "beta must be a finite number"),
         ({"rho": 1.5}, "rho must be at least 0 and below 1"),
         ({"normalize": "std"}, "unknown normalize 'std': choose one of none, running_std"),
+        ({"image_crop": 0}, "image_crop must be at least 1"),
+        ({"num_filters": 0}, "num_filters must be at least 1"),
+        ({"image_input": "stack"}, "unknown image_input 'stack': choose one of newest_frame"),
         ({"encoder_init": "zeros"}, "unknown encoder_init 'zeros': choose one of torch"),
     ],
 )

@@ -1,0 +1,121 @@
+"""The pixel convolution, its gradients and the stack of four against PyTorch in float64."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from re3_jax import initializers
+from re3_jax.networks import pixels
+from re3_jax.networks.conv import conv2d
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def tensors(*arrays):
+    return [torch.tensor(np.asarray(array, np.float64), requires_grad=True) for array in arrays]
+
+
+def torch_conv(x, kernel, bias, stride):
+    out = torch.nn.functional.conv2d(
+        x.permute(0, 3, 1, 2), kernel.permute(3, 2, 0, 1).contiguous(), bias, stride=stride
+    )
+    return out.permute(0, 2, 3, 1)
+
+
+def torch_pull(arguments, stride, d_out):
+    on_torch = tensors(*arguments)
+    out = torch_conv(*on_torch, stride)
+    out.backward(torch.tensor(np.asarray(d_out, np.float64)))
+    return out.detach().numpy(), [tensor.grad.numpy() for tensor in on_torch]
+
+
+def assert_close(ours, theirs):
+    """To what float32 rounding does to a sum."""
+    scale = max(1.0, np.abs(theirs).max())
+    np.testing.assert_allclose(np.asarray(ours) / scale, theirs / scale, rtol=0, atol=3e-6)
+
+
+@pytest.mark.parametrize(
+    ("batch", "height", "width", "channels", "features", "rows", "columns", "stride"),
+    [
+        (16, 20, 22, 9, 8, 3, 3, 2),
+        (24, 21, 21, 4, 8, 3, 3, 1),
+        (7, 9, 8, 2, 3, 2, 3, 3),
+        (2, 3, 3, 2, 2, 3, 3, 1),
+        (1, 8, 8, 3, 4, 3, 3, 2),
+        (80, 40, 40, 8, 4, 3, 3, 1),
+    ],
+    ids=["first layer", "later layer", "odd kernel", "one position", "one image", "blocks"],
+)
+def test_forward_and_gradients(batch, height, width, channels, features, rows, columns, stride):
+    arguments = (
+        normal(batch, height, width, channels),
+        normal(rows, columns, channels, features, seed=1),
+        normal(features, seed=2),
+    )
+
+    @jax.jit
+    def ours(arguments, d_out):
+        out, pull = jax.vjp(partial(conv2d, stride=stride), *arguments)
+        return out, pull(d_out)
+
+    out_shape = jax.eval_shape(partial(conv2d, stride=stride), *arguments).shape
+    d_out = normal(*out_shape, seed=3)
+    out, gradients = ours(arguments, d_out)
+    expected, expected_gradients = torch_pull(arguments, stride, d_out)
+    assert_close(out, expected)
+    for ours_, theirs in zip(gradients, expected_gradients, strict=True):
+        assert_close(ours_, theirs)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_seeds_in_a_loop(stride):
+    """A scan of steps, vmapped over seeds, as the training program has it."""
+    seeds, steps = 2, 3
+    x = normal(seeds, steps, 5, 9, 9, 3)
+    kernel, bias = normal(seeds, 3, 3, 3, 4, seed=1), normal(seeds, 4, seed=2)
+
+    def run(kernel, bias, x):
+        def loss(x, kernel, bias):
+            return jnp.sum(jnp.sin(conv2d(x, kernel, bias, stride)))
+
+        return jax.lax.scan(
+            lambda carry, x: (carry, jax.grad(loss, (0, 1, 2))(x, kernel, bias)), 0, x
+        )[1]
+
+    gradients = jax.jit(jax.vmap(run))(kernel, bias, x)
+    for seed in range(seeds):
+        for step in range(steps):
+            on_torch = tensors(x[seed, step], kernel[seed], bias[seed])
+            torch.sin(torch_conv(*on_torch, stride)).sum().backward()
+            for ours, theirs in zip(gradients, on_torch, strict=True):
+                assert_close(ours[seed, step], theirs.grad.numpy())
+
+
+def test_one_image_for_several_kernels():
+    """What an ensemble does: only the kernels are batched."""
+    x, kernel, bias = normal(4, 8, 8, 3), normal(3, 3, 3, 3, 5, seed=1), normal(3, 5, seed=2)
+    out = jax.jit(jax.vmap(conv2d, in_axes=(None, 0, 0)))(x, kernel, bias)
+    for member in range(3):
+        expected = torch_conv(*tensors(x, kernel[member], bias[member]), 1)
+        assert_close(out[member], expected.detach().numpy())
+
+
+def test_features_equal_pytorch_up_to_the_order_of_the_flat_axis():
+    layers = initializers.layers("torch", jax.random.key(0), pixels.kernel_shapes(9, 8))
+    one, two, three, four = (pixels.ConvLayer(*layer) for layer in layers)
+    params = one, two, three, four
+    observation = np.random.default_rng(0).integers(0, 256, (3, 24, 20, 9), np.uint8)
+    features = jax.jit(pixels.features)(params, observation)
+    x = torch.tensor(observation.astype(np.float64)) / 255
+    for layer, stride in zip(params, (2, 1, 1, 1), strict=True):
+        x = torch.relu(torch_conv(x, *tensors(*layer), stride))
+    assert x.shape == (3, 5, 3, 8)
+    assert features.shape == (3, pixels.flat_dim(24, 20, 8))
+    assert_close(features, x.detach().numpy().reshape(3, -1))

@@ -1,0 +1,90 @@
+"""The random encoder of pixel images against the released code's network in PyTorch."""
+
+import jax
+import numpy as np
+import pytest
+import torch
+
+from re3_jax import random_encoder
+from re3_jax.envs.base import Box, EnvSpec
+
+FILTERS, LATENT = 4, 50
+SPEC = EnvSpec("dmc:any", (26, 24, 9), np.dtype(np.uint8), Box((2,), -1.0, 1.0), 500)
+NEWEST = {"image_input": "newest_frame"}
+STACKED = {"image_input": "stacked_crop", "image_crop": 20}
+
+
+def frames(number, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 256, (number, *SPEC.observation_shape), np.uint8)
+
+
+def draw(seed, **options):
+    return random_encoder.init(
+        jax.random.key(seed), SPEC, latent_dim=LATENT, num_filters=FILTERS, **options
+    )
+
+
+def encode(params, observation, options):
+    return jax.jit(lambda p, o: random_encoder.encode(p, o, **options))(params, observation)
+
+
+def tensor(array):
+    return torch.tensor(np.array(array))
+
+
+def torch_latents(params, image):
+    """Conv2d, Linear and LayerNorm modules with our weights in their own orders."""
+    strides, modules = (2, 1, 1, 1), []
+    for layer, stride in zip(params.convs, strides, strict=True):
+        conv = torch.nn.Conv2d(layer.kernel.shape[2], FILTERS, 3, stride)
+        conv.weight.data = tensor(layer.kernel).permute(3, 2, 0, 1)
+        conv.bias.data = tensor(layer.bias)
+        modules += [conv, torch.nn.ReLU()]
+    with torch.no_grad():
+        features = torch.nn.Sequential(*modules)(tensor(image).permute(0, 3, 1, 2) / 255.0)
+        rows, columns = features.shape[2:]
+        # Ours has the filter fastest, PyTorch's flatten has it slowest.
+        by_position = tensor(params.output.kernel).reshape(rows, columns, FILTERS, LATENT)
+        linear = torch.nn.Linear(rows * columns * FILTERS, LATENT)
+        linear.weight.data = by_position.permute(3, 2, 0, 1).reshape(LATENT, -1)
+        linear.bias.data = tensor(params.output.bias)
+        return torch.tanh(torch.nn.LayerNorm(LATENT)(linear(features.flatten(1)))).numpy()
+
+
+@pytest.mark.parametrize("scheme", ["torch", "xavier", "he", "orthogonal"])
+def test_the_newest_whole_frame_is_encoded(scheme):
+    params, observation = draw(0, init=scheme, **NEWEST), frames(5)
+    latents = encode(params, observation, NEWEST)
+    expected = torch_latents(params, observation[..., 6:])
+    assert expected.std() > 0.3
+    np.testing.assert_allclose(latents, expected, atol=2e-5)
+
+
+def test_the_centre_crop_of_the_whole_stack_is_encoded():
+    params, observation = draw(1, **STACKED), frames(5)
+    expected = torch_latents(params, observation[:, 3:23, 2:22])
+    np.testing.assert_allclose(encode(params, observation, STACKED), expected, atol=2e-5)
+
+
+@pytest.mark.parametrize("options", [NEWEST, STACKED], ids=["newest", "stacked"])
+def test_each_member_of_an_ensemble_equals_pytorch(options):
+    params, observation = draw(2, ensemble_size=2, **options), frames(3)
+    latents = encode(params, observation, options)
+    image = observation[..., 6:] if options is NEWEST else observation[:, 3:23, 2:22]
+    for member in range(2):
+        own = jax.tree.map(lambda leaf, m=member: leaf[m], params)
+        np.testing.assert_allclose(latents[member], torch_latents(own, image), atol=2e-5)
+    assert abs(latents[0] - latents[1]).max() > 0.1
+
+
+def test_weights_are_drawn_as_pytorch_draws_them():
+    """U(-b, b) with b = 1 / sqrt(fan_in), for kernels and biases alike."""
+    params = draw(3, **NEWEST)
+    layers = [*params.convs, params.output]
+    for layer in layers:
+        bound = np.prod(layer.kernel.shape[:-1]) ** -0.5
+        values = np.asarray(layer.kernel).ravel()
+        assert abs(values).max() <= bound
+        np.testing.assert_allclose(values.std(), bound / 3**0.5, rtol=0.15)
+        assert 0 < abs(layer.bias).max() <= bound

@@ -1,0 +1,47 @@
+"""Any shape, kernel and stride: forward and gradients equal PyTorch's."""
+
+import jax
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from re3_jax.networks.conv import conv2d
+
+
+@st.composite
+def problems(draw):
+    rows, columns = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    height, width = draw(st.integers(rows, 12)), draw(st.integers(columns, 12))
+    batch, channels, features = (draw(st.integers(1, most)) for most in (9, 5, 5))
+    stride = draw(st.integers(1, 4))
+    return (batch, height, width, channels), (rows, columns, channels, features), stride
+
+
+@settings(max_examples=10, deadline=None)
+@given(problem=problems(), seed=st.integers(0, 2**16))
+def test_forward_and_gradients_equal_pytorch(problem, seed):
+    image_shape, kernel_shape, stride = problem
+    rng = np.random.default_rng(seed)
+    x, kernel, bias = (
+        rng.normal(size=shape).astype(np.float32)
+        for shape in (image_shape, kernel_shape, kernel_shape[-1:])
+    )
+    on_torch = [torch.tensor(array.astype(np.float64), requires_grad=True) for array in (x, kernel)]
+    expected = torch.nn.functional.conv2d(
+        on_torch[0].permute(0, 3, 1, 2),
+        on_torch[1].permute(3, 2, 0, 1).contiguous(),
+        torch.tensor(bias.astype(np.float64)),
+        stride=stride,
+    ).permute(0, 2, 3, 1)
+    d_out = rng.normal(size=expected.shape).astype(np.float32)
+    expected.backward(torch.tensor(d_out.astype(np.float64)))
+
+    @jax.jit
+    def ours(x, kernel, d_out):
+        out, pull = jax.vjp(lambda x, kernel: conv2d(x, kernel, bias, stride), x, kernel)
+        return out, *pull(d_out)
+
+    theirs = expected.detach(), on_torch[0].grad, on_torch[1].grad
+    for own, other in zip(ours(x, kernel, d_out), theirs, strict=True):
+        np.testing.assert_allclose(own, other.numpy(), rtol=1e-5, atol=1e-4)

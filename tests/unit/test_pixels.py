@@ -1,0 +1,42 @@
+"""The pixel stack: what is not computed, sizes, refusals."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from re3_jax.networks import pixels
+from re3_jax.networks.conv import conv2d
+
+
+def convolutions_of(function, *arguments):
+    return jax.jit(function).lower(*arguments).compile().as_text().count(" convolution(")
+
+
+def test_a_gradient_of_the_images_that_nobody_asks_for_is_not_computed():
+    x, kernel, bias = jnp.ones((4, 9, 9, 3)), jnp.ones((3, 3, 3, 2)), jnp.ones(2)
+
+    def loss(x, kernel):
+        return jnp.sum(conv2d(x, kernel, bias) ** 2)
+
+    without = convolutions_of(jax.grad(loss, 1), x, kernel)
+    assert convolutions_of(jax.grad(loss, (0, 1)), x, kernel) == without + 1
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "num_filters", "flat"),
+    [(84, 84, 32, 39_200), (100, 100, 32, 59_168), (15, 16, 4, 4)],
+)
+def test_length_of_the_features(height, width, num_filters, flat):
+    """The first two are the released code's."""
+    assert pixels.flat_dim(height, width, num_filters) == flat
+    kernels = [jnp.zeros(shape) for shape in pixels.kernel_shapes(3, num_filters)]
+    params = tuple(pixels.ConvLayer(kernel, jnp.zeros(num_filters)) for kernel in kernels)
+    image = jax.ShapeDtypeStruct((2, height, width, 3), np.uint8)
+    features = jax.eval_shape(pixels.features, params, image)
+    assert (features.shape, features.dtype) == ((2, flat), jnp.float32)
+
+
+def test_too_small_images_are_refused():
+    with pytest.raises(ValueError, match="images of 14x20 pixels are too small"):
+        pixels.flat_dim(14, 20, 32)
