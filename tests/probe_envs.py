@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from re3_jax.envs.base import DeviceEnv, Discrete, EnvSpec, TimeStep
+from re3_jax.envs.base import Box, DeviceEnv, Discrete, EnvSpec, TimeStep
 
 
 def countdown(length: int = 5, truncates: bool = False) -> DeviceEnv:
@@ -91,6 +91,37 @@ def corridor(length: int) -> DeviceEnv:
             reward=terminated.astype(jnp.float32),
             terminated=terminated,
             truncated=truncated,
+            final_observation=observe(after),
+        )
+
+    return DeviceEnv(spec, reset, step)
+
+
+def aim(length: int = 5, terminates: bool = False) -> DeviceEnv:
+    """Shows a random target in [-1, 1] at every step and pays minus the squared miss.
+
+    Episodes end after `length` steps; the best return is 0, that of random actions
+    -2/3 a step on average. Observation: the target and the steps taken in the episode.
+    """
+    spec = EnvSpec("probe:aim", (2,), np.dtype(np.float32), Box((1,), -1.0, 1.0), length)
+
+    def observe(state):
+        return jnp.stack([state[0], state[1]])
+
+    def reset(key):
+        state = jnp.stack([jax.random.uniform(key, minval=-1.0), jnp.float32(0)])
+        return state, observe(state)
+
+    def step(state, action, key):
+        fresh, _ = reset(key)
+        ends = state[1] + 1 >= length
+        after = fresh.at[1].set(state[1] + 1)
+        following = jnp.where(ends, fresh, after)
+        return following, TimeStep(
+            observation=observe(following),
+            reward=-jnp.sum((action - state[0]) ** 2),
+            terminated=ends & terminates,
+            truncated=ends & (not terminates),
             final_observation=observe(after),
         )
 

@@ -1,0 +1,214 @@
+"""The off-policy device loop: its order of work, what it stores, seeds, going on."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from re3_jax import random_encoder
+from re3_jax.agents.sac.agent import make_sac
+from re3_jax.agents.sac.config import SACConfig
+from re3_jax.intrinsic import RE3Config, from_config
+from re3_jax.intrinsic.base import none
+from re3_jax.replay.transition_ring import TransitionRing
+from re3_jax.training.checkpoint import CheckpointStore
+from re3_jax.training.off_policy_loop import (
+    OffPolicyConfig,
+    init_off_policy_state,
+    make_off_policy_program,
+    train_step,
+)
+from tests.probe_envs import aim, countdown
+
+LANES, CAPACITY, LENGTH = 3, 20, 4
+CONFIG = OffPolicyConfig(
+    num_envs=LANES,
+    batch_size=16,
+    replay_capacity=CAPACITY,
+    initial_agent_steps=10,
+    updates_per_step=3,
+)
+SAC = SACConfig(hidden_dim=8, batch_size=CONFIG.batch_size, replay_capacity=CAPACITY)
+RE3 = RE3Config(
+    first_neighbour=2, last_neighbour=2, ring_size=CAPACITY, normalize="running_std", beta=0.1
+)
+
+
+def make(bonus, **changes):
+    env = aim(LENGTH)
+    options = CONFIG._asdict() | {"chunk_steps": 5, "eval_episodes": 7, "eval_greedy": True}
+    return make_off_policy_program(env, make_sac(SAC, env.spec), bonus, **options | changes)
+
+
+@pytest.fixture(scope="module")
+def program():
+    return make(from_config(RE3))
+
+
+def as_numpy(tree):
+    def convert(leaf):
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            leaf = jax.random.key_data(leaf)
+        return np.asarray(leaf)
+
+    return jax.tree.map(convert, tree)
+
+
+def pick(tree, index):
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[index], tree)
+
+
+@pytest.mark.parametrize("terminates", [False, True])
+def test_it_acts_learns_from_what_is_stored_so_far_steps_and_stores(terminates):
+    env = aim(LENGTH, terminates)
+    batches = []
+
+    def phase(number):
+        def update(calls, batch, key):
+            if not isinstance(calls, jax.core.Tracer):
+                batches.append((number, as_numpy(batch)))
+            return calls + 1, {}
+
+        return update
+
+    def reward(state, batch):
+        return 100.0 * batch.agent_steps + batch.ring_index.astype(jnp.float32), state
+
+    bonus = none()._replace(reward=reward)
+    agent = make_sac(SAC, env.spec)._replace(
+        init=lambda key: jnp.int32(0),
+        # Outside of [-1, 1], where random actions are.
+        act=lambda calls, observation, key, explore: 2.0 + observation[:, :1],
+        phases=(phase(0), phase(1)),
+    )
+    state = init_off_policy_state(env, agent, bonus, CONFIG, jax.random.key(1))
+    with jax.disable_jit():
+        for step in range(9):
+            before, agent_steps = state, step * LANES
+            batches.clear()
+            state, (_, totals, _) = train_step(env, agent, bonus, CONFIG, state)
+            learns = agent_steps >= CONFIG.initial_agent_steps
+            updates = int(before.counters.updates)
+            expected = [(updates + i) % 2 for i in range(3)] if learns else []
+            assert [number for number, _ in batches] == expected
+            for _, batch in batches:
+                index = (batch.bonus - 100.0 * agent_steps).astype(int)
+                assert (0 <= index).all() and (index < min(agent_steps, CAPACITY)).all()
+                np.testing.assert_array_equal(before.replay.observation[index], batch.observation)
+
+            rows = np.arange(agent_steps, agent_steps + LANES) % CAPACITY
+            # The last two fields are the ring's own counters.
+            stored = TransitionRing(*pick(state.replay[:-2], rows), None, None)
+            observation = np.asarray(before.lanes.observation)
+            np.testing.assert_array_equal(stored.observation, observation)
+            if learns:
+                np.testing.assert_allclose(stored.action, 2.0 + observation[:, :1])
+            else:
+                assert (np.abs(stored.action) <= 1).all()
+            miss = (stored.action - observation[:, :1])[:, 0]
+            np.testing.assert_allclose(stored.reward, -(miss**2), rtol=1e-5)
+            ended = observation[:, 1] == LENGTH - 1
+            # A time limit is bootstrapped, from the last observation of the episode it cut.
+            np.testing.assert_array_equal(stored.discount, 1.0 - (ended & terminates))
+            np.testing.assert_array_equal(stored.next_observation[:, 1], observation[:, 1] + 1)
+            shown = np.where(ended, 0, observation[:, 1] + 1)
+            np.testing.assert_array_equal(state.lanes.observation[:, 1], shown)
+            assert totals.episodes.sum() == ended.sum()
+    # Steps 4 to 8 learned.
+    assert int(state.agent) == int(state.counters.updates) == 3 * 5
+    assert int(state.counters.agent_steps) == 9 * LANES
+
+
+def test_counters_metrics_and_a_single_compilation(program):
+    state = program.init(jnp.array([1, 2]))
+    for chunk in range(1, 5):
+        donated = jax.tree.leaves(state.agent)[0]
+        state, metrics = program.train(state)
+        assert donated.is_deleted()
+        np.testing.assert_array_equal(state.counters.agent_steps, [15 * chunk] * 2)
+        np.testing.assert_array_equal(state.counters.env_frames, [15 * chunk] * 2)
+        # The first 4 steps of all lanes are random.
+        np.testing.assert_array_equal(state.counters.updates, [3 * (5 * chunk - 4)] * 2)
+        np.testing.assert_array_equal(state.agent.updates, state.counters.updates)
+        assert all(np.isfinite(metric).all() for metric in metrics.values()), metrics
+        np.testing.assert_allclose(metrics["episode_length_mean"], [LENGTH] * 2)
+        assert (metrics["intrinsic_reward_mean"] > 0).all()
+    assert program.env_frames_per_chunk == 15
+    assert program.train._cache_size() == 1
+
+
+def test_before_the_first_update_its_metrics_are_nan():
+    program = make(none(), initial_agent_steps=15)
+    state, metrics = program.train(program.init(jnp.array([3])))
+    assert np.isnan(metrics["critic_loss"]).all()
+    assert np.isfinite(metrics["reward_mean"]).all()
+    assert int(state.counters.updates[0]) == 0
+    state, metrics = program.train(state)
+    assert np.isfinite(metrics["critic_loss"]).all()
+
+
+def test_a_stored_transitions_row_is_its_latents(program):
+    state = program.init(jnp.array([1, 2]))
+    for _ in range(3):
+        state, _ = program.train(state)
+    replay, re3 = state.replay, state.intrinsic.bonus
+    assert int(replay.num_valid[0]) == CAPACITY < 45
+    for seed in range(2):
+        expected = random_encoder.encode(pick(re3.encoder, seed), replay.observation[seed])
+        np.testing.assert_allclose(re3.ring.latents[seed], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_seed_among_others_equals_the_seed_alone(program):
+    many, single = program.init(jnp.array([4, 9, 2])), program.init(jnp.array([9]))
+    for _ in range(2):
+        many, _ = program.train(many)
+        single, _ = program.train(single)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4),
+        pick(as_numpy(many), slice(1, 2)),
+        as_numpy(single),
+    )
+    assert not np.allclose(many.replay.reward[0], many.replay.reward[1])
+
+
+def test_a_state_that_was_saved_goes_on_bit_for_bit(program, tmp_path):
+    state, _ = program.train(program.init(jnp.array([1, 2])))
+    store = CheckpointStore(tmp_path)
+    store.save(1, state, {})
+    for _ in range(2):
+        state, metrics = program.train(state)
+    found = store.restore(program.init(jnp.array([1, 2])), print)
+    store.close()
+    assert found is not None
+    restored = found[0]
+    for _ in range(2):
+        restored, again = program.train(restored)
+    jax.tree.map(np.testing.assert_array_equal, as_numpy(state), as_numpy(restored))
+    jax.tree.map(np.testing.assert_array_equal, metrics, again)
+
+
+def test_evaluation_leaves_the_state_alone_and_repeats_itself(program):
+    state = program.init(jnp.array([1, 2]))
+    first, second = program.evaluate(state), program.evaluate(state)
+    jax.tree.map(np.testing.assert_array_equal, first, second)
+    np.testing.assert_array_equal(first.length_mean, [LENGTH] * 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"initial_agent_steps": 0}, "initial_agent_steps must be at least 1"),
+        ({"replay_capacity": 2}, "does not hold one step of 3 lanes"),
+    ],
+)
+def test_numbers_that_cannot_work_are_one_sentence(changes, message):
+    with pytest.raises(ValueError, match=message):
+        make(none(), **changes)
+
+
+def test_discrete_actions_are_refused():
+    env = countdown(3)
+    agent = make_sac(SAC, aim().spec)
+    options = CONFIG._asdict() | {"chunk_steps": 1, "eval_episodes": 1, "eval_greedy": True}
+    with pytest.raises(ValueError, match="probe:countdown"):
+        make_off_policy_program(env, agent, none(), **options)
