@@ -5,7 +5,9 @@ episode starts anew from the task's own distribution, and the last observation o
 that ended is kept.
 """
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple, get_args
 
 import jax
@@ -63,7 +65,7 @@ def make(name: str, backend: Backend = "generalized") -> DeviceEnv:
         raise unknown_name("brax task", name, TASKS)
     if backend not in get_args(Backend):
         raise unknown_name("brax backend", backend, get_args(Backend))
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _without_mujocos_log():
         _ignore_what_brax_says_of_itself()
         env = envs.get_environment(name, backend=backend)
 
@@ -79,18 +81,18 @@ def make(name: str, backend: Backend = "generalized") -> DeviceEnv:
             # brax writes into the dictionaries of the state it is given: give it a copy.
             after = env.step(jax.tree.map(lambda leaf: leaf, state.brax), action)
         agent_steps = state.agent_steps + 1
-        terminated = after.done.astype(bool)
+        terminated = jnp.asarray(after.done, bool)
         truncated = agent_steps >= EPISODE_LENGTH
         fresh, first_observation = reset(key)
         done = terminated | truncated
         following = jax.tree.map(
-            lambda new, old: jnp.where(done, new, old.astype(new.dtype)),
+            lambda new, old: jnp.where(done, new, jnp.asarray(old, new.dtype)),
             fresh,
             BraxState(after, agent_steps),
         )
         return following, TimeStep(
             observation=jnp.where(done, first_observation, after.obs),
-            reward=after.reward,
+            reward=jnp.asarray(after.reward, jnp.float32),
             terminated=terminated,
             truncated=truncated,
             final_observation=after.obs,
@@ -117,6 +119,19 @@ def _import_brax() -> Any:
             f"brax tasks need the package brax ({error}): pip install re3-jax[brax]"
         ) from error
     return envs
+
+
+@contextlib.contextmanager
+def _without_mujocos_log() -> Iterator[None]:
+    """Keeps MuJoCo from writing its warnings, on what brax's own files hold, into a log file."""
+    import mujoco
+
+    before = mujoco.get_mju_user_warning()
+    mujoco.set_mju_user_warning(lambda message: None)
+    try:
+        yield
+    finally:
+        mujoco.set_mju_user_warning(before)
 
 
 def _ignore_what_brax_says_of_itself() -> None:
