@@ -25,7 +25,9 @@ RUN_OPTIONS = $(call option,ENV,--env) $(call option,AGENT,--agent) $(call optio
 help:
 	@printf '%s\n' \
 	  'make run ENV=doorkey_6x6   train, and write a run folder: curves, checkpoints, events' \
-	  '    [AGENT=a2c] [BONUS=re3] [SEEDS=5] [STEPS=env frames] [PRESET=recommended|paper|released|debug]' \
+	  '    or ENV=cheetah_run_sparse: pixels of DeepMind Control, PRESET=small without a GPU' \
+	  '    [AGENT=a2c|rad|drq] [BONUS=re3|none] [SEEDS=5] [STEPS=env frames]' \
+	  '    [PRESET=recommended|paper|released|small|debug]' \
 	  '    [OUT=folder] [RESUME=1] [ARGS="--a2c.learning-rate 1e-3"]  all options: ARGS=--help' \
 	  'make test                  lint, types and tests [TESTS="tests/unit -k ring"]' \
 	  'make test-slow             the tests that make test leaves out: they take minutes [TESTS=]' \

@@ -10,7 +10,10 @@ class UsageError(Exception):
 
 @contextlib.contextmanager
 def refuse_lack_of_memory(
-    options: str = "--seeds, --re3.ring-size, --a2c.num-envs or --evaluation.episodes",
+    options: str = (
+        "--seeds, --evaluation.episodes, and --a2c.num-envs and --re3.ring-size or "
+        "--sac.batch-size and --sac.replay-capacity"
+    ),
 ) -> Iterator[None]:
     """Makes the backend's error, when a device has too little memory, a `UsageError`.
 

@@ -85,10 +85,10 @@ def _check_effect(name: str, values: dict[str, Any]) -> None:
             f"{option} has no effect with --agent {agent}, which keeps a latent for each "
             "transition of its replay: set --sac.replay-capacity"
         )
-    if name == "sac.num_envs" and pixels:
+    if name in ("sac.num_envs", "sac.updates_per_step") and pixels:
         raise UsageError(
-            f"{option} has no effect on {env}, where each seed steps one environment: leave it "
-            "out or raise --seeds"
+            f"{option} has no effect on {env}, where each seed steps one environment and learns "
+            "once a step: leave it out or raise --seeds"
         )
 
 

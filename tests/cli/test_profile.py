@@ -46,7 +46,7 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path, capsys):
     [("doorkey_7x8", "did you mean"), ("gymnax:Pendulum-v1", "actions are continuous")],
 )
 def test_bad_input_is_one_sentence_and_nothing_is_written(env, sentence, tmp_path, capsys):
-    assert profile.main(["--env", env]) == 2
+    assert profile.main(["--env", env, "--agent", "a2c"]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert sentence in said
