@@ -87,7 +87,7 @@ def layers(
     sizes = [math.prod(shape) for kernel in kernel_shapes for shape in (kernel, kernel[-1:])]
     # One draw for the whole network: each one adds a good part of a second to the compile time.
     pieces = iter(jnp.split(rule.draw(key, (sum(sizes),), jnp.float32), np.cumsum(sizes)[:-1]))
-    made = []
+    made: list[Layer] = []
     for shape in kernel_shapes:
         noise = next(pieces).reshape(shape)
         if made:

@@ -1,8 +1,10 @@
-"""The off-policy device loop: act, update, step and store in one `lax.scan`.
+"""The off-policy device loop: step, store, act and update in one `lax.scan`.
 
 The order of the released code: an action is chosen, the agent learns from what is stored so
 far, then the action is taken and the transition stored. Before `initial_agent_steps` actions
-are uniformly random and nothing is learned.
+are uniformly random and nothing is learned. One turn of the scan begins with taking the action
+chosen in the turn before: written first and read afterwards, the replay and the latents stay
+where they are, whereas XLA copies both in every turn that reads them first.
 """
 
 from collections.abc import Sequence
@@ -43,22 +45,36 @@ class OffPolicyConfig(NamedTuple):
     updates_per_step: int
 
 
+class ActingLanes(NamedTuple):
+    """The environments of one seed, and what each is about to do.
+
+    Attributes:
+      lanes: as they are now.
+      action: chosen, not yet taken.
+    """
+
+    lanes: Lanes
+    action: Float[Array, " lane *action"]
+
+
 def init_off_policy_state(
     env: DeviceEnv, agent: Agent, bonus: IntrinsicReward, config: OffPolicyConfig, key: PRNGKeyArray
 ) -> OffPolicyState:
     """State at env frame 0; the key decides everything that follows."""
-    train_key, evaluation_key, agent_key, bonus_key, reset_key = jax.random.split(key, 5)
+    keys = jax.random.split(key, 6)
+    train_key, evaluation_key, agent_key, bonus_key, reset_key, act_key = keys
     env_state, observation = jax.vmap(env.reset)(jax.random.split(reset_key, config.num_envs))
+    lanes = Lanes(
+        env=env_state,
+        observation=observation,
+        episode_return=jnp.zeros(config.num_envs, jnp.float32),
+        episode_length=jnp.zeros(config.num_envs, jnp.int32),
+    )
     return OffPolicyState(
         agent=agent.init(agent_key),
         intrinsic=bonus.init(bonus_key, env.spec),
         replay=transition_ring.init(config.replay_capacity, env.spec),
-        lanes=Lanes(
-            env=env_state,
-            observation=observation,
-            episode_return=jnp.zeros(config.num_envs, jnp.float32),
-            episode_length=jnp.zeros(config.num_envs, jnp.int32),
-        ),
+        lanes=ActingLanes(lanes, _random_action(act_key, env.spec, config.num_envs)),
         counters=Counters.zero(),
         key=train_key,
         evaluation_key=evaluation_key,
@@ -72,27 +88,13 @@ def train_step(
     config: OffPolicyConfig,
     state: OffPolicyState,
 ) -> tuple[OffPolicyState, tuple[Metrics, EpisodeTotals, Float[Array, ""]]]:
-    """One step of all lanes and its updates.
+    """One step of all lanes, the choice of the next actions, and the updates that go with it.
 
     Returns:
       The state; sums of the updates' metrics, totals of episodes, the mean reward of the step.
     """
-    key, act_key, learn_key, env_key = jax.random.split(state.key, 4)
-    lanes, counters = state.lanes, state.counters
-    learns = counters.agent_steps >= config.initial_agent_steps
-    with jax.named_scope("act"):
-        action = jax.lax.cond(
-            learns,
-            lambda: agent.act(state.agent, lanes.observation, act_key, True),
-            lambda: _random_action(act_key, env.spec, config.num_envs),
-        )
-
-    num_updates = jnp.where(learns, config.updates_per_step, 0)
-    agent_state, intrinsic, sums = _learn_from(
-        state.replay, agent, bonus, config, state.agent, state.intrinsic, counters, num_updates,
-        learn_key,
-    )  # fmt: skip
-
+    key, env_key, act_key, learn_key = jax.random.split(state.key, 4)
+    lanes, action = state.lanes
     with jax.named_scope("env"):
         env_keys = jax.random.split(env_key, config.num_envs)
         env_state, timestep = jax.vmap(env.step)(lanes.env, action, env_keys)
@@ -107,15 +109,29 @@ def train_step(
         )
         # Both rings take the same number of rows in the same order: a transition's slot in the
         # one is its latent's row in the other.
-        intrinsic, _ = bonus.observe(intrinsic, lanes.observation)
+        intrinsic, _ = bonus.observe(state.intrinsic, lanes.observation)
+    lanes, totals = count_episodes(lanes, timestep)
+    lanes = lanes._replace(env=env_state, observation=timestep.observation)
 
-    after, totals = count_episodes(lanes, timestep)
+    agent_steps = state.counters.agent_steps + config.num_envs
+    learns = agent_steps >= config.initial_agent_steps
+    with jax.named_scope("act"):
+        action = jax.lax.cond(
+            learns,
+            lambda: agent.act(state.agent, lanes.observation, act_key, True),
+            lambda: _random_action(act_key, env.spec, config.num_envs),
+        )
+    num_updates = jnp.where(learns, config.updates_per_step, 0)
     counters = Counters(
-        agent_steps=counters.agent_steps + config.num_envs,
-        env_frames=counters.env_frames + config.num_envs * env.spec.action_repeat,
-        updates=counters.updates + num_updates,
+        agent_steps=agent_steps,
+        env_frames=state.counters.env_frames + config.num_envs * env.spec.action_repeat,
+        updates=state.counters.updates,
     )
-    lanes = after._replace(env=env_state, observation=timestep.observation)
+    agent_state, intrinsic, sums = _learn_from(
+        replay, agent, bonus, config, state.agent, intrinsic, counters, num_updates, learn_key
+    )
+    counters = counters._replace(updates=counters.updates + num_updates)
+    lanes = ActingLanes(lanes, action)
     following = OffPolicyState(
         agent_state, intrinsic, replay, lanes, counters, key, state.evaluation_key
     )
@@ -135,8 +151,7 @@ def _learn_from(
 ) -> tuple[AgentState, IntrinsicState, Metrics]:
     """`num_updates` updates from `replay`; also the sums of their metrics.
 
-    A loop of traced length, and not a branch: what a loop only passes on (the latents) it leaves
-    where it is.
+    A loop of traced length, and not a branch, passes the latents on without a copy.
     """
     phases = agent.phases or (agent.update,)
 

@@ -1,5 +1,8 @@
 """The off-policy device loop: its order of work, what it stores, seeds, going on."""
 
+import dataclasses
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -59,7 +62,7 @@ def pick(tree, index):
 
 
 @pytest.mark.parametrize("terminates", [False, True])
-def test_it_acts_learns_from_what_is_stored_so_far_steps_and_stores(terminates):
+def test_it_steps_stores_acts_and_learns_from_what_is_stored(terminates):
     env = aim(LENGTH, terminates)
     batches = []
 
@@ -78,44 +81,49 @@ def test_it_acts_learns_from_what_is_stored_so_far_steps_and_stores(terminates):
     agent = make_sac(SAC, env.spec)._replace(
         init=lambda key: jnp.int32(0),
         # Outside of [-1, 1], where random actions are.
-        act=lambda calls, observation, key, explore: 2.0 + observation[:, :1],
+        act=lambda calls, observation, key, explore: 2.0 + calls + observation[:, :1],
         phases=(phase(0), phase(1)),
     )
     state = init_off_policy_state(env, agent, bonus, CONFIG, jax.random.key(1))
     with jax.disable_jit():
         for step in range(9):
-            before, agent_steps = state, step * LANES
+            before, agent_steps = state, (step + 1) * LANES
             batches.clear()
             state, (_, totals, _) = train_step(env, agent, bonus, CONFIG, state)
-            learns = agent_steps >= CONFIG.initial_agent_steps
-            updates = int(before.counters.updates)
-            expected = [(updates + i) % 2 for i in range(3)] if learns else []
-            assert [number for number, _ in batches] == expected
-            for _, batch in batches:
-                index = (batch.bonus - 100.0 * agent_steps).astype(int)
-                assert (0 <= index).all() and (index < min(agent_steps, CAPACITY)).all()
-                np.testing.assert_array_equal(before.replay.observation[index], batch.observation)
 
-            rows = np.arange(agent_steps, agent_steps + LANES) % CAPACITY
+            rows = np.arange(step * LANES, agent_steps) % CAPACITY
             # The last two fields are the ring's own counters.
             stored = TransitionRing(*pick(state.replay[:-2], rows), None, None)
-            observation = np.asarray(before.lanes.observation)
+            observation = np.asarray(before.lanes.lanes.observation)
             np.testing.assert_array_equal(stored.observation, observation)
-            if learns:
-                np.testing.assert_allclose(stored.action, 2.0 + observation[:, :1])
-            else:
-                assert (np.abs(stored.action) <= 1).all()
+            np.testing.assert_array_equal(stored.action, before.lanes.action)
             miss = (stored.action - observation[:, :1])[:, 0]
             np.testing.assert_allclose(stored.reward, -(miss**2), rtol=1e-5)
             ended = observation[:, 1] == LENGTH - 1
             # A time limit is bootstrapped, from the last observation of the episode it cut.
             np.testing.assert_array_equal(stored.discount, 1.0 - (ended & terminates))
             np.testing.assert_array_equal(stored.next_observation[:, 1], observation[:, 1] + 1)
-            shown = np.where(ended, 0, observation[:, 1] + 1)
-            np.testing.assert_array_equal(state.lanes.observation[:, 1], shown)
+            shown = np.asarray(state.lanes.lanes.observation)
+            np.testing.assert_array_equal(
+                shown[:, 1], np.where(ended, 0, stored.next_observation[:, 1])
+            )
             assert totals.episodes.sum() == ended.sum()
-    # Steps 4 to 8 learned.
-    assert int(state.agent) == int(state.counters.updates) == 3 * 5
+
+            updates = int(before.counters.updates)
+            learns = agent_steps >= CONFIG.initial_agent_steps
+            if learns:
+                # By the policy of before the updates.
+                np.testing.assert_allclose(state.lanes.action, 2.0 + updates + shown[:, :1])
+            else:
+                assert (np.abs(state.lanes.action) <= 1).all()
+            expected = [(updates + i) % 2 for i in range(3)] if learns else []
+            assert [number for number, _ in batches] == expected
+            for _, batch in batches:
+                index = (batch.bonus - 100.0 * agent_steps).astype(int)
+                assert (0 <= index).all() and (index < min(agent_steps, CAPACITY)).all()
+                np.testing.assert_array_equal(state.replay.observation[index], batch.observation)
+    # Steps 4 to 9 were followed by updates.
+    assert int(state.agent) == int(state.counters.updates) == 3 * 6
     assert int(state.counters.agent_steps) == 9 * LANES
 
 
@@ -127,8 +135,8 @@ def test_counters_metrics_and_a_single_compilation(program):
         assert donated.is_deleted()
         np.testing.assert_array_equal(state.counters.agent_steps, [15 * chunk] * 2)
         np.testing.assert_array_equal(state.counters.env_frames, [15 * chunk] * 2)
-        # The first 4 steps of all lanes are random.
-        np.testing.assert_array_equal(state.counters.updates, [3 * (5 * chunk - 4)] * 2)
+        # After 3 steps of all lanes, 9 agent steps, nothing is learned yet.
+        np.testing.assert_array_equal(state.counters.updates, [3 * (5 * chunk - 3)] * 2)
         np.testing.assert_array_equal(state.agent.updates, state.counters.updates)
         assert all(np.isfinite(metric).all() for metric in metrics.values()), metrics
         np.testing.assert_allclose(metrics["episode_length_mean"], [LENGTH] * 2)
@@ -138,7 +146,7 @@ def test_counters_metrics_and_a_single_compilation(program):
 
 
 def test_before_the_first_update_its_metrics_are_nan():
-    program = make(none(), initial_agent_steps=15)
+    program = make(none(), initial_agent_steps=16)
     state, metrics = program.train(program.init(jnp.array([3])))
     assert np.isnan(metrics["critic_loss"]).all()
     assert np.isfinite(metrics["reward_mean"]).all()
@@ -212,3 +220,15 @@ def test_discrete_actions_are_refused():
     options = CONFIG._asdict() | {"chunk_steps": 1, "eval_episodes": 1, "eval_greedy": True}
     with pytest.raises(ValueError, match="probe:countdown"):
         make_off_policy_program(env, agent, none(), **options)
+
+
+def test_neither_replay_nor_latents_are_copied():
+    """What is compiled has no copy of an array as long as the replay, inside a loop or out."""
+    capacity = 98_765
+    bonus = from_config(dataclasses.replace(RE3, ring_size=capacity, latent_dim=50))
+    program = make(bonus, replay_capacity=capacity)
+    state = jax.eval_shape(program.init, jnp.arange(2))
+    compiled = program.train.lower(state).compile().as_text()
+    arrays = re.findall(rf"= f32\[(?:\d+,)*{capacity}(?:,\d+)*\]\S* (\w[\w-]*)\(", compiled)
+    assert "get-tuple-element" in arrays
+    assert "copy" not in arrays
