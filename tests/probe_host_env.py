@@ -53,9 +53,10 @@ class DotLanes:
     def _place(self, where: np.ndarray) -> None:
         following = self.random * np.uint32(1664525) + np.uint32(1013904223)
         self.random = np.where(where, following, self.random)
-        drawn = (self.random >> np.uint32(8)).astype(np.float32) / np.float32(2**24)
+        drawn = (self.random >> np.uint32(8)) / 2**24
         before = getattr(self, "position", drawn)
-        self.position = np.where(where, drawn, before).astype(np.float32)
+        # float64, as the state of real physics is.
+        self.position = np.where(where, drawn, before)
 
     def _frame(self) -> np.ndarray:
         frame = np.zeros((self.num_lanes, SIZE, SIZE, 3), np.uint8)

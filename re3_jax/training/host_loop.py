@@ -35,7 +35,8 @@ class HostLanes(NamedTuple):
     """The lane of one seed between two chunks.
 
     Attributes:
-      env: what `HostEnv.get_state` returned when the state was last captured.
+      env: what `HostEnv.get_state` returned when the state was last captured, as bytes: JAX
+        would make the physics single precision.
       episode_return: task reward since the lane's last reset.
       episode_length: agent steps since then.
     """
@@ -166,12 +167,13 @@ class HostProgram:
 
     def capture(self, state: OffPolicyState) -> OffPolicyState:
         """The state with the lanes' present ones in it: what a checkpoint must hold."""
-        lanes = jax.device_put(self.lanes().get_state(), self._sharding)
+        lanes = jax.device_put(_as_bytes(self.lanes().get_state()), self._sharding)
         return state._replace(lanes=state.lanes._replace(env=lanes))
 
     def resume(self, state: OffPolicyState) -> None:
         """Puts the lanes where `state` has them."""
-        self.lanes().set_state(jax.device_get(state.lanes.env))
+        env = self.lanes()
+        env.set_state(_from_bytes(jax.device_get(state.lanes.env), like=env.get_state()))
 
     def compile(self, state: OffPolicyState) -> None:
         """Compiles every program of training, ahead of their first call."""
@@ -384,6 +386,20 @@ class _OneSeed:
 def _step_key(key, agent_steps: Int[Array, ""], stream: int):
     """A key of its own for each step, so that no key has to pass from program to program."""
     return jax.random.fold_in(jax.random.fold_in(key, agent_steps), stream)
+
+
+def _as_bytes(state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {
+        name: np.ascontiguousarray(value).reshape(len(value), -1).view(np.uint8)
+        for name, value in state.items()
+    }
+
+
+def _from_bytes(state: dict[str, np.ndarray], like: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {
+        name: np.array(state[name]).view(value.dtype).reshape(value.shape)
+        for name, value in like.items()
+    }
 
 
 def _zero_step(spec: EnvSpec, num_lanes: int) -> HostStep:

@@ -66,6 +66,12 @@ def re3():
     return from_config(config)
 
 
+def elsewhere(lanes):
+    """The lanes, in the middle of an episode that nobody asked for."""
+    lanes.reset(np.array([99]))
+    return lanes
+
+
 def to_numpy(state):
     return jax.tree.map(
         lambda leaf: np.asarray(
@@ -120,7 +126,7 @@ def test_every_stored_transition_has_its_latent(trained):
 
 def test_goes_on_bit_for_bit_with_other_lanes(trained):
     program, middle, end, _ = trained
-    program._env = DotLanes(1)
+    program._env = elsewhere(DotLanes(1))
     program.resume(middle)
     state = jax.tree.map(jnp.copy, middle)
     for _ in range(3):
@@ -177,7 +183,7 @@ def test_update_runs_while_the_lanes_step(trained, monkeypatch):
         for learn in program.programs.learn
     )
     monkeypatch.setattr(program, "programs", program.programs._replace(learn=learns))
-    monkeypatch.setattr(program, "_env", Watched(1))
+    monkeypatch.setattr(program, "_env", elsewhere(Watched(1)))
     program.resume(middle)
     program.train(jax.tree.map(jnp.copy, middle))
     assert order == ["send", "learn", "receive"] * CHUNK
