@@ -84,6 +84,11 @@ def build(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> Ru
     if not _is_host(config):
         program = device_program(config, make_environment(config.env))
         return DeviceRunner(program, config.seeds)
+    return host_program(config, spec, report)
+
+
+def host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> HostProgram:
+    """As `build`, for a task whose lanes are on the host."""
     try:
         return _host_program(config, spec, report)
     except ValueError as error:

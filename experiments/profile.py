@@ -1,8 +1,9 @@
 """`python -m experiments.profile --env TASK ...`: where the time of a run goes.
 
 Traces one chunk of the program that `experiments.train` runs, with the same options, once the
-ring of latents is full; but on one device where a run on CPU spreads its seeds over the cores,
-so that the shares add up. The trace opens in Perfetto and in XProf.
+ring of latents is full or half a minute has passed; but on one device where a run on CPU
+spreads its seeds over the cores, so that the shares add up. The trace opens in Perfetto and in
+XProf. Environments on the host: see `profile_host`.
 """
 
 import dataclasses
@@ -17,13 +18,22 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from experiments import machine
+from experiments import machine, profile_host
 from experiments.attribution import OTHER, milliseconds_by_scope
-from experiments.build import device_program, devices_for, make_environment, seed_numbers
+from experiments.build import (
+    cpu_devices,
+    device_program,
+    devices_for,
+    make_environment,
+    seed_numbers,
+    settle_renderer,
+    task_spec,
+)
 from experiments.config import RunConfig, frames_per_update
 from experiments.errors import UsageError, refuse_lack_of_memory
 from experiments.options import parse
 from experiments.validate import validate_for_task
+from re3_jax.envs import registry
 from re3_jax.envs.base import DeviceEnv
 
 PARTS = {
@@ -41,6 +51,9 @@ TRACED_UPDATES = 25
 """Updates per chunk here: traces grow by about 0.3 MB per update and seed."""
 
 REPEATS = 5
+
+FILL_SECONDS = 30.0
+"""A replay of 100,000 states is not waited for longer than this."""
 
 
 class Profile(NamedTuple):
@@ -79,8 +92,10 @@ def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
 
     frames = frames_per_update(config, env.spec.action_repeat)
     ring_rows = config.re3.ring_size if config.bonus == "re3" else 0
-    for _ in range(1 + ring_rows * env.spec.action_repeat // (frames * TRACED_UPDATES)):
+    filled, started = 0, time.perf_counter()
+    while filled <= ring_rows and time.perf_counter() - started < FILL_SECONDS:
         chunk()
+        filled += frames * TRACED_UPDATES // env.spec.action_repeat
     seconds = min(chunk() for _ in range(REPEATS))
 
     options = jax.profiler.ProfileOptions()
@@ -127,12 +142,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.getLogger("absl").setLevel(logging.CRITICAL)
     try:
         config = parse(list(sys.argv[1:] if argv is None else argv))
-        env = make_environment(config.env)
-        validate_for_task(config, env.spec)
+        spec = task_spec(config)
+        validate_for_task(config, spec)
         folder = _trace_folder(config)
         machine.keep_compiled_programs()
         with refuse_lack_of_memory():
-            print(report(config, profile(config, env, folder)))
+            if registry.is_host(config.env):
+                machine.use_cpu_devices(cpu_devices(config))
+                config = settle_renderer(config)
+                result = profile_host.profile_host(config, spec, folder)
+                print(profile_host.report(config, result))
+            else:
+                env = make_environment(config.env)
+                print(report(config, profile(config, env, folder)))
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -82,10 +82,10 @@ class StepPrograms(NamedTuple):
       the frames before it writes to them.
     """
 
-    act: Callable[..., Any]
-    act_randomly: Callable[..., Any]
-    learn: tuple[Callable[..., Any], ...]
-    insert: Callable[..., Any]
+    act: Any
+    act_randomly: Any
+    learn: tuple[Any, ...]
+    insert: Any
 
 
 class HostProgram:
@@ -184,7 +184,7 @@ class HostProgram:
         action, observation = (
             jax.ShapeDtypeStruct(info.shape, info.dtype) for info in act.out_info
         )
-        step = self._on_device(_zero_step(self.spec, len(self._seeds)))
+        step = self.on_device(_zero_step(self.spec, len(self._seeds)))
         insert = programs.insert.lower(s.replay, s.intrinsic, s.lanes, c, observation, action, step)
         self.programs = StepPrograms(
             act.compile(),
@@ -226,7 +226,7 @@ class HostProgram:
                 step = env.receive()
             with annotate("insert"):
                 replay, intrinsic, lanes, counters, info = programs.insert(
-                    replay, intrinsic, lanes, counters, observation, action, self._on_device(step)
+                    replay, intrinsic, lanes, counters, observation, action, self.on_device(step)
                 )
             of_steps.append(info)
             agent_steps += 1
@@ -275,7 +275,8 @@ class HostProgram:
             self._env = self._make_env(len(self._seeds))
         return self._env
 
-    def _on_device(self, step: HostStep) -> HostStep:
+    def on_device(self, step: HostStep) -> HostStep:
+        """The step, spread over the devices as the seeds are."""
         return jax.device_put(step, self._sharding)
 
 

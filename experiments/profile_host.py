@@ -1,0 +1,138 @@
+"""Where the time of a run with environments on the host goes, and what of it is hidden.
+
+Each part of an agent step is timed alone, with the device idle before and after it, and the
+loop as it runs. What the loop takes less than its parts is what it does at the same time: the
+lanes step while the device learns.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments.build import host_program, seed_numbers
+from experiments.config import RunConfig
+from re3_jax.envs.base import EnvSpec
+from re3_jax.training.host_loop import HostProgram
+from re3_jax.training.learner import OffPolicyState
+
+CHUNK = 10
+"""Agent steps in one chunk here."""
+
+REPEATS = 5
+
+
+class HostProfile(NamedTuple):
+    """Milliseconds per agent step of all seeds.
+
+    Attributes:
+      loop: the loop as it runs, the best of several chunks.
+      parts: each part alone, the median of several.
+      latents: rows of the ring that held a latent.
+      env_frames: of all seeds, in one agent step.
+    """
+
+    loop: float
+    parts: dict[str, float]
+    latents: int
+    env_frames: int
+
+
+def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> HostProfile:
+    """Runs, times and traces the loop of `config`; the trace goes into `folder`.
+
+    Raises:
+      UsageError: the configuration cannot be run.
+    """
+    sac = dataclasses.replace(config.sac, initial_agent_steps=CHUNK)
+    config = dataclasses.replace(config, chunk_updates=CHUNK, sac=sac)
+    program = host_program(config, spec, print)
+    try:
+        return _measure(program, config, spec, folder)
+    finally:
+        program.close()
+
+
+def report(config: RunConfig, result: HostProfile) -> str:
+    """The table that is printed."""
+    together = sum(result.parts.values())
+    lines = [
+        f"{config.env}: {config.agent} + {config.bonus}, preset {config.preset}, {config.seeds} "
+        f"seed(s), renderer {config.dmc.renderer}, {result.latents:,} latents in the ring, on "
+        f"{jax.devices()[0].device_kind}",
+        f"{result.loop:.1f} ms per agent step = {1e3 * result.env_frames / result.loop:,.0f} env "
+        "frames/s in all",
+        "",
+        f"{'part, alone':<22}{'ms':>10}",
+        *(f"{name:<22}{value:>10.1f}" for name, value in result.parts.items()),
+        f"{'one after the other':<22}{together:>10.1f}",
+        f"{'hidden by the loop':<22}{max(0.0, together - result.loop):>10.1f}",
+    ]
+    return "\n".join(lines)
+
+
+def _measure(program: HostProgram, config: RunConfig, spec: EnvSpec, folder: Path) -> HostProfile:
+    state = program.init(jnp.asarray(seed_numbers(config), jnp.int32))
+    program.compile(state)
+    for _ in range(2):
+        state, _ = program.train(state)
+    seconds = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        state, _ = program.train(state)
+        jax.block_until_ready(state)
+        seconds.append(time.perf_counter() - start)
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0
+    with jax.profiler.trace(str(folder), profiler_options=options):
+        state, _ = program.train(state)
+        jax.block_until_ready(state)
+    latents = int(state.counters.agent_steps[0]) if config.bonus == "re3" else 0
+    return HostProfile(
+        loop=1e3 * min(seconds) / CHUNK,
+        parts=_parts(program, state),
+        latents=latents,
+        env_frames=config.seeds * spec.action_repeat,
+    )
+
+
+def _parts(program: HostProgram, state: OffPolicyState) -> dict[str, float]:
+    agent, intrinsic, replay, lanes, counters, key, _ = state
+    programs, env = program.programs, program.lanes()
+    times: dict[str, list[float]] = {"act": [], "lanes": [], "update": [], "insert": []}
+
+    def timed(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        start = time.perf_counter()
+        result = jax.block_until_ready(function(*arguments))
+        times[name].append(time.perf_counter() - start)
+        return result
+
+    def step(action: jax.Array) -> Any:
+        env.send(np.asarray(action))
+        return env.receive()
+
+    for i in range(REPEATS * len(programs.learn)):
+        learn = programs.learn[i % len(programs.learn)]
+        action, observation = timed("act", programs.act, agent, replay, key, counters.agent_steps)
+        made = timed("lanes", step, action)
+        agent, intrinsic, counters, _ = timed(
+            "update", learn, agent, intrinsic, replay, counters, key
+        )
+        made = program.on_device(made)
+        arguments = replay, intrinsic, lanes, counters, observation, action, made
+        replay, intrinsic, lanes, counters, _ = timed("insert", programs.insert, *arguments)
+    # The mean over a whole cycle of the agent's updates, which differ; else the median.
+    update = times.pop("update")
+    medians = {name: 1e3 * float(np.median(values)) for name, values in times.items()}
+    cycle = np.median(np.reshape(update, (REPEATS, -1)), axis=0)
+    return {
+        "act": medians["act"],
+        "lanes": medians["lanes"],
+        "update": 1e3 * float(np.mean(cycle)),
+        "insert": medians["insert"],
+    }
