@@ -68,12 +68,15 @@ def in_scan(function: Callable) -> Callable:
     """Several calls as one program, as the training loop makes them."""
 
     def run(params, observation):
-        def body(params, _):
-            # The carry keeps XLA from hoisting the call out of the loop.
-            found = sum(jnp.sum(leaf) for leaf in jax.tree.leaves(function(params, observation)))
-            return jax.tree.map(lambda leaf: leaf + 0 * found, params), found
+        def body(before, _):
+            # The carry keeps XLA from hoisting the call out of the loop, and holds whole arrays so
+            # that XLA does not fuse the last convolution with a sum of them, which is another case.
+            nothing = 0 * jax.tree.leaves(before)[0].ravel()[0]
+            return function(jax.tree.map(lambda leaf: leaf + nothing, params), observation), None
 
-        return jax.lax.scan(body, params, None, length=CALLS_IN_SCAN)[1]
+        shapes = jax.eval_shape(function, params, observation)
+        start = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        return jax.lax.scan(body, start, None, length=CALLS_IN_SCAN)[0]
 
     return run
 

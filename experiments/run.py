@@ -27,6 +27,7 @@ from experiments.errors import UsageError
 from experiments.interrupt import Interrupt
 from experiments.terminal import Standing, Terminal
 from experiments.validate import check_memory, validate_for_task
+from re3_jax.envs import registry
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.recorder import Recorder
@@ -159,7 +160,8 @@ class _Loop:
         used, usable = devices_for(c.seeds), jax.devices()
         self.terminal.say(
             f"{c.env}: {c.agent} + {c.bonus}, preset {c.preset}, {c.seeds} seed(s) of {c.steps:,} "
-            f"env frames on {_devices(len(used), len(usable), used[0].device_kind)} "
+            f"env frames on {_devices(len(used), len(usable), used[0].device_kind)}"
+            f"{f', drawn by {c.dmc.renderer}' if registry.is_host(c.env) else ''} "
             f"-> {self.folder}"
         )
         if c.resume and (changes := run_folder.changes_since_start(self.folder)):
@@ -178,7 +180,7 @@ class _Loop:
             raise UsageError(str(error)) from None
         if found is not None:
             state, record = found
-            self.runner.resume(state)
+            state = self.runner.resume(state)
             try:
                 self.record = HostRecord(**record)
             except TypeError as error:

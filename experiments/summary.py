@@ -12,6 +12,7 @@ from experiments.statistics import (
     interquartile_mean_interval,
     mean_half_width,
 )
+from re3_jax.envs import registry
 
 
 def draw_curve(folder: Path, config: RunConfig) -> None:
@@ -42,6 +43,7 @@ def write_summary(
         "agent": config.agent,
         "bonus": config.bonus,
         "preset": config.preset,
+        "renderer": config.dmc.renderer if registry.is_host(config.env) else None,
         "complete": complete,
         "env_frames": int(curve.env_frames[-1]),
         "final_return": {str(s): float(r) for s, r in zip(seeds, final, strict=True)},

@@ -18,6 +18,8 @@ def spec(stack: int = 2) -> EnvSpec:
 class DotLanes:
     """The action moves the dot; the reward is 1 at the right end of the line and 0 at the left."""
 
+    can_restore = True
+
     def __init__(self, num_lanes: int):
         self.spec, self.num_lanes, self.closed = spec(), num_lanes, False
 

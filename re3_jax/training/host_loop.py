@@ -23,7 +23,7 @@ from re3_jax.envs.host.base import HostEnv, HostStep
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.replay import frame_ring
 from re3_jax.training.evaluate import EvalStats
-from re3_jax.training.host_evaluation import evaluate_lanes
+from re3_jax.training.host_evaluation import evaluate_lanes, lane_seeds
 from re3_jax.training.learner import OffPolicyState, learn
 from re3_jax.training.over_seeds import SEED_AXIS, map_over_seeds
 from re3_jax.training.train_state import Counters
@@ -150,6 +150,7 @@ class HostProgram:
             ),
             insert=compiled(one.insert, donate=(0, 1, 2, 3)),
         )
+        self._begin = compiled(one.begin, donate=(0, 1))
         self._evaluation_act = compiled(one.evaluation_act)
         self._snapshot = compiled(lambda state: jax.tree.map(jnp.copy, state))
 
@@ -166,14 +167,26 @@ class HostProgram:
         return self.capture(self._init(seeds, frames))
 
     def capture(self, state: OffPolicyState) -> OffPolicyState:
-        """The state with the lanes' present ones in it: what a checkpoint must hold."""
+        """The state with the lanes' present ones in it, where the engine can tell them."""
+        if not self.lanes().can_restore:
+            return state
         lanes = jax.device_put(_as_bytes(self.lanes().get_state()), self._sharding)
         return state._replace(lanes=state.lanes._replace(env=lanes))
 
-    def resume(self, state: OffPolicyState) -> None:
-        """Puts the lanes where `state` has them."""
+    def resume(self, state: OffPolicyState) -> OffPolicyState:
+        """Puts the lanes where `state` has them; the state to go on with.
+
+        An engine that cannot do that begins new episodes.
+        """
         env = self.lanes()
-        env.set_state(_from_bytes(jax.device_get(state.lanes.env), like=env.get_state()))
+        if env.can_restore:
+            stored = jax.device_get(state.lanes.env)
+            env.set_state(_from_bytes(stored, like=env.get_state()))
+            return state
+        env_frames = int(state.counters.env_frames[0])
+        frames = env.reset(lane_seeds(self._seeds, env_frames, 1))
+        replay, lanes = self._begin(state.replay, state.lanes, frames)
+        return state._replace(replay=replay, lanes=lanes)
 
     def compile(self, state: OffPolicyState) -> None:
         """Compiles every program of training, ahead of their first call."""
@@ -307,6 +320,14 @@ class _OneSeed:
             key=key,
             evaluation_key=evaluation_key,
         )
+
+    def begin(self, replay, lanes: HostLanes, frame: UInt8[Array, "height width 3"]):
+        """A new episode in place of one that cannot be gone on with."""
+        lanes = lanes._replace(
+            episode_return=jnp.zeros_like(lanes.episode_return),
+            episode_length=jnp.zeros_like(lanes.episode_length),
+        )
+        return frame_ring.start(replay, frame), lanes
 
     def act(self, agent: AgentState, replay, key, agent_steps):
         observation = frame_ring.newest_stack(replay, self.config.frame_stack)

@@ -49,8 +49,8 @@ class Runner(Protocol):
     def capture(self, state: State) -> State:
         """The state with what lives outside of it put in, for a checkpoint."""
 
-    def resume(self, state: State) -> None:
-        """Puts what lives outside of the state where a restored one has it."""
+    def resume(self, state: State) -> State:
+        """Puts what lives outside of a restored state in its place; the state to go on with."""
 
     def close(self) -> None:
         """Ends what lives outside of the state."""
@@ -99,8 +99,9 @@ class DeviceRunner:
         """The state itself: it holds everything."""
         return state
 
-    def resume(self, state: State) -> None:
-        """Nothing lives outside of the state."""
+    def resume(self, state: State) -> State:
+        """The state itself."""
+        return state
 
     def close(self) -> None:
         """Nothing lives outside of the state."""

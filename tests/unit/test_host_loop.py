@@ -127,8 +127,7 @@ def test_every_stored_transition_has_its_latent(trained):
 def test_goes_on_bit_for_bit_with_other_lanes(trained):
     program, middle, end, _ = trained
     program._env = elsewhere(DotLanes(1))
-    program.resume(middle)
-    state = jax.tree.map(jnp.copy, middle)
+    state = program.resume(jax.tree.map(jnp.copy, middle))
     for _ in range(3):
         state, _ = program.train(state)
     assert_same(program.capture(state), end)
@@ -187,6 +186,21 @@ def test_update_runs_while_the_lanes_step(trained, monkeypatch):
     program.resume(middle)
     program.train(jax.tree.map(jnp.copy, middle))
     assert order == ["send", "learn", "receive"] * CHUNK
+
+
+def test_an_engine_without_states_begins_new_episodes(trained, monkeypatch):
+    program, middle, _, _ = trained
+    lanes = elsewhere(DotLanes(1))
+    lanes.can_restore = False
+    monkeypatch.setattr(program, "_env", lanes)
+    lanes.send(np.ones((1, 1), np.float32))
+    lanes.receive()
+    state = program.resume(jax.tree.map(jnp.copy, middle))
+    assert lanes.steps[0] == 0 and float(state.lanes.episode_return[0]) == 0
+    assert int(state.replay.num_frames[0]) == int(middle.replay.num_frames[0]) + 1
+    assert program.capture(state) is state
+    state, metrics = program.train(state)
+    assert metrics["episode_length_mean"][0] == EPISODE
 
 
 def test_close_ends_every_lane():

@@ -32,11 +32,13 @@ class HostEnv(Protocol):
     """Several independent episodes of one task, stepped together.
 
     `spec.observation_shape` is the stack (height, width, 3 * frame_stack) that an agent sees,
-    newest frame last; lanes return single frames, which are stacked on the device.
+    newest frame last; lanes return single frames, which are stacked on the device. Where
+    `can_restore` is false, `get_state` and `set_state` raise.
     """
 
     spec: EnvSpec
     num_lanes: int
+    can_restore: bool
 
     def reset(self, seeds: np.ndarray) -> np.ndarray:
         """Starts a new episode in every lane, lane i drawn from `seeds[i]`; its first frames."""

@@ -41,6 +41,8 @@ class DMCLanes:
     with reward 0, and new ones begin from seeds that follow from the lane's own.
     """
 
+    can_restore = True
+
     def __init__(
         self,
         task_id: str,
