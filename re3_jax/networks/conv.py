@@ -132,8 +132,9 @@ def _native(x, kernel, stride: int, padding=((0, 0), (0, 0))):
 def _cpu_forward(x, kernel, stride: int):
     """XLA's own with one row too many at the bottom, which is cut off again.
 
-    A convolution without padding goes to a library (YNNPACK, since jaxlib 0.9) that writes
-    all patches to fresh memory; a padded one goes to Eigen, 4 times faster.
+    In jaxlib 0.10.2 a convolution without padding goes to YNNPACK, which writes all patches to
+    fresh memory; a padded one goes to Eigen, in a quarter of the processor time from a batch
+    of 64 on.
     """
     rest = (x.shape[1] - kernel.shape[0]) % stride
     return _native(x, kernel, stride, ((0, stride - rest), (0, 0)))[:, :-1]
