@@ -179,13 +179,13 @@ def shrink(config: RunConfig, domain: str) -> RunConfig:
     return replace(
         config,
         seeds=3,
-        steps=50_000,
+        steps=80_000,
         sac=replace(
             config.sac,
             crop_size=56,
-            num_filters=16,
+            num_filters=8,
             hidden_dim=256,
-            batch_size=128,
+            batch_size=64,
             actor_learning_rate=1e-3,
             critic_learning_rate=1e-3,
             replay_capacity=20_000,
@@ -198,7 +198,7 @@ def shrink(config: RunConfig, domain: str) -> RunConfig:
             renderer="warp",
         ),
         re3=replace(config.re3, ring_size=20_000, num_filters=16),
-        evaluation=replace(config.evaluation, every_env_frames=5_000, episodes=5),
+        evaluation=replace(config.evaluation, every_env_frames=4_000, episodes=5),
     )
 
 
