@@ -82,7 +82,7 @@ def _convolve_backward(stride: int, residuals, d_out):
         pull = jax.linear_transpose(lambda kernel: _native(x, kernel, stride), kernel_like)
         return pull(d_out)[0]
 
-    x_like, kernel_like = (jax.ShapeDtypeStruct(a.shape, a.dtype) for a in residuals)
+    x_like, kernel_like = (jax.typeof(array) for array in residuals)
     # With a stride above 1 XLA's own is at hand, but no network here needs that gradient.
     cpu_input_gradient = _cpu_input_gradient if stride == 1 else native_input_gradient
     cpu_kernel_gradient = partial(_cpu_kernel_gradient, kernel_size=kernel.shape[:2], stride=stride)
@@ -165,7 +165,7 @@ def _cpu_kernel_gradient(x, d_out, kernel_size: tuple[int, int], stride: int):
     parted = x.reshape(-1, images, high, stride, wide, stride, channels)
     parted = parted.transpose(0, 3, 5, 6, 1, 2, 4)
 
-    def add_block(total, block):
+    def of_block(block):
         parted, d_out = block
         patches = jnp.stack(
             [
@@ -176,11 +176,11 @@ def _cpu_kernel_gradient(x, d_out, kernel_size: tuple[int, int], stride: int):
             ]
         )
         positions = images * height * width
-        return total + patches.reshape(-1, positions) @ d_out.reshape(positions, features), None
+        return patches.reshape(-1, positions) @ d_out.reshape(positions, features)
 
-    nothing = jnp.zeros((rows * columns * channels, features), d_out.dtype)
-    blocks = parted, d_out.reshape(-1, images, height, width, features)
-    return lax.scan(add_block, nothing, blocks)[0].reshape(rows, columns, channels, features)
+    # A sum in the loop's carry would need a start typed as varying inside shard_map.
+    of_blocks = lax.map(of_block, (parted, d_out.reshape(-1, images, height, width, features)))
+    return of_blocks.sum(axis=0).reshape(rows, columns, channels, features)
 
 
 def _images_at_once(batch: int, bytes_of_one: int) -> int:

@@ -74,9 +74,13 @@ def test_forward_and_gradients(batch, height, width, channels, features, rows, c
         assert_close(ours_, theirs)
 
 
+@pytest.mark.parametrize("platform", ["cpu", "default"])
 @pytest.mark.parametrize("stride", [1, 2])
-def test_seeds_in_a_loop(stride):
+def test_seeds_in_a_loop(stride, platform, monkeypatch):
     """A scan of steps, vmapped over seeds, as the training program has it."""
+    monkeypatch.setattr(
+        jax.lax, "platform_dependent", lambda *arguments, **ways: ways[platform](*arguments)
+    )
     seeds, steps = 2, 3
     x = normal(seeds, steps, 5, 9, 9, 3)
     kernel, bias = normal(seeds, 3, 3, 3, 4, seed=1), normal(seeds, 4, seed=2)

@@ -23,6 +23,19 @@ def test_a_gradient_of_the_images_that_nobody_asks_for_is_not_computed():
     assert convolutions_of(jax.grad(loss, (0, 1)), x, kernel) == without + 1
 
 
+def test_a_gpu_gets_the_native_convolution_without_loops():
+    """Seeds are one grouped convolution there."""
+
+    def loss(x, kernel, bias):
+        return jnp.sum(conv2d(x, kernel, bias, 2) ** 2)
+
+    gradient = jax.jit(jax.vmap(jax.grad(loss, (0, 1, 2))))
+    arguments = jnp.ones((2, 4, 9, 9, 3)), jnp.ones((2, 3, 3, 3, 5)), jnp.ones((2, 5))
+    program = gradient.trace(*arguments).lower(lowering_platforms=("cuda",)).as_text()
+    assert program.count("stablehlo.convolution") == 3
+    assert "stablehlo.while" not in program
+
+
 @pytest.mark.parametrize(
     ("height", "width", "num_filters", "flat"),
     [(84, 84, 32, 39_200), (100, 100, 32, 59_168), (15, 16, 4, 4)],
