@@ -88,7 +88,7 @@ def train(key, bonus, num_updates):
         flat = observation.reshape(-1, 2)
         bonus_state, index = bonus.observe(bonus_state, flat)  # RE3
         batch = IntrinsicBatch(flat, action, flat, index, number * len(flat))  # RE3
-        intrinsic, bonus_state = bonus.reward(bonus_state, batch)  # RE3
+        intrinsic, bonus_state, _ = bonus.reward(bonus_state, batch)  # RE3
         total = reward + intrinsic.reshape(reward.shape)  # RE3
 
         def discounted(later, step):

@@ -42,8 +42,11 @@ class IntrinsicReward(NamedTuple):
 
     init(key, spec) -> state
     observe(state, observation[batch, ...]) -> (state, index[batch])
-    reward(state, batch) -> (reward[batch] float32, state)
+    reward(state, batch) -> (reward[batch] float32, state, info)
     update(state, batch, key) -> (state, info)
+
+    An `info` is a dict of float32 scalars, diagnostics for the log: always the same names for
+    one bonus.
     """
 
     init: Callable[[PRNGKeyArray, EnvSpec], IntrinsicState]
@@ -52,7 +55,7 @@ class IntrinsicReward(NamedTuple):
         tuple[IntrinsicState, Int[Array, " batch"]],
     ]
     reward: Callable[
-        [IntrinsicState, IntrinsicBatch], tuple[Float[Array, " batch"], IntrinsicState]
+        [IntrinsicState, IntrinsicBatch], tuple[Float[Array, " batch"], IntrinsicState, Info]
     ]
     update: Callable[[IntrinsicState, IntrinsicBatch, PRNGKeyArray], tuple[IntrinsicState, Info]]
 
@@ -91,12 +94,12 @@ def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicRewa
         return state._replace(bonus=inner), index
 
     def reward(state: ChainState, batch: IntrinsicBatch):
-        value, inner = bonus.reward(state.bonus, batch)
+        value, inner, info = bonus.reward(state.bonus, batch)
         after = []
         for transform, transform_state in zip(transforms, state.transforms, strict=True):
             value, transform_state = transform.apply(transform_state, value, batch.agent_steps)
             after.append(transform_state)
-        return value, ChainState(inner, tuple(after))
+        return value, ChainState(inner, tuple(after)), info
 
     def update(state: ChainState, batch: IntrinsicBatch, key: PRNGKeyArray):
         inner, info = bonus.update(state.bonus, batch, key)
@@ -112,7 +115,7 @@ def none() -> IntrinsicReward:
         return state, jnp.zeros(observation.shape[0], jnp.int32)
 
     def reward(state, batch):
-        return jnp.zeros(jax.tree.leaves(batch.observation)[0].shape[0], jnp.float32), state
+        return jnp.zeros(jax.tree.leaves(batch.observation)[0].shape[0], jnp.float32), state, {}
 
     return IntrinsicReward(
         init=lambda key, spec: (),

@@ -17,7 +17,7 @@ from re3_jax import knn, random_encoder, schedules
 from re3_jax.envs.base import EnvSpec
 from re3_jax.initializers import Scheme
 from re3_jax.intrinsic import transforms
-from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, chain
+from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, chain
 from re3_jax.random_encoder import EncoderParams, ImageInput
 from re3_jax.replay import latent_ring
 from re3_jax.replay.latent_ring import LatentRing
@@ -156,7 +156,9 @@ def re3(config: RE3Config) -> IntrinsicReward:
             ring, index = over_members(latent_ring.add)(state.ring, latents)
         return state._replace(ring=ring), index[0] if is_ensemble else index
 
-    def reward(state: RE3State, batch: IntrinsicBatch) -> tuple[Float[Array, " batch"], RE3State]:
+    def reward(
+        state: RE3State, batch: IntrinsicBatch
+    ) -> tuple[Float[Array, " batch"], RE3State, Info]:
         def distance(ring: LatentRing) -> Float[Array, " batch"]:
             return knn.mean_distance(
                 ring.latents[batch.ring_index],
@@ -168,7 +170,7 @@ def re3(config: RE3Config) -> IntrinsicReward:
 
         with jax.named_scope("knn"):
             distances = over_members(distance)(state.ring)
-            return distances.mean(axis=0) if is_ensemble else distances, state
+            return distances.mean(axis=0) if is_ensemble else distances, state, {}
 
     return IntrinsicReward(
         init=init, observe=observe, reward=reward, update=lambda state, batch, key: (state, {})

@@ -107,7 +107,7 @@ def train_update(
             ring_index=index,
             agent_steps=state.counters.agent_steps,
         )
-        reward, intrinsic = bonus.reward(intrinsic, batch)
+        reward, intrinsic, reward_info = bonus.reward(intrinsic, batch)
         intrinsic, bonus_info = bonus.update(intrinsic, batch, bonus_key)
     with jax.named_scope("update"):
         rollout = rollout._replace(bonus=reward.reshape(rollout.reward.shape))
@@ -120,6 +120,7 @@ def train_update(
     )
     metrics = {
         **info,
+        **reward_info,
         **bonus_info,
         "reward_mean": jnp.mean(rollout.reward),
         "intrinsic_reward_mean": jnp.mean(reward),

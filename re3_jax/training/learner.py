@@ -71,12 +71,13 @@ def learn(
             ring_index=index,
             agent_steps=agent_steps,
         )
-        reward, intrinsic = bonus.reward(intrinsic, batch)
+        reward, intrinsic, reward_info = bonus.reward(intrinsic, batch)
         intrinsic, bonus_info = bonus.update(intrinsic, batch, bonus_key)
     with jax.named_scope("update"):
         agent_state, info = agent_update(agent_state, transitions._replace(bonus=reward), agent_key)
     metrics = {
         **info,
+        **reward_info,
         **bonus_info,
         "intrinsic_reward_mean": jnp.mean(reward),
         "intrinsic_reward_std": jnp.std(reward),

@@ -40,9 +40,10 @@ def play(bonus, key=0):
     @jax.jit
     def step(state, observation, agent_steps):
         state, index = bonus.observe(state, observation)
-        return bonus.reward(
+        reward, state, _ = bonus.reward(
             state, IntrinsicBatch(observation, None, observation, index, agent_steps)
         )
+        return reward, state
 
     rewards = []
     for number, observation in enumerate(rollouts()):

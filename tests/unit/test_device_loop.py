@@ -108,7 +108,7 @@ def test_the_agent_gets_the_bonus_of_its_own_rollout():
     def reward(stored, batch):
         np.testing.assert_array_equal(stored[batch.ring_index], batch.observation)
         place = jnp.arange(batch.observation.shape[0], dtype=jnp.float32)
-        return 1000.0 * batch.agent_steps + place, stored
+        return 1000.0 * batch.agent_steps + place, stored, {"rewarded_frames": jnp.float32(place.size)}
 
     def update_bonus(stored, batch, key):
         # One-hot steps taken: the next observation is one step further than the observation.
@@ -126,6 +126,7 @@ def test_the_agent_gets_the_bonus_of_its_own_rollout():
         np.testing.assert_array_equal(
             rollout.bonus, 12_000.0 * number + np.arange(12.0).reshape(4, 3)
         )
+        assert metrics["rewarded_frames"] == 12
         assert metrics["rewarded_actions"] == rollout.action.sum() == rollout.reward.sum()
         np.testing.assert_allclose(
             metrics["intrinsic_reward_mean"], 12_000.0 * number + 5.5, rtol=1e-6

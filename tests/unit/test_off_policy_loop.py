@@ -75,7 +75,7 @@ def test_it_steps_stores_acts_and_learns_from_what_is_stored(terminates):
         return update
 
     def reward(state, batch):
-        return 100.0 * batch.agent_steps + batch.ring_index.astype(jnp.float32), state
+        return 100.0 * batch.agent_steps + batch.ring_index.astype(jnp.float32), state, {}
 
     bonus = none()._replace(reward=reward)
     agent = make_sac(SAC, env.spec)._replace(

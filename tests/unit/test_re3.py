@@ -20,7 +20,7 @@ SMALL = RE3Config(ring_size=40, beta=1.0, normalize="running_std", latent_dim=8)
 def observe_and_reward(bonus, state, observation):
     state, index = bonus.observe(state, observation)
     batch = IntrinsicBatch(observation, None, observation, index, jnp.int32(0))
-    return bonus.reward(state, batch)
+    return bonus.reward(state, batch)[:2]
 
 
 BONUS = re3(RE3Config(ring_size=48, latent_dim=8))

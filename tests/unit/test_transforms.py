@@ -26,7 +26,7 @@ def given_rewards(rewards):
     return IntrinsicReward(
         init=lambda key, spec: (),
         observe=lambda state, observation: (state, None),
-        reward=lambda state, batch: (rewards, state),
+        reward=lambda state, batch: (rewards, state, {}),
         update=lambda state, batch, key: (state, {}),
     )
 
@@ -79,7 +79,7 @@ def test_the_logarithm_follows_the_normalisation():
         given_rewards(DISTANCES), transforms.normalize_by_running_std(), transforms.log1p()
     )
     batch = IntrinsicBatch(None, None, None, None, STEP)
-    reward, _ = bonus.reward(bonus.init(None, None), batch)
+    reward, _, _ = bonus.reward(bonus.init(None, None), batch)
     std = np.std(DISTANCES)
     np.testing.assert_allclose(reward, np.log1p(DISTANCES / std), rtol=1e-6)
     assert not np.allclose(reward, np.log1p(DISTANCES) / np.std(np.log1p(DISTANCES)), rtol=0.05)
