@@ -65,12 +65,14 @@ class RewardTransform(NamedTuple):
 
     init() -> state
     apply(state, reward[batch], agent_steps) -> (reward[batch], state)
+    report(state, agent_steps) -> info; of the state that `apply` returned
     """
 
     init: Callable[[], Any]
     apply: Callable[
         [Any, Float[Array, " batch"], Int[Array, ""]], tuple[Float[Array, " batch"], Any]
     ]
+    report: Callable[[Any, Int[Array, ""]], Info] = lambda state, agent_steps: {}
 
 
 class ChainState(NamedTuple):
@@ -81,7 +83,7 @@ class ChainState(NamedTuple):
 
 
 def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicReward:
-    """Passes the rewards of `bonus` through `transforms`, left to right.
+    """Passes the rewards of `bonus` through `transforms`, left to right; all report.
 
     `chain(re3(...), normalize_by_running_std(), log1p(), scale_by_schedule(beta))`
     """
@@ -98,6 +100,7 @@ def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicRewa
         after = []
         for transform, transform_state in zip(transforms, state.transforms, strict=True):
             value, transform_state = transform.apply(transform_state, value, batch.agent_steps)
+            info = {**info, **transform.report(transform_state, batch.agent_steps)}
             after.append(transform_state)
         return value, ChainState(inner, tuple(after)), info
 

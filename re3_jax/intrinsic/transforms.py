@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from re3_jax import running_stats
-from re3_jax.intrinsic.base import RewardTransform
+from re3_jax.intrinsic.base import Info, RewardTransform
 from re3_jax.running_stats import RunningStats
 from re3_jax.schedules import Schedule
 
@@ -16,7 +16,7 @@ def normalize_by_running_std(variant: Literal["exact", "released"] = "exact") ->
 
     The statistics take in a batch first and then divide that same batch, as the authors' code
     does. While the standard deviation is 0 (all rewards so far were equal) rewards pass as
-    they are.
+    they are. Reports `running_std`.
 
     Args:
       variant: `exact` for the population standard deviation of everything seen, `released`
@@ -37,7 +37,10 @@ def normalize_by_running_std(variant: Literal["exact", "released"] = "exact") ->
         std = running_stats.std(stats)
         return reward / jnp.where(std > 0, std, 1.0), stats
 
-    return RewardTransform(init, apply)
+    def report(stats: RunningStats, agent_steps: Int[Array, ""]) -> Info:
+        return {"running_std": running_stats.std(stats)}
+
+    return RewardTransform(init, apply, report)
 
 
 def log1p() -> RewardTransform:
@@ -46,8 +49,13 @@ def log1p() -> RewardTransform:
 
 
 def scale_by_schedule(schedule: Schedule) -> RewardTransform:
-    """Weighs with beta_t (Equation 4), t the batch's agent steps."""
-    return _stateless(lambda reward, agent_steps: schedule(agent_steps) * reward)
+    """Weighs with beta_t (Equation 4), t the batch's agent steps; reports `beta`."""
+
+    def report(state: tuple[()], agent_steps: Int[Array, ""]) -> Info:
+        return {"beta": jnp.asarray(schedule(agent_steps), jnp.float32)}
+
+    weighed = _stateless(lambda reward, agent_steps: schedule(agent_steps) * reward)
+    return weighed._replace(report=report)
 
 
 def _stateless(function) -> RewardTransform:

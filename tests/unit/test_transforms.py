@@ -94,3 +94,22 @@ def test_the_schedule_counts_agent_steps():
 def test_unknown_variant_is_refused():
     with pytest.raises(ValueError, match="unknown running std 'welford'"):
         transforms.normalize_by_running_std("welford")
+
+
+def test_a_chain_reports_what_its_bonus_and_its_transforms_do():
+    """Beta at the batch's step, the standard deviation that divided, and the bonus's own."""
+    bonus = chain(
+        given_rewards(DISTANCES)._replace(
+            reward=lambda state, batch: (DISTANCES, state, {"nearest": jnp.float32(7)})
+        ),
+        transforms.normalize_by_running_std(),
+        transforms.log1p(),
+        transforms.scale_by_schedule(optax.linear_schedule(2.0, 0.0, 100)),
+    )
+    batch = IntrinsicBatch(None, None, None, None, jnp.int32(25))
+    _, _, info = bonus.reward(bonus.init(None, None), batch)
+    expected = {"nearest": 7.0, "running_std": np.std(DISTANCES), "beta": 1.5}
+    assert info.keys() == expected.keys()
+    for name, value in expected.items():
+        assert info[name].dtype == jnp.float32
+        np.testing.assert_allclose(info[name], value, rtol=1e-6)
