@@ -68,12 +68,27 @@ class TimeStep(NamedTuple):
     final_observation: Shaped[Array, "*observation"]
 
 
+class CountableStates(NamedTuple):
+    """How to tell the states of an environment apart, to measure how many were visited.
+
+    Attributes:
+      index: state -> its number, int32 in 0, ..., `num_indices` - 1.
+      num_indices: numbers there are.
+      num_reachable: how many of them a state from which an action is taken can have.
+    """
+
+    index: Callable[[EnvState], Int[Array, ""]]
+    num_indices: int
+    num_reachable: int
+
+
 class DeviceEnv(NamedTuple):
     """A pure-JAX environment.
 
     `reset(key) -> (state, observation)` and
     `step(state, action, key) -> (state, TimeStep)`; `key` of `step` seeds the next
-    episode if this step ends the current one (and any noise of the step itself).
+    episode if this step ends the current one (and any noise of the step itself). `states` is
+    None where the states cannot be counted.
     """
 
     spec: EnvSpec
@@ -82,3 +97,4 @@ class DeviceEnv(NamedTuple):
         [EnvState, Int[Array, ""] | Float[Array, "..."], PRNGKeyArray],
         tuple[EnvState, TimeStep],
     ]
+    states: CountableStates | None = None

@@ -236,6 +236,41 @@ def test_empty_equals_farama(
     require(events, {"goals": goals, "truncations": truncations})
 
 
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [("empty", 3), ("empty", 5), ("empty", 8), ("doorkey", 5), ("doorkey", 6), ("doorkey", 8)],
+)
+def test_countable_states_are_what_farama_lets_one_stand_in(kind: str, size: int) -> None:
+    farama, cells = farama_env(kind, size), set()
+    for seed in range(200):
+        farama.reset(seed=seed)
+        cells.add(tuple(map(int, farama.agent_pos)))
+        for cell in product(range(size), range(size)):
+            thing = farama.grid.get(*cell)
+            if thing is None or thing.type in ("door", "key"):
+                cells.add(cell)
+    env, reset, step = device_env(kind, size)
+    assert env.states is not None
+    assert env.states.num_reachable == 4 * len(cells)
+
+    wanderers, key = Wanderers(size, 96, np.random.default_rng(0)), jax.random.key(0)
+    state, _ = reset(jax.random.split(key, 96))
+    numbers: dict[tuple[int, int, int], int] = {}
+    for t in range(260):
+        agent, _ = record = unpack(state)
+        for lane, number in enumerate(np.asarray(jax.vmap(env.states.index)(state))):
+            where = int(agent.x[lane]), int(agent.y[lane]), int(agent.direction[lane])
+            assert numbers.setdefault(where, int(number)) == number
+        actions = wanderers.act(*record)
+        state, _ = step(state, actions, jax.random.split(jax.random.fold_in(key, t), 96))
+    assert len(set(numbers.values())) == len(numbers)
+    assert 0 <= min(numbers.values()) and max(numbers.values()) < env.states.num_indices
+    visited = {(x, y) for x, y, _ in numbers}
+    assert visited <= cells
+    if size <= 6:
+        assert len(numbers) == env.states.num_reachable
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "size", "lanes", "agent_steps", "goals", "truncations"),

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray, UInt32
 
-from re3_jax.envs.base import DeviceEnv, Discrete, EnvSpec, TimeStep
+from re3_jax.envs.base import CountableStates, DeviceEnv, Discrete, EnvSpec, TimeStep
 from re3_jax.envs.device.minigrid_view import (
     AHEAD,
     DOOR,
@@ -190,7 +190,8 @@ def _make_empty(spec: EnvSpec, size: int) -> DeviceEnv:
             final_observation=final_observation,
         )
 
-    return DeviceEnv(spec, reset, step)
+    # At the goal the episode is over, except in Empty-3x3, where it begins there.
+    return DeviceEnv(spec, reset, step, _cells_and_directions(size, int(size > 3)))
 
 
 def _make_doorkey(spec: EnvSpec, size: int) -> DeviceEnv:
@@ -261,7 +262,19 @@ def _make_doorkey(spec: EnvSpec, size: int) -> DeviceEnv:
             final_observation=observe(stepped),
         )
 
-    return DeviceEnv(spec, reset, step)
+    # The goal; and in DoorKey-5x5, whose wall has but one place, the cell that is always wall.
+    return DeviceEnv(spec, reset, step, _cells_and_directions(size, 2 if size == 5 else 1))
+
+
+def _cells_and_directions(size: int, num_unreachable: int) -> CountableStates:
+    """The agent's cell and direction, whatever the layout, less the cells it never acts in."""
+    width = size - 2
+
+    def index(state: EmptyState | DoorKeyState) -> Scalar:
+        agent = unpack_agent(state.agent)
+        return ((agent.y - 1) * width + agent.x - 1) * 4 + agent.direction
+
+    return CountableStates(index, 4 * width**2, 4 * (width**2 - num_unreachable))
 
 
 def _draw_layout(key: PRNGKeyArray, size: int) -> DoorKeyState:
