@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import jax.numpy as jnp
 import numpy as np
 
 from experiments import machine, run_folder
@@ -48,7 +47,7 @@ def evaluate(
     store = CheckpointStore(run / run_folder.CHECKPOINTS)
     frames: list[np.ndarray] = []
     try:
-        found = store.restore(runner.init(jnp.asarray(seeds, jnp.int32)), _warn)
+        found = store.restore(runner.template(), _warn)
         if found is None:
             raise UsageError(f"{run} has no checkpoint to evaluate: train it first")
         state, record = found

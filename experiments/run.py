@@ -113,7 +113,9 @@ class _Loop:
 
     def run(self) -> int:
         self._announce()
-        state = self._restored(self.runner.init(jnp.asarray(self.seeds, jnp.int32)))
+        state = self._restored() if self.config.resume else None
+        if state is None:
+            state = self.runner.init(jnp.asarray(self.seeds, jnp.int32))
         self.recorder = self._open_recorder()
         if self.config.resume:
             run_folder.write_config(self.folder, self.config)
@@ -170,28 +172,25 @@ class _Loop:
                 f"({', '.join(changes)}): it goes on, but bit for bit is not promised"
             )
 
-    def _restored(self, state: State) -> State:
-        """The last whole checkpoint of a resumed run, or the state given."""
-        if not self.config.resume:
-            return state
+    def _restored(self) -> State | None:
+        """The last whole checkpoint of the run that is resumed, if it came to have one."""
         try:
-            found = self.store.restore(state, self.terminal.say)
+            found = self.store.restore(self.runner.template(), self.terminal.say)
         except ValueError as error:
             raise UsageError(str(error)) from None
-        if found is not None:
-            state, record = found
-            state = self.runner.resume(state)
-            try:
-                self.record = HostRecord(**record)
-            except TypeError as error:
-                raise UsageError(
-                    f"the checkpoints in {self.store.folder} are not of this version "
-                    f"({error}): start anew with another --out"
-                ) from None
-            self.terminal.say(f"going on from env frame {self.record.env_frames:,}")
-        else:
+        if found is None:
             self.terminal.say("this run was stopped before its first checkpoint: starting it")
-        return state
+            return None
+        state, record = found
+        try:
+            self.record = HostRecord(**record)
+        except TypeError as error:
+            raise UsageError(
+                f"the checkpoints in {self.store.folder} are not of this version "
+                f"({error}): start anew with another --out"
+            ) from None
+        self.terminal.say(f"going on from env frame {self.record.env_frames:,}")
+        return self.runner.resume(state)
 
     def _compile(self, state: State) -> None:
         self.terminal.say("compiling ...")

@@ -6,11 +6,12 @@ compiles it.
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax.agents.base import Agent, AgentState
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import DeviceEnv
+from re3_jax.intrinsic import diagnostics
 from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward
 from re3_jax.training.episodes import EpisodeTotals, count_episodes, episode_metrics
 from re3_jax.training.train_state import Counters, Lanes, TrainState
@@ -36,6 +37,7 @@ def init_train_state(
         counters=Counters.zero(),
         key=train_key,
         evaluation_key=evaluation_key,
+        visited=None if env.states is None else jnp.zeros(env.states.num_indices, bool),
     )
 
 
@@ -46,8 +48,13 @@ def roll_out(
     lanes: Lanes,
     key: PRNGKeyArray,
     rollout_length: int,
-) -> tuple[Lanes, Rollout, EpisodeTotals]:
-    """Steps all lanes `rollout_length` times with sampled actions; the bonus is zero."""
+) -> tuple[Lanes, Rollout, EpisodeTotals, Int[Array, "time lane"] | None]:
+    """Steps all lanes `rollout_length` times with sampled actions; the bonus is zero.
+
+    Returns:
+      The lanes; the rollout; totals of the episodes that ended; the number of each state in
+      which an action was taken, None where they cannot be counted.
+    """
     num_envs = lanes.episode_length.shape[0]
     act_key, env_key = jax.random.split(key)
     act_keys = jax.random.split(act_key, rollout_length)
@@ -58,11 +65,16 @@ def roll_out(
             action = agent.act(agent_state, lanes.observation, keys[0], True)
         with jax.named_scope("env"):
             env_state, timestep = jax.vmap(env.step)(lanes.env, action, keys[1])
-        after, totals = count_episodes(lanes, timestep)
+        after, totals = count_episodes(
+            lanes, timestep.reward, timestep.terminated | timestep.truncated
+        )
         after = after._replace(env=env_state, observation=timestep.observation)
-        return after, (lanes.observation, action, timestep, totals)
+        number = None if env.states is None else jax.vmap(env.states.index)(lanes.env)
+        return after, (lanes.observation, action, timestep, totals, number)
 
-    lanes, (observation, action, timestep, totals) = jax.lax.scan(step, lanes, (act_keys, env_keys))
+    lanes, (observation, action, timestep, totals, numbers) = jax.lax.scan(
+        step, lanes, (act_keys, env_keys)
+    )
     rollout = Rollout(
         observation=observation,
         action=action,
@@ -73,7 +85,7 @@ def roll_out(
         next_observation=timestep.final_observation,
         last_observation=lanes.observation,
     )
-    return lanes, rollout, jax.tree.map(jnp.sum, totals)
+    return lanes, rollout, jax.tree.map(jnp.sum, totals), numbers
 
 
 def train_update(
@@ -89,7 +101,7 @@ def train_update(
     its rollout among its neighbours.
     """
     key, rollout_key, bonus_key, agent_key = jax.random.split(state.key, 4)
-    lanes, rollout, totals = roll_out(
+    lanes, rollout, totals, numbers = roll_out(
         env, agent, state.agent, state.lanes, rollout_key, rollout_length
     )
 
@@ -122,11 +134,13 @@ def train_update(
         **info,
         **reward_info,
         **bonus_info,
+        **diagnostics.of_rewards(reward),
         "reward_mean": jnp.mean(rollout.reward),
-        "intrinsic_reward_mean": jnp.mean(reward),
-        "intrinsic_reward_std": jnp.std(reward),
     }
-    after = TrainState(agent_state, intrinsic, lanes, counters, key, state.evaluation_key)
+    visited = state.visited
+    if visited is not None and numbers is not None:
+        visited = visited.at[flat(numbers)].set(True)
+    after = TrainState(agent_state, intrinsic, lanes, counters, key, state.evaluation_key, visited)
     return after, (metrics, totals)
 
 
@@ -142,11 +156,15 @@ def train_chunk(
     """`chunk_updates` updates; metrics are means over them.
 
     Episode statistics are means over the episodes that ended in the chunk, NaN if none did.
+    `state_coverage`, where states can be counted, is the share of all reachable ones in which
+    an action was taken in the run so far.
     """
 
     def step(state: TrainState, _):
         return train_update(env, agent, bonus, state, rollout_length)
 
     state, (metrics, totals) = jax.lax.scan(step, state, length=chunk_updates)
-    metrics = jax.tree.map(jnp.mean, metrics)
-    return state, {**metrics, **episode_metrics(totals)}
+    metrics = {**jax.tree.map(jnp.mean, metrics), **episode_metrics(totals)}
+    if env.states is not None and state.visited is not None:
+        metrics["state_coverage"] = jnp.sum(state.visited) / env.states.num_reachable
+    return state, metrics

@@ -1,12 +1,13 @@
 """Returns and lengths of the episodes that end while lanes are stepped."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
-from re3_jax.envs.base import TimeStep
-from re3_jax.training.train_state import Lanes
+from re3_jax.training.train_state import HostLanes, Lanes
+
+AnyLanes = TypeVar("AnyLanes", Lanes, HostLanes)
 
 
 class EpisodeTotals(NamedTuple):
@@ -17,10 +18,11 @@ class EpisodeTotals(NamedTuple):
     lengths: Float[Array, "..."]
 
 
-def count_episodes(lanes: Lanes, timestep: TimeStep) -> tuple[Lanes, EpisodeTotals]:
+def count_episodes(
+    lanes: AnyLanes, reward: Float[Array, "..."], done: Bool[Array, "..."]
+) -> tuple[AnyLanes, EpisodeTotals]:
     """Adds one step of every lane to its episode; totals are per lane."""
-    done = timestep.terminated | timestep.truncated
-    episode_return = lanes.episode_return + timestep.reward
+    episode_return = lanes.episode_return + reward
     episode_length = lanes.episode_length + 1
     totals = EpisodeTotals(
         episodes=done.astype(jnp.float32),
@@ -34,9 +36,11 @@ def count_episodes(lanes: Lanes, timestep: TimeStep) -> tuple[Lanes, EpisodeTota
     return after, totals
 
 
-def episode_metrics(totals: EpisodeTotals) -> dict[str, Float[Array, ""]]:
-    """Number of episodes and means over them, NaN if none ended; sums over all axes."""
-    episodes, returns, lengths = (jnp.sum(total) for total in totals)
+def episode_metrics(
+    totals: EpisodeTotals, axis: int | None = None
+) -> dict[str, Float[Array, "..."]]:
+    """Number of episodes and means over them, NaN if none ended; summed over `axis`, or all."""
+    episodes, returns, lengths = (jnp.sum(total, axis) for total in totals)
     return {
         "episodes": episodes,
         "episode_return_mean": returns / episodes,

@@ -14,58 +14,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, Int, UInt8
+from jaxtyping import Array, Int
 
-from re3_jax.agents.base import Agent, AgentState
-from re3_jax.agents.transitions import Transitions
-from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.agents.base import Agent
+from re3_jax.envs.base import EnvSpec
 from re3_jax.envs.host.base import HostEnv, HostStep
 from re3_jax.intrinsic.base import IntrinsicReward
-from re3_jax.replay import frame_ring
+from re3_jax.training.episodes import EpisodeTotals, episode_metrics
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.host_evaluation import evaluate_lanes, lane_seeds
-from re3_jax.training.learner import OffPolicyState, learn
-from re3_jax.training.over_seeds import SEED_AXIS, map_over_seeds
-from re3_jax.training.train_state import Counters
+from re3_jax.training.host_step import HostLoopConfig, OneSeed
+from re3_jax.training.learner import OffPolicyState
+from re3_jax.training.over_seeds import SEED_AXIS, map_over_seeds, with_sharding
 
 Metrics = dict[str, np.ndarray]
-
-
-class HostLanes(NamedTuple):
-    """The lane of one seed between two chunks.
-
-    Attributes:
-      env: what `HostEnv.get_state` returned when the state was last captured, as bytes: JAX
-        would make the physics single precision.
-      episode_return: task reward since the lane's last reset.
-      episode_length: agent steps since then.
-    """
-
-    env: dict[str, Array]
-    episode_return: Float[Array, ""]
-    episode_length: Int[Array, ""]
-
-
-class HostLoopConfig(NamedTuple):
-    """Numbers of the loop.
-
-    Attributes:
-      frame_stack: frames in one observation.
-      batch_size: transitions per update.
-      replay_capacity: transitions kept per seed.
-      initial_agent_steps: steps of uniformly random actions before the first update.
-      chunk_agent_steps: agent steps per call of `train`.
-      eval_episodes: episodes per evaluation and seed.
-      eval_greedy: evaluate the mode of the policy; otherwise actions are sampled.
-    """
-
-    frame_stack: int
-    batch_size: int
-    replay_capacity: int
-    initial_agent_steps: int
-    chunk_agent_steps: int
-    eval_episodes: int
-    eval_greedy: bool
 
 
 class StepPrograms(NamedTuple):
@@ -130,7 +92,7 @@ class HostProgram:
         self._evaluation_env: HostEnv | None = None
         mesh = Mesh(np.asarray(devices or jax.devices()[:1]), (SEED_AXIS,))
         self._sharding = NamedSharding(mesh, PartitionSpec(SEED_AXIS))
-        one = _OneSeed(spec, agent, bonus, config)
+        one = OneSeed(spec, agent, bonus, config)
 
         def compiled(function: Callable[..., Any], donate: tuple[int, ...] = ()):
             return jax.jit(
@@ -141,13 +103,15 @@ class HostProgram:
             )
 
         self._init = compiled(one.init)
+        phases = agent.phases or (agent.update,)
+        learn = {
+            phase: compiled(partial(one.learn, phase), donate=(0, 1, 3))
+            for phase in dict.fromkeys(phases)
+        }
         self.programs = StepPrograms(
             act=compiled(one.act),
             act_randomly=compiled(one.act_randomly),
-            learn=tuple(
-                compiled(partial(one.learn, phase), donate=(0, 1, 3))
-                for phase in agent.phases or (agent.update,)
-            ),
+            learn=tuple(learn[phase] for phase in phases),
             insert=compiled(one.insert, donate=(0, 1, 2, 3)),
         )
         self._begin = compiled(one.begin, donate=(0, 1))
@@ -160,6 +124,14 @@ class HostProgram:
         height, width = self.spec.observation_shape[:2]
         frames = jax.ShapeDtypeStruct((len(self._seeds), height, width, 3), jnp.uint8)
         return jax.eval_shape(self._init, seeds, frames)
+
+    def template(self) -> OffPolicyState:
+        """Shapes, dtypes and shardings of a captured state; starts the lanes."""
+        state, env = self.abstract_state(), self.lanes()
+        if env.can_restore:
+            env.reset(self._seeds)
+            state = state._replace(lanes=state.lanes._replace(env=_as_bytes(env.get_state())))
+        return with_sharding(state, self._sharding)
 
     def init(self, seeds: Int[Array, " seed"]) -> OffPolicyState:
         """State at env frame 0, with the lanes' first frames in the replay."""
@@ -193,7 +165,10 @@ class HostProgram:
         s, c, programs = state, state.counters, self.programs
         act = programs.act.lower(s.agent, s.replay, s.key, c.agent_steps)
         act_randomly = programs.act_randomly.lower(s.replay, s.key, c.agent_steps)
-        learn = [p.lower(s.agent, s.intrinsic, s.replay, c, s.key) for p in programs.learn]
+        learn = {
+            program: program.lower(s.agent, s.intrinsic, s.replay, c, s.key).compile()
+            for program in dict.fromkeys(programs.learn)
+        }
         action, observation = (
             jax.ShapeDtypeStruct(info.shape, info.dtype) for info in act.out_info
         )
@@ -202,10 +177,10 @@ class HostProgram:
         self.programs = StepPrograms(
             act.compile(),
             act_randomly.compile(),
-            tuple(phase.compile() for phase in learn),
+            tuple(learn[program] for program in programs.learn),
             insert.compile(),
         )
-        *_, info = learn[0].out_info
+        *_, info = learn[programs.learn[0]].out_info
         self._no_update = {name: np.full(len(self._seeds), np.nan, np.float32) for name in info}
 
     def train(self, state: OffPolicyState) -> tuple[OffPolicyState, Metrics]:
@@ -293,123 +268,6 @@ class HostProgram:
         return jax.device_put(step, self._sharding)
 
 
-class _OneSeed:
-    """The programs for one seed: pure functions that share the task, the agent, the bonus."""
-
-    def __init__(self, spec: EnvSpec, agent: Agent, bonus: IntrinsicReward, config: HostLoopConfig):
-        assert isinstance(spec.action_space, Box)
-        self.spec, self.agent, self.bonus, self.config = spec, agent, bonus, config
-        self.action_shape = spec.action_space.shape
-
-    def init(self, seed: Int[Array, ""], frame: UInt8[Array, "height width 3"]) -> OffPolicyState:
-        key, evaluation_key, agent_key, bonus_key = jax.random.split(jax.random.key(seed), 4)
-        height, width, channels = frame.shape
-        replay = frame_ring.init(
-            self.config.replay_capacity,
-            (height, width, channels),
-            self.action_shape[0],
-            self.config.frame_stack,
-            self.spec.max_agent_steps,
-        )
-        return OffPolicyState(
-            agent=self.agent.init(agent_key),
-            intrinsic=self.bonus.init(bonus_key, self.spec),
-            replay=frame_ring.start(replay, frame),
-            lanes=HostLanes({}, jnp.zeros((), jnp.float32), jnp.zeros((), jnp.int32)),
-            counters=Counters.zero(),
-            key=key,
-            evaluation_key=evaluation_key,
-        )
-
-    def begin(self, replay, lanes: HostLanes, frame: UInt8[Array, "height width 3"]):
-        """A new episode in place of one that cannot be gone on with."""
-        lanes = lanes._replace(
-            episode_return=jnp.zeros_like(lanes.episode_return),
-            episode_length=jnp.zeros_like(lanes.episode_length),
-        )
-        return frame_ring.start(replay, frame), lanes
-
-    def act(self, agent: AgentState, replay, key, agent_steps):
-        observation = frame_ring.newest_stack(replay, self.config.frame_stack)
-        action = self.agent.act(agent, observation[None], _step_key(key, agent_steps, 0), True)[0]
-        return action, observation
-
-    def act_randomly(self, replay, key, agent_steps):
-        observation = frame_ring.newest_stack(replay, self.config.frame_stack)
-        key = _step_key(key, agent_steps, 0)
-        return jax.random.uniform(key, self.action_shape, jnp.float32, -1.0, 1.0), observation
-
-    def evaluation_act(
-        self,
-        agent: AgentState,
-        observation: UInt8[Array, "lane height width channel"],
-        key,
-        agent_steps: Int[Array, ""],
-    ) -> Float[Array, "lane action"]:
-        key = _step_key(key, agent_steps, 2)
-        return self.agent.act(agent, observation, key, not self.config.eval_greedy)
-
-    def learn(self, phase, agent: AgentState, intrinsic, replay, counters: Counters, key):
-        def sample(key) -> tuple[Transitions, Int[Array, " batch"]]:
-            return frame_ring.sample(key, replay, self.config.batch_size, self.config.frame_stack)
-
-        agent, intrinsic, info = learn(
-            phase,
-            self.bonus,
-            agent,
-            intrinsic,
-            sample,
-            counters.agent_steps,
-            _step_key(key, counters.agent_steps, 1),
-        )
-        return agent, intrinsic, counters._replace(updates=counters.updates + 1), info
-
-    def insert(
-        self,
-        replay: frame_ring.FrameReplay,
-        intrinsic,
-        lanes: HostLanes,
-        counters: Counters,
-        observation: UInt8[Array, "height width channel"],
-        action: Float[Array, " action"],
-        step: HostStep,
-    ):
-        with jax.named_scope("encode"):
-            intrinsic, _ = self.bonus.observe(intrinsic, observation[None])
-        done = jnp.asarray(step.terminated | step.truncated)
-        replay, _ = frame_ring.add(
-            replay,
-            action,
-            jnp.asarray(step.reward),
-            1.0 - jnp.asarray(step.terminated, jnp.float32),
-            jnp.asarray(step.frame),
-            jnp.asarray(step.final_frame),
-            done,
-        )
-        episode_return = lanes.episode_return + step.reward
-        episode_length = lanes.episode_length + 1
-        info = {
-            "episodes": done.astype(jnp.float32),
-            "returns": jnp.where(done, episode_return, 0.0),
-            "lengths": jnp.where(done, episode_length, 0).astype(jnp.float32),
-            "reward_mean": step.reward,
-        }
-        lanes = lanes._replace(
-            episode_return=jnp.where(done, 0.0, episode_return),
-            episode_length=jnp.where(done, 0, episode_length),
-        )
-        counters = counters._replace(
-            agent_steps=counters.agent_steps + 1,
-            env_frames=counters.env_frames + self.spec.action_repeat,
-        )
-        return replay, intrinsic, lanes, counters, info
-
-
-def _step_key(key, agent_steps: Int[Array, ""], stream: int):
-    """A key of its own for each step, so that no key has to pass from program to program."""
-    return jax.random.fold_in(jax.random.fold_in(key, agent_steps), stream)
-
-
 def _as_bytes(state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {
         name: np.ascontiguousarray(value).reshape(len(value), -1).view(np.uint8)
@@ -430,15 +288,10 @@ def _zero_step(spec: EnvSpec, num_lanes: int) -> HostStep:
     return HostStep(frame, np.zeros(num_lanes, np.float32), flag, flag, frame)
 
 
-def _summarise(of_steps: list[Metrics], of_updates: list[Metrics]) -> Metrics:
-    def column(rows: list[Metrics], name: str) -> np.ndarray:
-        return np.stack([row[name] for row in rows])
-
-    metrics = {name: column(of_updates, name).mean(axis=0) for name in of_updates[0]}
-    metrics["reward_mean"] = column(of_steps, "reward_mean").mean(axis=0)
-    episodes = column(of_steps, "episodes").sum(axis=0)
-    with np.errstate(invalid="ignore"):
-        metrics["episodes"] = episodes
-        metrics["episode_return_mean"] = column(of_steps, "returns").sum(axis=0) / episodes
-        metrics["episode_length_mean"] = column(of_steps, "lengths").sum(axis=0) / episodes
-    return metrics
+def _summarise(
+    of_steps: list[tuple[EpisodeTotals, np.ndarray]], of_updates: list[Metrics]
+) -> Metrics:
+    totals, rewards = jax.tree.map(lambda *rows: np.stack(rows), *of_steps)
+    updates = jax.tree.map(lambda *rows: np.mean(rows, axis=0), *of_updates)
+    episodes = jax.device_get(episode_metrics(totals, axis=0))
+    return {**updates, "reward_mean": rewards.mean(axis=0), **episodes}

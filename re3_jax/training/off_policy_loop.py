@@ -110,7 +110,7 @@ def train_step(
         # Both rings take the same number of rows in the same order: a transition's slot in the
         # one is its latent's row in the other.
         intrinsic, _ = bonus.observe(state.intrinsic, lanes.observation)
-    lanes, totals = count_episodes(lanes, timestep)
+    lanes, totals = count_episodes(lanes, timestep.reward, timestep.terminated | timestep.truncated)
     lanes = lanes._replace(env=env_state, observation=timestep.observation)
 
     agent_steps = state.counters.agent_steps + config.num_envs

@@ -5,9 +5,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 SEED_AXIS = "seed"
+
+
+def with_sharding(shapes: Any, sharding: NamedSharding) -> Any:
+    """Shapes and dtypes of a state, to restore it into without ever allocating another."""
+    return jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), shapes
+    )
 
 
 def map_over_seeds(function: Callable[..., Any], mesh: Mesh) -> Callable[..., Any]:

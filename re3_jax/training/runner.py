@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from re3_jax.training.evaluate import EvalStats
+from re3_jax.training.over_seeds import with_sharding
 from re3_jax.training.seeds import Program
 
 State = Any
@@ -31,6 +32,9 @@ class Runner(Protocol):
 
     def abstract_state(self) -> State:
         """Shapes and dtypes of the state; allocates nothing."""
+
+    def template(self) -> State:
+        """Shapes, dtypes and shardings of a captured state, for `CheckpointStore.restore`."""
 
     def init(self, seeds: Int[Array, " seed"]) -> State:
         """State at env frame 0."""
@@ -71,11 +75,13 @@ class DeviceRunner:
 
     def abstract_state(self) -> State:
         """Shapes and dtypes of the state, after a trace of training that finds mistakes."""
-        shapes = jax.eval_shape(
-            self._program.init, jax.ShapeDtypeStruct((self._num_seeds,), np.int32)
-        )
+        shapes = self._shapes()
         jax.eval_shape(self._program.train, shapes)
         return shapes
+
+    def template(self) -> State:
+        """The same with shardings."""
+        return with_sharding(self._shapes(), self._program.sharding)
 
     def compile(self, state: State) -> None:
         """Compiles both programs."""
@@ -105,3 +111,7 @@ class DeviceRunner:
 
     def close(self) -> None:
         """Nothing lives outside of the state."""
+
+    def _shapes(self) -> State:
+        seeds = jax.ShapeDtypeStruct((self._num_seeds,), np.int32)
+        return jax.eval_shape(self._program.init, seeds)

@@ -28,12 +28,14 @@ class Program(NamedTuple):
       evaluate: state -> `EvalStats`, each [seed]; leaves the state alone, and gives the same
         answer whenever it is asked at the same env frame.
       env_frames_per_chunk: env frames that one chunk adds to each seed.
+      sharding: of every leaf of the state.
     """
 
     init: Callable[[Int[Array, " seed"]], State]
     train: jax.stages.Wrapped
     evaluate: jax.stages.Wrapped
     env_frames_per_chunk: int
+    sharding: NamedSharding
 
 
 def make_program(
@@ -125,4 +127,5 @@ def compile_program(
         train=compiled(map_over_seeds(train, mesh), donate_argnums=0),
         evaluate=compiled(map_over_seeds(evaluate_one, mesh)),
         env_frames_per_chunk=env_frames_per_chunk,
+        sharding=sharding,
     )

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from re3_jax.agents.base import AgentState
 from re3_jax.envs.base import EnvState
@@ -45,12 +45,29 @@ class Lanes(NamedTuple):
     episode_length: Int[Array, " lane"]
 
 
+class HostLanes(NamedTuple):
+    """The lane of one seed between two chunks.
+
+    Attributes:
+      env: what `HostEnv.get_state` returned when the state was last captured, as bytes: JAX
+        would make the physics single precision.
+      episode_return: task reward since the lane's last reset.
+      episode_length: agent steps since then.
+    """
+
+    env: dict[str, Array]
+    episode_return: Float[Array, ""]
+    episode_length: Int[Array, ""]
+
+
 class TrainState(NamedTuple):
     """State of one seed; a program over seeds gives every leaf a leading axis `seed`.
 
     Attributes:
       key: the random stream that training consumes.
       evaluation_key: root of the streams of evaluations, each folded in by its frame count.
+      visited: in which of the environment's states an action was taken in the run so far; None
+        where they cannot be counted (`DeviceEnv.states`).
     """
 
     agent: AgentState
@@ -59,3 +76,4 @@ class TrainState(NamedTuple):
     counters: Counters
     key: PRNGKeyArray
     evaluation_key: PRNGKeyArray
+    visited: Bool[Array, " state"] | None
