@@ -1,5 +1,6 @@
 """The machine a benchmark ran on, so that no figure is ever read without it."""
 
+import os
 import platform
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -17,7 +18,8 @@ def describe() -> dict[str, Any]:
     Returns:
       A JSON-ready dict: `cpu` (model name), `cores` (usable by this process), `devices`
       (count of each JAX device kind), `platform` (JAX backend), `jax`, `jaxlib`, `python`,
-      `system`, and `date` (UTC, ISO 8601, to the second).
+      `system`, `malloc` (glibc's tunables: large pages), and `date` (UTC, ISO 8601, to the
+      second).
     """
     kinds = [device.device_kind for device in jax.devices()]
     return {
@@ -29,6 +31,7 @@ def describe() -> dict[str, Any]:
         "jaxlib": version("jaxlib"),
         "python": platform.python_version(),
         "system": platform.platform(),
+        "malloc": os.environ.get("GLIBC_TUNABLES", ""),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
