@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax.agents.base import AgentState, Info
 from re3_jax.agents.transitions import Transitions
+from re3_jax.intrinsic import diagnostics
 from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, IntrinsicState
 from re3_jax.training.train_state import Counters
 
@@ -58,7 +58,7 @@ def learn(
 
     Returns:
       The agent's state, the bonus's state and metrics: what both report, and
-      `intrinsic_reward_mean` and `intrinsic_reward_std` of the batch.
+      `diagnostics.of_rewards` of the batch.
     """
     sample_key, bonus_key, agent_key = jax.random.split(key, 3)
     with jax.named_scope("sample"):
@@ -79,7 +79,6 @@ def learn(
         **info,
         **reward_info,
         **bonus_info,
-        "intrinsic_reward_mean": jnp.mean(reward),
-        "intrinsic_reward_std": jnp.std(reward),
+        **diagnostics.of_rewards(reward),
     }
     return agent_state, intrinsic, metrics

@@ -7,6 +7,7 @@ import pytest
 
 from re3_jax.agents.a2c.agent import make_a2c
 from re3_jax.agents.a2c.config import A2CConfig
+from re3_jax.envs.base import CountableStates
 from re3_jax.intrinsic.base import IntrinsicReward, none
 from re3_jax.training.device_loop import init_train_state, roll_out, train_update
 from re3_jax.training.seeds import make_program
@@ -47,9 +48,10 @@ def test_rollout_equals_a_python_loop(truncates):
     so_far = np.zeros(3)
     for chunk in range(4):
         before = lanes
-        lanes, rollout, totals = roll_out(
+        lanes, rollout, totals, numbers = roll_out(
             env, agent, state.agent, lanes, jax.random.key(chunk), CONFIG.rollout_length
         )
+        assert numbers is None
         env_state = np.asarray(before.env)
         for t in range(CONFIG.rollout_length):
             for lane in range(3):
@@ -108,7 +110,11 @@ def test_the_agent_gets_the_bonus_of_its_own_rollout():
     def reward(stored, batch):
         np.testing.assert_array_equal(stored[batch.ring_index], batch.observation)
         place = jnp.arange(batch.observation.shape[0], dtype=jnp.float32)
-        return 1000.0 * batch.agent_steps + place, stored, {"rewarded_frames": jnp.float32(place.size)}
+        return (
+            1000.0 * batch.agent_steps + place,
+            stored,
+            {"rewarded_frames": jnp.float32(place.size)},
+        )
 
     def update_bonus(stored, batch, key):
         # One-hot steps taken: the next observation is one step further than the observation.
@@ -132,6 +138,20 @@ def test_the_agent_gets_the_bonus_of_its_own_rollout():
             metrics["intrinsic_reward_mean"], 12_000.0 * number + 5.5, rtol=1e-6
         )
         np.testing.assert_array_equal(state.intrinsic[-12:], rollout.observation.reshape(12, 6))
+
+
+def test_coverage_counts_the_states_acted_in_since_the_run_began():
+    """Steps 0 to 4 are acted in, 5 only ever ends an episode; a rollout is 4 of them."""
+    env = countdown(5)
+    assert "state_coverage" not in make(env).train(make(env).init(jnp.array([1])))[1]
+    env = env._replace(states=CountableStates(lambda steps: steps, num_indices=6, num_reachable=5))
+    program = make(env, chunk_updates=1)
+    state = program.init(jnp.array([1, 2]))
+    assert not np.any(state.visited)
+    for visited in ([1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 0]):
+        state, metrics = program.train(state)
+        np.testing.assert_array_equal(state.visited, [visited] * 2)
+        np.testing.assert_allclose(metrics["state_coverage"], [sum(visited) / 5] * 2, rtol=1e-6)
 
 
 def test_a_seed_among_others_equals_the_seed_alone():
