@@ -156,40 +156,38 @@ def _cpu_input_gradient(kernel, d_out):
 
 
 def _cpu_kernel_gradient(x, d_out, kernel_size: tuple[int, int], stride: int):
-    """Sum over blocks of images of shifted images times shifted gradient.
+    """Sum over blocks of images of shifted images times shifted gradients.
 
     Images are shifted by columns and gradients by rows, so that one product over all positions
     holds every pair of shifts, and each array is copied three times for a 3x3 kernel where
-    patches would copy the images nine times. Both share one grid, in which a shift by columns
-    is one along the flat positions: where it wraps round, the gradient is zero.
+    patches would copy the images nine times. A product per image keeps every core busy.
     """
     rows, columns = kernel_size
     batch, height, width, features = d_out.shape
     channels = x.shape[-1]
     row_shifts, column_shifts = -(-rows // stride), -(-columns // stride)
-    x = _space_to_depth(x, stride)
-    high, wide, depth = x.shape[1:]
-    images = _images_at_once(
-        batch, 4 * high * wide * max(column_shifts * depth, row_shifts * features)
-    )
-    positions = images * high * wide
-    length = positions - (column_shifts - 1)
+    x = _space_to_depth(x, stride)[:, : height + row_shifts - 1]
+    positions, depth = x.shape[1] * width, x.shape[3]
+    copied = 4 * positions * max(column_shifts * depth, row_shifts * features)
+    images = _images_at_once(batch, copied)
 
     def of_block(block):
         x, d_out = block
-        x = x.reshape(positions, depth).T
-        shifted = jnp.concatenate([x[:, j : j + length] for j in range(column_shifts)])
-        right = wide - width
-        gradients = jnp.concatenate(
-            [
-                jnp.pad(d_out, ((0, 0), (i, high - height - i), (0, right), (0, 0)))
-                for i in range(row_shifts)
-            ],
-            axis=-1,
+        shifted = [x[:, :, j : j + width] for j in range(column_shifts)]
+        gradients = [
+            jnp.pad(d_out, ((0, 0), (i, row_shifts - 1 - i), (0, 0), (0, 0)))
+            for i in range(row_shifts)
+        ]
+        first, second = (
+            jnp.concatenate(copies, axis=-1).reshape(images, positions, -1)
+            for copies in (shifted, gradients)
         )
-        return shifted @ gradients.reshape(positions, -1)[:length]
+        return jnp.einsum("npc,npf->ncf", first, second).sum(axis=0)
 
-    blocks = x.reshape(-1, images, *x.shape[1:]), d_out.reshape(-1, images, *d_out.shape[1:])
+    blocks = (
+        x.reshape(-1, images, *x.shape[1:]),
+        d_out.reshape(-1, images, height, width, features),
+    )
     # A sum in the loop's carry would need a start typed as varying inside shard_map.
     d_kernel = lax.map(of_block, blocks).sum(axis=0)
     d_kernel = d_kernel.reshape(column_shifts, stride, stride, channels, row_shifts, features)
