@@ -1,10 +1,11 @@
-"""The paper's MiniGrid figure: A2C against A2C + RE3 on three tasks, for each preset.
+"""The paper's MiniGrid figure: A2C with and without exploration bonuses and pre-training.
 
     make figure FIG=minigrid
-    python -m experiments.figures.minigrid [--presets released paper] [--seeds 10]
+    python -m experiments.figures.minigrid [--presets recommended] [--rows none re3] [--seeds 10]
 
 Runs what is missing, goes on with what was cut off, and writes, for each preset, a picture
-with a panel per task and a table; and every run's eval.csv beside them.
+with a panel per task and a table; and every run's eval.csv beside them. Betas are those that
+`minigrid_betas` found for the preset, on other seeds; where it has not searched, the preset's.
 """
 
 import argparse
@@ -17,57 +18,76 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from experiments.errors import UsageError
-from experiments.figures import curves, rows
+from experiments.figures import curves, minigrid_rows, rows
+from experiments.figures.minigrid_rows import ROWS, TASKS
 from experiments.presets import minigrid
 
-TASKS = {"empty_16x16": "Empty-16x16", "doorkey_6x6": "DoorKey-6x6", "doorkey_8x8": "DoorKey-8x8"}
-"""Tasks by bare name, and their rows in the paper's table."""
+Runs = dict[tuple[str, str], Path]
+"""(task, row) -> run folder."""
 
-BONUSES = {"none": "A2C", "re3": "A2C + RE3"}
+Betas = dict[str, dict[str, float]]
+"""Task -> row -> beta."""
 
 
-def draw(preset: str, runs: dict[tuple[str, str], Path], out: Path) -> None:
-    """One panel a task, one curve a bonus; and the table under all of them."""
-    figure = Figure(figsize=(4.6 * len(TASKS), 3.8), dpi=130, layout="constrained")
-    table = [["task", *curves.TABLE_COLUMNS]]
+def ensure_all(
+    preset: str, tasks: Sequence[str], names: Sequence[str], seeds: int, betas: Betas, runs: Path
+) -> Runs:
+    """The folders of all cells, each run to the paper's budget."""
+    return {
+        (task, name): minigrid_rows.ensure(
+            ROWS[name],
+            task,
+            preset,
+            seeds=seeds,
+            steps=minigrid.TASKS[TASKS[task]].budget,
+            beta=betas.get(task, {}).get(name),
+            runs=runs,
+        )
+        for task in tasks
+        for name in names
+    }
+
+
+def draw(preset: str, runs: Runs, betas: Betas, out: Path) -> None:
+    """One panel a task, one curve a row; and the table under all of them."""
     tasks = [task for task in TASKS if any(key[0] == task for key in runs)]
+    figure = Figure(figsize=(4.6 * len(tasks), 4.3), dpi=130, layout="constrained")
+    table = [["task", "beta", *curves.TABLE_COLUMNS]]
     for axes, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
-        panel = [
-            curves.load(label, [runs[task, bonus]])
-            for bonus, label in BONUSES.items()
-            if (task, bonus) in runs
-        ]
-        curves.draw_axes(axes, panel, task)
+        names = [name for name in ROWS if (task, name) in runs]
+        panel = [curves.load(ROWS[name].label, [runs[task, name]]) for name in names]
+        curves.draw_axes(axes, panel, TASKS[task])
         axes.set_ylim(-0.02, 1.0)
-        table += [[task, *row] for row in curves.table_rows(panel)]
+        axes.get_legend().remove()
+        for name, row in zip(names, curves.table_rows(panel), strict=True):
+            beta = betas.get(task, {}).get(name)
+            table.append([task, "" if beta is None else f"{beta:g}", *row])
+    lines, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside lower center", ncols=3, frameon=False)
     figure.savefig(out / f"{preset}.png")
-    with (out / f"{preset}.csv").open("w", newline="") as lines:
-        csv.writer(lines).writerows(table)
+    with (out / f"{preset}.csv").open("w", newline="") as lines_out:
+        csv.writer(lines_out).writerows(table)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command in this module's docstring."""
     parser = argparse.ArgumentParser(prog="python -m experiments.figures.minigrid")
-    parser.add_argument("--presets", nargs="+", default=["released", "paper"])
+    parser.add_argument("--presets", nargs="+", default=["recommended"])
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
+    parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=list(ROWS))
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--betas", type=Path, default=minigrid_rows.BETAS)
     parser.add_argument("--runs", type=Path, default=rows.RUNS)
     parser.add_argument("--out", type=Path, default=Path("results/minigrid"))
     words = parser.parse_args(argv)
     words.out.mkdir(parents=True, exist_ok=True)
     try:
         for preset in words.presets:
-            runs = {}
-            for task in words.tasks:
-                steps = minigrid.TASKS[TASKS[task]].budget
-                for bonus in BONUSES:
-                    folder = rows.ensure(
-                        task, bonus, preset, seeds=words.seeds, steps=steps, runs=words.runs
-                    )
-                    copy = words.out / f"{preset}-{task}-{bonus}.csv"
-                    shutil.copyfile(folder / "eval.csv", copy)
-                    runs[task, bonus] = folder
-            draw(preset, runs, words.out)
+            betas = minigrid_rows.searched_betas(preset, words.betas)
+            runs = ensure_all(preset, words.tasks, words.rows, words.seeds, betas, words.runs)
+            for (task, name), folder in runs.items():
+                shutil.copyfile(folder / "eval.csv", words.out / f"{preset}-{task}-{name}.csv")
+            draw(preset, runs, betas, words.out)
             print(words.out / f"{preset}.png")
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)

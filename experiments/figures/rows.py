@@ -35,7 +35,8 @@ def ensure(
       agent: agent; part of the folder's name unless it is A2C.
       seeds: number of seeds.
       steps: env frames per seed.
-      changes: further options of `experiments.train`, without the leading dashes.
+      changes: further options of `experiments.train`, without the leading dashes; of a path
+        only the last part goes into the folder's name.
       runs: folder of all runs.
 
     Raises:
@@ -43,7 +44,9 @@ def ensure(
       SystemExit: the run failed or was stopped; with its exit code.
     """
     changes = changes or {}
-    extra = "".join(f"-{name.rpartition('.')[2]}_{value}" for name, value in changes.items())
+    extra = "".join(
+        f"-{name.rpartition('.')[2]}_{Path(value).name}" for name, value in changes.items()
+    )
     name = task if agent == "a2c" else f"{task}-{agent}"
     folder = runs / f"{name}-{bonus}-{preset}{extra}"
     summary = folder / "summary.json"
@@ -57,7 +60,10 @@ def ensure(
         if reached["complete"] and reached["env_frames"] >= steps:
             return folder
     options = {"env": task, "agent": agent, "bonus": bonus, "preset": preset}
-    options |= {"seeds": str(seeds), "steps": str(steps), **changes, "out": str(folder)}
+    options |= {"seeds": str(seeds), **changes, "out": str(folder)}
+    # A run of pre-training says by that option how long it is.
+    if "pretrain" not in changes:
+        options["steps"] = str(steps)
     command = [sys.executable, "-m", "experiments.train", "--no-tensorboard"]
     command += [word for name, value in options.items() for word in (f"--{name}", value)]
     if (folder / run_folder.CONFIG).exists():

@@ -46,6 +46,7 @@ def ensure(runs, **changes):
 
 
 FOLDER = "doorkey_6x6-re3-released"
+BONUSES = ("none", "re3")
 
 
 def test_a_complete_run_is_not_run_again(started, tmp_path):
@@ -108,10 +109,11 @@ def test_minigrid_has_a_panel_a_task_and_a_row_a_curve(started, tmp_path):
     runs, out = tmp_path / "runs", tmp_path / "out"
     tasks = ("empty_16x16", "doorkey_6x6")
     for i, task in enumerate(tasks):
-        for j, bonus in enumerate(minigrid.BONUSES):
+        for j, bonus in enumerate(BONUSES):
             final = (2 * i + j + 1) / 10
             write_run(runs / f"{task}-{bonus}-paper", env_frames=400_000, final=final)
     words = ["--presets", "paper", "--tasks", *tasks, "--seeds", "2"]
+    words += ["--rows", "none", "re3", "--betas", str(tmp_path)]
     assert minigrid.main([*words, "--runs", str(runs), "--out", str(out)]) == 0
     assert started == []
     table = read(out / "paper.csv")
@@ -122,7 +124,7 @@ def test_minigrid_has_a_panel_a_task_and_a_row_a_curve(started, tmp_path):
         ("doorkey_6x6", "A2C + RE3", 0.4),
     ]
     assert {(row["seeds"], row["env_frames"]) for row in table} == {("2", "400000")}
-    copies = {f"paper-{task}-{bonus}.csv" for task in tasks for bonus in minigrid.BONUSES}
+    copies = {f"paper-{task}-{bonus}.csv" for task in tasks for bonus in BONUSES}
     assert {path.name for path in out.iterdir()} == {"paper.csv", "paper.png", *copies}
     ours, theirs = out / "paper-doorkey_6x6-re3.csv", runs / "doorkey_6x6-re3-paper" / "eval.csv"
     assert ours.read_bytes() == theirs.read_bytes()
@@ -158,9 +160,10 @@ def test_deviations_have_a_row_a_change(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("figure", [minigrid, minigrid_deviations])
 def test_other_seeds_end_the_command_with_one_sentence(figure, started, tmp_path, capsys):
-    for task in minigrid.TASKS:
-        for bonus in minigrid.BONUSES:
-            write_run(tmp_path / f"{task}-{bonus}-released", seeds=3)
+    preset = "recommended" if figure is minigrid else "released"
+    for bonus in BONUSES:
+        write_run(tmp_path / f"empty_16x16-{bonus}-{preset}", seeds=3)
+        write_run(tmp_path / f"doorkey_6x6-{bonus}-{preset}", seeds=3)
     words = ["--seeds", "2", "--runs", str(tmp_path), "--out", str(tmp_path / "out")]
     assert figure.main(words) == 2
     said = capsys.readouterr().err

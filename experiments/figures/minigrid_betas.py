@@ -1,0 +1,110 @@
+"""The search of beta behind the MiniGrid figure, on seeds that the figure does not use.
+
+    make figure FIG=minigrid_betas
+    python -m experiments.figures.minigrid_betas [--tasks TASK ...] [--rows ROW ...]
+
+For each task and each row with a beta, the paper's nine values. All nine are trained for two
+fifths of the task's budget, and the three best of them to its end: a beta that is slow to begin
+and best in the end can be missed. Best is the largest area under the evaluation curve, mean over
+seeds. Writes a JSON per preset, which `minigrid` reads; a search of some tasks or rows leaves the
+others in it as they were.
+"""
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments import run_folder
+from experiments.errors import UsageError
+from experiments.figures import curves, minigrid_rows, rows
+from experiments.figures.minigrid_rows import ROWS, TASKS
+from experiments.presets import minigrid
+
+BETAS = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 1e-1)
+"""Appendix, "Details on MiniGrid Experiments"."""
+
+RUNGS = ((0.4, 9), (1.0, 3))
+"""Share of the budget, and how many of the best betas are trained so far."""
+
+FIRST_SEED = 101
+SEARCHED = [name for name, row in ROWS.items() if row.beta]
+LEAST_EVALUATIONS = 15
+"""In a whole budget: enough for an area, and fewer than the figure's, which take their time."""
+
+
+def search(name: str, task: str, preset: str, seeds: int, runs: Path) -> dict[str, Any]:
+    """The best beta of one row on one task, and every score on the way."""
+    known = minigrid.TASKS[TASKS[task]]
+    evaluations = max(1, known.budget // known.evaluation_frequency // LEAST_EVALUATIONS)
+    every = evaluations * known.evaluation_frequency
+    left, report = list(BETAS), []
+    for share, kept in RUNGS:
+        left = left[:kept]
+        steps = known.budget if share == 1 else every * math.ceil(share * known.budget / every)
+        scores = {}
+        for beta in left:
+            folder = minigrid_rows.ensure(
+                ROWS[name],
+                task,
+                preset,
+                seeds=seeds,
+                first_seed=FIRST_SEED,
+                steps=steps,
+                beta=beta,
+                changes={"evaluation.every-env-frames": str(every)},
+                runs=runs,
+            )
+            scores[beta] = area(folder, steps)
+        left.sort(key=lambda beta, scores=scores: -scores[beta])
+        report.append(
+            {"env_frames": steps, "scores": {f"{beta:g}": round(scores[beta], 5) for beta in left}}
+        )
+    return {"beta": left[0], "rungs": report}
+
+
+def area(folder: Path, env_frames: int) -> float:
+    """Mean height of a run's evaluation curve up to about `env_frames`, mean over seeds."""
+    curve = curves.load("", [folder])
+    # A run that was once trained further counts as far as this rung goes.
+    last = int(np.searchsorted(curve.env_frames, env_frames)) + 1
+    frames, heights = curve.env_frames[:last], curve.returns.mean(axis=0)[:last]
+    return float(np.trapezoid(heights, frames) / (frames[-1] - frames[0]))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command in this module's docstring."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.figures.minigrid_betas")
+    parser.add_argument("--preset", default="recommended")
+    parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
+    parser.add_argument("--rows", nargs="+", default=SEARCHED, choices=SEARCHED)
+    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--runs", type=Path, default=rows.RUNS)
+    parser.add_argument("--out", type=Path, default=minigrid_rows.BETAS)
+    words = parser.parse_args(argv)
+    words.out.mkdir(parents=True, exist_ok=True)
+    path = words.out / f"{words.preset}.json"
+    try:
+        minigrid_rows.searched_betas(words.preset, words.out)
+        searched = json.loads(path.read_text())["searched"] if path.exists() else {}
+        for task in words.tasks:
+            for name in words.rows:
+                found = search(name, task, words.preset, words.seeds, words.runs)
+                found["seeds"] = list(range(FIRST_SEED, FIRST_SEED + words.seeds))
+                searched.setdefault(task, {})[name] = found
+                run_folder.write_json(path, {"preset": words.preset, "searched": searched})
+                print(f"{task}, {ROWS[name].label}: beta {found['beta']:g}")
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

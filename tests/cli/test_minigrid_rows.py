@@ -1,0 +1,154 @@
+"""The rows of the MiniGrid figure: what starts from what, which beta, and the search of it."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from experiments.errors import UsageError
+from experiments.figures import minigrid, minigrid_betas, minigrid_rows, rows
+from experiments.figures.minigrid_rows import ROWS
+from experiments.options import parse
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Runs asked for, as (task, bonus, preset, options); each has an eval.csv of zeros."""
+    runs = []
+
+    def ensure(task, bonus, preset, *, seeds, steps, changes, runs: object):
+        options = {"seeds": seeds, "steps": steps, **changes}
+        runs_asked.append((task, bonus, preset, options))
+        folder = runs / f"{len(runs_asked)}-{task}-{bonus}"
+        write_evaluations(folder, [(0, 0.0), (steps, height(options))], seeds)
+        return folder
+
+    def height(options):
+        # In the middle of the nine, and then towards the large ones, is best.
+        betas = [float(value) for name, value in options.items() if name.endswith(".beta")]
+        return sum(1 - abs(np.log10(beta) + 2.3) / 10 for beta in betas)
+
+    runs_asked = runs
+    monkeypatch.setattr(rows, "ensure", ensure)
+    return runs
+
+
+def write_evaluations(folder, points, seeds=1):
+    folder.mkdir(parents=True)
+    with (folder / "eval.csv").open("w") as out:
+        out.write("seed,env_frames,wall_seconds,episodes,return_mean,return_std,length_mean\n")
+        for frames, value in points:
+            out.writelines(f"{seed},{frames},1.0,4,{value},0,9\n" for seed in range(seeds))
+
+
+def test_every_cell_is_run_to_the_papers_budget_with_the_beta_that_was_searched(asked, tmp_path):
+    searched = {"doorkey_6x6": {"rnd": {"beta": 0.0005}, "re3_pt": {"beta": 0.05}}}
+    (tmp_path / "recommended.json").write_text(json.dumps({"searched": searched}))
+    words = ["--seeds", "2", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+    assert minigrid.main([*words, "--betas", str(tmp_path)]) == 0
+    cells = [run for run in asked if "pretrain" not in run[3]]
+    assert len(cells) == 3 * len(ROWS)
+    budgets = {"empty_16x16": 400_000, "doorkey_6x6": 400_000, "doorkey_8x8": 2_400_000}
+    assert {(task, options["steps"]) for task, _, _, options in cells} == set(budgets.items())
+    betas = [
+        (task, bonus, name, value)
+        for task, bonus, _, options in cells
+        for name, value in options.items()
+        if name.endswith("beta")
+    ]
+    assert betas == [
+        ("doorkey_6x6", "rnd", "rnd.beta", "0.0005"),
+        ("doorkey_6x6", "re3", "re3.beta", "0.05"),
+    ]
+    with (tmp_path / "out" / "recommended.csv").open() as lines:
+        table = list(csv.DictReader(lines))
+    assert [row["label"] for row in table] == 3 * [row.label for row in ROWS.values()]
+    of_rnd = [row["beta"] for row in table if row["label"] == "A2C + RND"]
+    assert of_rnd == ["", "0.0005", ""]
+    assert len(list((tmp_path / "out").glob("recommended-*.csv"))) == len(cells)
+
+
+@pytest.mark.parametrize("first_seed", [1, 101])
+@pytest.mark.parametrize(
+    ("name", "pretrained", "then"),
+    [("re3_pt", "re3", "re3"), ("contrastive_pt", "contrastive", "none")],
+)
+def test_a_row_starts_from_its_pretraining_with_the_same_seeds(
+    asked, tmp_path, name, pretrained, then, first_seed
+):
+    minigrid_rows.ensure(
+        ROWS[name],
+        "doorkey_8x8",
+        "recommended",
+        seeds=2,
+        first_seed=first_seed,
+        steps=1_000,
+        runs=tmp_path,
+    )
+    before, after = asked
+    seed = {} if first_seed == 1 else {"seed": str(first_seed)}
+    expected = {"seeds": 2, "steps": 100_000, "pretrain": "100000", **seed}
+    assert before == ("empty_16x16", pretrained, "recommended", expected)
+    folder = str(tmp_path / f"1-empty_16x16-{pretrained}")
+    expected = {"seeds": 2, "steps": 1_000, "init": folder, **seed}
+    assert after == ("doorkey_8x8", then, "recommended", expected)
+
+
+def test_the_search_halves_the_papers_nine_and_keeps_the_best(asked, tmp_path):
+    """The areas made up here are largest at 0.005, then at 0.01 and 0.001."""
+    words = ["--tasks", "doorkey_8x8", "--rows", "icm", "--seeds", "2", "--out", str(tmp_path)]
+    assert minigrid_betas.main([*words, "--runs", str(tmp_path / "runs")]) == 0
+    first, second = asked[:9], asked[9:]
+    assert [float(run[3]["icm.beta"]) for run in first] == list(minigrid_betas.BETAS)
+    assert [float(run[3]["icm.beta"]) for run in second] == [0.005, 0.01, 0.001]
+    assert {run[3]["steps"] for run in first} == {1_024_000}
+    assert {run[3]["steps"] for run in second} == {2_400_000}
+    assert {run[3]["evaluation.every-env-frames"] for run in asked} == {"128000"}
+    assert {run[3]["seed"] for run in asked} == {"101"}
+    written = json.loads((tmp_path / "recommended.json").read_text())
+    found = written["searched"]["doorkey_8x8"]["icm"]
+    assert found["seeds"] == [101, 102] and found["beta"] == 0.005
+    assert [len(rung["scores"]) for rung in found["rungs"]] == [9, 3]
+    betas = minigrid_rows.searched_betas("recommended", tmp_path)
+    assert betas == {"doorkey_8x8": {"icm": 0.005}}
+
+
+def test_a_search_leaves_what_was_found_before(asked, tmp_path):
+    for task in ("doorkey_6x6", "empty_16x16"):
+        words = ["--tasks", task, "--rows", "rnd", "--seeds", "2", "--out", str(tmp_path)]
+        assert minigrid_betas.main([*words, "--runs", str(tmp_path / task)]) == 0
+    assert minigrid_rows.searched_betas("recommended", tmp_path).keys() == {
+        "doorkey_6x6",
+        "empty_16x16",
+    }
+
+
+def test_the_score_is_the_area_up_to_the_rung(tmp_path):
+    write_evaluations(tmp_path / "run", [(0, 0.0), (100, 0.4), (200, 0.6), (400, 5.0)])
+    # Trapezoids of 20 and 50 over 200 frames.
+    assert minigrid_betas.area(tmp_path / "run", 200) == pytest.approx(0.35)
+    assert minigrid_betas.area(tmp_path / "run", 100) == pytest.approx(0.2)
+
+
+def test_the_figures_seeds_are_not_searched_with():
+    assert minigrid_betas.FIRST_SEED > 10
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"searched": {"doorkey_6x6": 1}}', '{"found": {}}'])
+def test_a_file_that_is_no_search_is_refused(tmp_path, text):
+    (tmp_path / "recommended.json").write_text(text)
+    with pytest.raises(UsageError, match="does not hold searched betas .* FIG=minigrid_betas"):
+        minigrid_rows.searched_betas("recommended", tmp_path)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_options_of_every_row_are_options_of_a_run(name):
+    row = ROWS[name]
+    words = ["--env", "doorkey_6x6", "--bonus", row.bonus]
+    if row.beta:
+        words += [f"--{row.beta}", "0.01"]
+    assert parse(words).bonus == row.bonus
+    if row.pretraining:
+        words = ["--env", "empty_16x16", "--bonus", row.pretraining, "--pretrain", "100000"]
+        assert parse(words).steps == 100_000
