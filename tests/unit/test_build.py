@@ -52,3 +52,22 @@ def test_without_log1p_the_bonus_is_the_distance_itself(two_updates):
     ranks = slice(config.re3.first_neighbour - 1, config.re3.last_neighbour)
     expected = config.re3.beta * distances[..., ranks].mean(axis=(1, 2, 3))
     np.testing.assert_allclose(metrics["intrinsic_reward_mean"], expected, rtol=1e-4)
+
+
+def test_diagnostics_are_those_of_the_batch(two_updates):
+    """Both lanes count down alike, so that each latent of the first update is there twice."""
+    config, ((metrics, _, bonus), _) = two_updates
+    np.testing.assert_array_equal(metrics["duplicate_share"], [1.0] * config.seeds)
+    np.testing.assert_array_equal(metrics["nearest_distance_p95"], [0.0] * config.seeds)
+    np.testing.assert_allclose(metrics["beta"], [config.re3.beta] * config.seeds, rtol=1e-6)
+    assert "running_std" not in metrics and "state_coverage" not in metrics
+    latents = bonus.ring.latents[:, :, :BATCH].astype(np.float64)
+    distances = np.sort(np.linalg.norm(latents[..., None, :] - latents[:, :, None], axis=-1))
+    ranks = slice(config.re3.first_neighbour - 1, config.re3.last_neighbour)
+    rewards = config.re3.beta * distances[..., ranks].mean(axis=(1, 3))
+    for suffix, quantile in (("p05", 0.05), ("p50", 0.5), ("p95", 0.95)):
+        np.testing.assert_allclose(
+            metrics[f"intrinsic_reward_{suffix}"],
+            np.quantile(rewards, quantile, axis=-1),
+            rtol=1e-4,
+        )
