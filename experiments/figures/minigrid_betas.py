@@ -61,7 +61,7 @@ def search(name: str, task: str, preset: str, seeds: int, runs: Path) -> dict[st
                 runs=runs,
             )
             scores[beta] = area(folder, steps)
-        left.sort(key=lambda beta, scores=scores: -scores[beta])
+        left.sort(key=scores.__getitem__, reverse=True)
         report.append(
             {"env_frames": steps, "scores": {f"{beta:g}": round(scores[beta], 5) for beta in left}}
         )

@@ -72,13 +72,13 @@ class CountableStates(NamedTuple):
     """How to tell the states of an environment apart, to measure how many were visited.
 
     Attributes:
-      index: state -> its number, int32 in 0, ..., `num_indices` - 1.
-      num_indices: numbers there are.
+      number: state -> its number, int32 in 0, ..., `num_states` - 1.
+      num_states: how many numbers there are.
       num_reachable: how many of them a state from which an action is taken can have.
     """
 
-    index: Callable[[EnvState], Int[Array, ""]]
-    num_indices: int
+    number: Callable[[EnvState], Int[Array, ""]]
+    num_states: int
     num_reachable: int
 
 

@@ -37,7 +37,7 @@ def init_train_state(
         counters=Counters.zero(),
         key=train_key,
         evaluation_key=evaluation_key,
-        visited=None if env.states is None else jnp.zeros(env.states.num_indices, bool),
+        visited=None if env.states is None else jnp.zeros(env.states.num_states, bool),
     )
 
 
@@ -69,7 +69,7 @@ def roll_out(
             lanes, timestep.reward, timestep.terminated | timestep.truncated
         )
         after = after._replace(env=env_state, observation=timestep.observation)
-        number = None if env.states is None else jax.vmap(env.states.index)(lanes.env)
+        number = None if env.states is None else jax.vmap(env.states.number)(lanes.env)
         return after, (lanes.observation, action, timestep, totals, number)
 
     lanes, (observation, action, timestep, totals, numbers) = jax.lax.scan(

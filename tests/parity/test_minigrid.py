@@ -258,13 +258,13 @@ def test_countable_states_are_what_farama_lets_one_stand_in(kind: str, size: int
     numbers: dict[tuple[int, int, int], int] = {}
     for t in range(260):
         agent, _ = record = unpack(state)
-        for lane, number in enumerate(np.asarray(jax.vmap(env.states.index)(state))):
+        for lane, number in enumerate(np.asarray(jax.vmap(env.states.number)(state))):
             where = int(agent.x[lane]), int(agent.y[lane]), int(agent.direction[lane])
             assert numbers.setdefault(where, int(number)) == number
         actions = wanderers.act(*record)
         state, _ = step(state, actions, jax.random.split(jax.random.fold_in(key, t), 96))
     assert len(set(numbers.values())) == len(numbers)
-    assert 0 <= min(numbers.values()) and max(numbers.values()) < env.states.num_indices
+    assert 0 <= min(numbers.values()) and max(numbers.values()) < env.states.num_states
     visited = {(x, y) for x, y, _ in numbers}
     assert visited <= cells
     if size <= 6:

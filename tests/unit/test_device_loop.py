@@ -144,7 +144,7 @@ def test_coverage_counts_the_states_acted_in_since_the_run_began():
     """Steps 0 to 4 are acted in, 5 only ever ends an episode; a rollout is 4 of them."""
     env = countdown(5)
     assert "state_coverage" not in make(env).train(make(env).init(jnp.array([1])))[1]
-    env = env._replace(states=CountableStates(lambda steps: steps, num_indices=6, num_reachable=5))
+    env = env._replace(states=CountableStates(lambda steps: steps, num_states=6, num_reachable=5))
     program = make(env, chunk_updates=1)
     state = program.init(jnp.array([1, 2]))
     assert not np.any(state.visited)

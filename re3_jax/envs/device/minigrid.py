@@ -270,11 +270,11 @@ def _cells_and_directions(size: int, num_unreachable: int) -> CountableStates:
     """The agent's cell and direction, whatever the layout, less the cells it never acts in."""
     width = size - 2
 
-    def index(state: EmptyState | DoorKeyState) -> Scalar:
+    def number(state: EmptyState | DoorKeyState) -> Scalar:
         agent = unpack_agent(state.agent)
         return ((agent.y - 1) * width + agent.x - 1) * 4 + agent.direction
 
-    return CountableStates(index, 4 * width**2, 4 * (width**2 - num_unreachable))
+    return CountableStates(number, 4 * width**2, 4 * (width**2 - num_unreachable))
 
 
 def _draw_layout(key: PRNGKeyArray, size: int) -> DoorKeyState:
