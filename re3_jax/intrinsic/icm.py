@@ -1,0 +1,208 @@
+"""The intrinsic curiosity module (Pathak et al., 2017) as the paper compares with it.
+
+An encoder phi is learned from what the agent controls: an inverse model tells the action from
+phi(o_t) and phi(o_{t+1}). A forward model predicts phi(o_{t+1}) from phi(o_t) and the action;
+its error is the reward, r_t = 1/2 ||phi(o_{t+1}) - forward(phi(o_t), a_t)||^2. All three are
+trained together on 0.2 forward + 0.8 inverse (appendix, "Implementation details for
+exploration baselines"), and as with ICM's authors the forward loss trains the encoder too.
+
+The inverse loss is the cross-entropy of the action's logits where actions are discrete (ICM's
+authors) and the L2 norm of the action's error, not squared, where they are vectors (paper).
+
+The bonus of one transition is not summed over time here: whatever return it enters is the
+agent's, with the agent's discount and its ends of episodes.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+
+from re3_jax import initializers, random_encoder
+from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.initializers import Scheme
+from re3_jax.intrinsic import prediction_error
+from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward
+from re3_jax.intrinsic.prediction_error import Normalization
+from re3_jax.losses import l2_norm
+from re3_jax.networks import mlp
+from re3_jax.networks.mlp import MLPParams
+from re3_jax.random_encoder import EncoderParams, ImageInput
+
+
+@dataclass(frozen=True)
+class ICMConfig:
+    """All that defines the bonus beta_t r_t.
+
+    Attributes:
+      beta: beta_0, the weight of the bonus (the default is DoorKey-6x6's).
+      rho: beta_t = beta_0 (1 - rho)^t, t in agent steps; the paper has no decay here.
+      normalize: divide rewards by no or by their exact running standard deviation.
+      forward_weight: of the forward loss.
+      inverse_weight: of the inverse loss.
+      learning_rate: of Adam.
+      hidden_dim: width of the two hidden layers of the inverse and of the forward model.
+      latent_dim: length of phi(o); a MiniGrid view always gives 64.
+      encoder_init: how all weights are drawn (see `initializers`).
+      image_input: what of a stack of pixel frames is encoded, the whole newest frame or the
+        centre crop of all of them.
+      image_crop: height and width of that crop in pixels.
+      num_filters: filters of each of the four convolutions over pixels.
+
+    Raises:
+      ValueError: if a value is out of range; the sentence says which and what is allowed.
+    """
+
+    beta: float = 1e-4
+    rho: float = 0.0
+    normalize: Normalization = "none"
+    forward_weight: float = 0.2
+    inverse_weight: float = 0.8
+    learning_rate: float = 1e-4
+    hidden_dim: int = 1024
+    latent_dim: int = 50
+    encoder_init: Scheme = "torch"
+    image_input: ImageInput = "stacked_crop"
+    image_crop: int = 84
+    num_filters: int = 32
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot work."""
+        prediction_error.check(self)
+        for name in ("forward_weight", "inverse_weight"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(
+                    f"{name} must be a finite number of at least 0, but it is {getattr(self, name)}"
+                )
+
+
+class ICMParams(NamedTuple):
+    """Parameters of the encoder, of the inverse and of the forward model."""
+
+    encoder: EncoderParams
+    inverse: MLPParams
+    forward: MLPParams
+
+
+class ICMState(NamedTuple):
+    """What is learned, and Adam's moments."""
+
+    params: ICMParams
+    opt_state: optax.OptState
+
+
+class Errors(NamedTuple):
+    """What the two models get wrong, and the features they work with.
+
+    Attributes:
+      forward: half the squared distance between phi(o_{t+1}) and its prediction.
+      inverse: cross-entropy in nats, or L2 norm of the action's error.
+      predicted_action: logits, or the action itself.
+      features: phi(o_t).
+    """
+
+    forward: Float[Array, " batch"]
+    inverse: Float[Array, " batch"]
+    predicted_action: Float[Array, "batch action"]
+    features: Float[Array, "batch latent"]
+
+
+def init_params(key: PRNGKeyArray, spec: EnvSpec, config: ICMConfig) -> ICMParams:
+    """Draws all three networks.
+
+    Raises:
+      ValueError: if the task's images do not suit `image_input` and `image_crop`.
+    """
+    encoder_key, inverse_key, forward_key = jax.random.split(key, 3)
+    latent, action = random_encoder.latent_dim_of(spec, config.latent_dim), _action_dim(spec)
+
+    def draw(key: PRNGKeyArray, inputs: int, outputs: int) -> MLPParams:
+        shapes = mlp.kernel_shapes(inputs, config.hidden_dim, outputs)
+        return tuple(initializers.layers(config.encoder_init, key, shapes))
+
+    return ICMParams(
+        encoder=prediction_error.init_encoder(encoder_key, spec, config),
+        inverse=draw(inverse_key, 2 * latent, action),
+        forward=draw(forward_key, latent + action, latent),
+    )
+
+
+def errors(params: ICMParams, batch: IntrinsicBatch, config: ICMConfig) -> Errors:
+    """Both models' errors on each transition, float32 at full matmul precision.
+
+    Integer actions are taken for discrete ones.
+    """
+    # One pass over both: the convolutions cost less in one piece.
+    both = jnp.concatenate([batch.observation, batch.next_observation])
+    features, next_features = jnp.split(prediction_error.encode(params.encoder, both, config), 2)
+    is_discrete = jnp.issubdtype(batch.action.dtype, jnp.integer)
+    if is_discrete:
+        action = jax.nn.one_hot(batch.action, params.inverse[-1].bias.shape[0])
+    else:
+        action = batch.action.reshape(batch.action.shape[0], -1)
+    with jax.default_matmul_precision("highest"):
+        predicted_action = mlp.mlp(
+            params.inverse, jnp.concatenate([features, next_features], axis=1)
+        )
+        predicted_features = mlp.mlp(params.forward, jnp.concatenate([features, action], axis=1))
+    if is_discrete:
+        inverse = optax.softmax_cross_entropy(predicted_action, action)
+    else:
+        inverse = l2_norm(action - predicted_action)
+    forward = 0.5 * jnp.sum(jnp.square(next_features - predicted_features), axis=1)
+    return Errors(forward, inverse, predicted_action, features)
+
+
+def icm(config: ICMConfig) -> IntrinsicReward:
+    """The bare forward error, computed with the networks as they are before the update."""
+
+    def init(key: PRNGKeyArray, spec: EnvSpec) -> ICMState:
+        params = init_params(key, spec, config)
+        return ICMState(params, prediction_error.optimizer(config).init(params))
+
+    def observe(
+        state: ICMState, observation: Shaped[Array, " batch *observation"]
+    ) -> tuple[ICMState, Int[Array, " batch"]]:
+        return state, jnp.zeros(observation.shape[0], jnp.int32)
+
+    def reward(
+        state: ICMState, batch: IntrinsicBatch
+    ) -> tuple[Float[Array, " batch"], ICMState, Info]:
+        with jax.named_scope("icm_reward"):
+            found = errors(state.params, batch, config)
+        return found.forward, state, {"icm_feature_std": jnp.mean(jnp.std(found.features, axis=0))}
+
+    def update(state: ICMState, batch: IntrinsicBatch, key: PRNGKeyArray) -> tuple[ICMState, Info]:
+        del key
+
+        def loss(params: ICMParams) -> tuple[Float[Array, ""], Info]:
+            found = errors(params, batch, config)
+            forward, inverse = jnp.mean(found.forward), jnp.mean(found.inverse)
+            info = {"icm_forward_loss": forward, "icm_inverse_loss": inverse}
+            if jnp.issubdtype(batch.action.dtype, jnp.integer):
+                is_right = jnp.argmax(found.predicted_action, axis=1) == batch.action
+                info["icm_inverse_accuracy"] = jnp.mean(is_right, dtype=jnp.float32)
+            return config.forward_weight * forward + config.inverse_weight * inverse, info
+
+        with jax.named_scope("icm_update"):
+            params, opt_state, info = prediction_error.descend(
+                config, loss, state.params, state.opt_state
+            )
+        return ICMState(params, opt_state), info
+
+    return IntrinsicReward(init, observe, reward, update)
+
+
+def from_config(config: ICMConfig) -> IntrinsicReward:
+    """The whole bonus of one preset: error, normalisation, beta_t."""
+    return prediction_error.scaled(config, icm(config))
+
+
+def _action_dim(spec: EnvSpec) -> int:
+    """Numbers that describe one action to a network: one per choice, or per coordinate."""
+    space = spec.action_space
+    return space.num_actions if isinstance(space, Discrete) else math.prod(space.shape)

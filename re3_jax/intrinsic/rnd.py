@@ -1,0 +1,184 @@
+"""Random network distillation (Burda et al., 2019) as the paper compares with it.
+
+A predictor g learns the output of a fixed random encoder f on the observations that the agent
+meets; where it still errs, the agent has seldom been: r_i = ||f(o_i) - g(o_i)||_2, which is
+also the loss (appendix, "Implementation details for exploration baselines"). Images are neither
+augmented nor normalised unless `normalize_observations` is set.
+
+The bonus of one transition is not summed over time here: whatever return it enters is the
+agent's, with the agent's discount and its ends of episodes.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, Num, PRNGKeyArray, Shaped
+
+from re3_jax import initializers, random_encoder
+from re3_jax.envs.base import EnvSpec
+from re3_jax.initializers import Scheme
+from re3_jax.intrinsic import prediction_error, whitening
+from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward
+from re3_jax.intrinsic.prediction_error import Normalization
+from re3_jax.losses import l2_norm
+from re3_jax.networks import mlp
+from re3_jax.networks.mlp import MLPParams
+from re3_jax.random_encoder import EncoderParams, ImageInput, PixelEncoder
+from re3_jax.running_stats import RunningStats
+
+Rewarded = Literal["current", "next"]
+"""Which observation of a transition is rewarded: o_t (the paper) or o_{t+1} (RND's authors)."""
+
+BYTE = 255.0
+
+
+@dataclass(frozen=True)
+class RNDConfig:
+    """All that defines the bonus beta_t r_i.
+
+    Attributes:
+      beta: beta_0, the weight of the bonus (the default is DoorKey-6x6's).
+      rho: beta_t = beta_0 (1 - rho)^t, t in agent steps; the paper has no decay here.
+      normalize: divide rewards by no or by their exact running standard deviation. (RND's
+        authors divide by that of the sum of rewards over time.)
+      rewarded: the observation before the action (current) or after it (next).
+      normalize_observations: feed both networks with each element minus its running mean,
+        divided by its running standard deviation and clipped to [-5, 5], as RND's authors do.
+      learning_rate: of Adam.
+      hidden_dim: width of the predictor's two hidden layers, behind its encoder.
+      latent_dim: length of f(o); a MiniGrid view always gives 64.
+      encoder_init: how all weights are drawn (see `initializers`).
+      image_input: what of a stack of pixel frames is encoded, the whole newest frame or the
+        centre crop of all of them.
+      image_crop: height and width of that crop in pixels.
+      num_filters: filters of each of the four convolutions over pixels.
+
+    Raises:
+      ValueError: if a value is out of range; the sentence says which and what is allowed.
+    """
+
+    beta: float = 1e-4
+    rho: float = 0.0
+    normalize: Normalization = "none"
+    rewarded: Rewarded = "current"
+    normalize_observations: bool = False
+    learning_rate: float = 1e-4
+    hidden_dim: int = 1024
+    latent_dim: int = 50
+    encoder_init: Scheme = "torch"
+    image_input: ImageInput = "stacked_crop"
+    image_crop: int = 84
+    num_filters: int = 32
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot work."""
+        prediction_error.check(self)
+        prediction_error.check_choice("rewarded", self.rewarded, get_args(Rewarded))
+
+
+class Predictor(NamedTuple):
+    """Parameters of g: an encoder like f, then two hidden layers and an output."""
+
+    encoder: EncoderParams
+    head: MLPParams
+
+
+class RNDState(NamedTuple):
+    """The fixed f, the learned g, Adam's moments, and statistics of observations.
+
+    `seen` is empty unless `normalize_observations` is set.
+    """
+
+    target: EncoderParams
+    predictor: Predictor
+    opt_state: optax.OptState
+    seen: RunningStats | tuple[()]
+
+
+def init_predictor(key: PRNGKeyArray, spec: EnvSpec, config: RNDConfig) -> Predictor:
+    """Draws g."""
+    encoder_key, head_key = jax.random.split(key)
+    latent_dim = random_encoder.latent_dim_of(spec, config.latent_dim)
+    shapes = mlp.kernel_shapes(latent_dim, config.hidden_dim, latent_dim)
+    head = initializers.layers(config.encoder_init, head_key, shapes)
+    return Predictor(prediction_error.init_encoder(encoder_key, spec, config), tuple(head))
+
+
+def predict(
+    predictor: Predictor, observation: Num[Array, " batch *observation"], config: RNDConfig
+) -> Float[Array, "batch latent"]:
+    """Computes g(o), in float32 at full matmul precision."""
+    latents = prediction_error.encode(predictor.encoder, observation, config)
+    with jax.default_matmul_precision("highest"):
+        return mlp.mlp(predictor.head, latents)
+
+
+def rnd(config: RNDConfig) -> IntrinsicReward:
+    """The bare prediction error, computed with the predictor as it is before the update."""
+
+    def init(key: PRNGKeyArray, spec: EnvSpec) -> RNDState:
+        target_key, predictor_key = jax.random.split(key)
+        predictor = init_predictor(predictor_key, spec, config)
+        return RNDState(
+            target=prediction_error.init_encoder(target_key, spec, config),
+            predictor=predictor,
+            opt_state=prediction_error.optimizer(config).init(predictor),
+            seen=whitening.init(spec) if config.normalize_observations else (),
+        )
+
+    def observe(
+        state: RNDState, observation: Shaped[Array, " batch *observation"]
+    ) -> tuple[RNDState, Int[Array, " batch"]]:
+        return state, jnp.zeros(observation.shape[0], jnp.int32)
+
+    def reward(
+        state: RNDState, batch: IntrinsicBatch
+    ) -> tuple[Float[Array, " batch"], RNDState, Info]:
+        if isinstance(state.seen, RunningStats):
+            state = state._replace(seen=whitening.update(state.seen, _rewarded(batch, config)))
+        with jax.named_scope("rnd_reward"):
+            observation = _input(state, batch, config)
+            target = prediction_error.encode(state.target, observation, config)
+            error = l2_norm(target - predict(state.predictor, observation, config))
+        return error, state, {"rnd_target_std": jnp.mean(jnp.std(target, axis=0))}
+
+    def update(state: RNDState, batch: IntrinsicBatch, key: PRNGKeyArray) -> tuple[RNDState, Info]:
+        del key
+        observation = _input(state, batch, config)
+
+        def loss(predictor: Predictor) -> tuple[Float[Array, ""], Info]:
+            target = prediction_error.encode(state.target, observation, config)
+            error = jnp.mean(l2_norm(target - predict(predictor, observation, config)))
+            return error, {"rnd_loss": error}
+
+        with jax.named_scope("rnd_update"):
+            predictor, opt_state, info = prediction_error.descend(
+                config, loss, state.predictor, state.opt_state
+            )
+        return state._replace(predictor=predictor, opt_state=opt_state), info
+
+    return IntrinsicReward(init, observe, reward, update)
+
+
+def from_config(config: RNDConfig) -> IntrinsicReward:
+    """The whole bonus of one preset: error, normalisation, beta_t."""
+    return prediction_error.scaled(config, rnd(config))
+
+
+def _rewarded(batch: IntrinsicBatch, config: RNDConfig) -> Shaped[Array, " batch *observation"]:
+    return batch.observation if config.rewarded == "current" else batch.next_observation
+
+
+def _input(
+    state: RNDState, batch: IntrinsicBatch, config: RNDConfig
+) -> Num[Array, " batch *observation"]:
+    """What both networks see."""
+    observation = _rewarded(batch, config)
+    if not isinstance(state.seen, RunningStats):
+        return observation
+    whitened = whitening.whiten(state.seen, observation)
+    # The pixel encoder takes bytes and divides them by 255.
+    return whitened * BYTE if isinstance(state.target, PixelEncoder) else whitened
