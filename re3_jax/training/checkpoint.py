@@ -12,7 +12,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,9 @@ from re3_jax.training.replay_journal import ReplayJournal, Segment, Segments
 
 KEEP = 3
 """Checkpoints kept: the newest, and two to fall back on."""
+
+PARTS = ("agent", "intrinsic")
+"""Fields of a state that can be read without the rest (see `CheckpointStore.read_parts`)."""
 
 
 class CheckpointStore:
@@ -70,7 +73,16 @@ class CheckpointStore:
             listed = self._journal.write(str(step), replays)
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.folder)) from error
-        sealed = {"record": record, "frames": listed, "digest": digest(small, [record, listed])}
+        sealed = {
+            "record": record,
+            "frames": listed,
+            "digest": digest(small, [record, listed]),
+            "parts": {
+                name: digest(_by_path(getattr(small, name), name), [])
+                for name in PARTS
+                if hasattr(small, name)
+            },
+        }
         try:
             self._manager.save(
                 step,
@@ -125,6 +137,31 @@ class CheckpointStore:
             )
         return None
 
+    def read_parts(
+        self, names: Sequence[str]
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
+        """Leaves of the newest checkpoint by their path, and its record.
+
+        Nothing need be known of the state, and its other parts are not read.
+
+        Args:
+          names: of `PARTS`.
+
+        Returns:
+          None if there is no checkpoint at all.
+
+        Raises:
+          ValueError: the newest checkpoint is damaged.
+        """
+        if not self.steps():
+            return None
+        step = self.steps()[-1]
+        try:
+            return self._read_parts(step, names)
+        # As in `restore`.
+        except Exception as error:
+            raise ValueError(f"its checkpoint {step} is damaged ({_first_line(error)})") from None
+
     def close(self) -> None:
         """Releases orbax's threads."""
         self._manager.close()
@@ -147,6 +184,27 @@ class CheckpointStore:
         _, replays = replay_journal.template_without_frames(small)
         whole = self._journal.read(_segments(sealed), replays, templates)
         return replay_journal.with_replays(small, whole), sealed["record"]
+
+    def _read_parts(
+        self, step: int, names: Sequence[str]
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        host = self._manager.restore(step, args=ocp.args.Composite(host=ocp.args.JsonRestore()))
+        sealed, path = host["host"], self.folder / str(step) / "state"
+        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+            stored = reader.metadata(path).item_metadata
+            wanted = {name: stored[name] for name in names}
+            as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), wanted)
+            found = reader.restore(
+                path,
+                args=ocp.args.PyTreeRestore(wanted, restore_args=as_numpy, partial_restore=True),
+            )
+        leaves = {name: _by_path(found[name], name) for name in names}
+        for name, of_part in leaves.items():
+            if digest(of_part, []) != sealed["parts"][name]:
+                raise ValueError("its digest does not match")
+        return {path: leaf for part in leaves.values() for path, leaf in part.items()}, sealed[
+            "record"
+        ]
 
     def _listed(self, step: int) -> list[Segments]:
         """Segments that a checkpoint on disk needs; a damaged one will not be read."""
@@ -182,6 +240,14 @@ def digest(state: Any, record: Any) -> str:
         sha.update(f"{name} {array.dtype} {array.shape}".encode())
         sha.update(array.data)
     return sha.hexdigest()
+
+
+def _by_path(part: Any, name: str) -> dict[str, Any]:
+    """Leaves by the path that `digest` and `transfer` call them by, which orbax keeps."""
+    return {
+        f"{name}/{jax.tree_util.keystr(path, simple=True, separator='/')}".rstrip("/"): leaf
+        for path, leaf in jax.tree_util.tree_leaves_with_path(part)
+    }
 
 
 def _segments(sealed: dict[str, Any]) -> list[Segments]:

@@ -4,12 +4,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
+from re3_jax.training import transfer
 from re3_jax.training.checkpoint import KEEP, CheckpointStore
 from tests.resume.conftest import ROOT
 
@@ -151,3 +154,72 @@ def test_killed_while_saving(tmp_path):
     store.save(1_000_000, template, {"step": 0})
     store.close()
     assert not list(folder.glob("*.orbax-checkpoint-tmp*"))
+
+
+class Parts(NamedTuple):
+    """The fields of a train state that can be read alone, and one that cannot."""
+
+    agent: Any
+    intrinsic: Any
+    lanes: Any
+
+
+def parts() -> Parts:
+    arrays = state(3)
+    empty = optax.EmptyState()
+    return Parts(
+        {"params": (arrays["array"], empty), "opt_state": (empty, arrays["nested"])},
+        (arrays["nan"],),
+        {"keys": arrays["keys"]},
+    )
+
+
+def read_parts(folder: Path, names=("agent", "intrinsic")):
+    store = CheckpointStore(folder)
+    try:
+        return store.read_parts(names)
+    finally:
+        store.close()
+
+
+def test_parts_come_back_by_their_path_without_a_template(tmp_path):
+    assert read_parts(tmp_path) is None
+    store = CheckpointStore(tmp_path)
+    for step in (1, 2):
+        store.save(step, parts(), {"step": step})
+    store.close()
+    leaves, record = read_parts(tmp_path)
+    assert record == {"step": 2}
+    paths = jax.tree_util.tree_leaves_with_path(parts()._replace(lanes=()))
+    assert leaves.keys() == {transfer.name_of(path) for path, _ in paths}
+    for path, leaf in paths:
+        assert leaves[transfer.name_of(path)].tobytes() == np.asarray(leaf).tobytes()
+    assert read_parts(tmp_path, ("intrinsic",))[0].keys() == {"intrinsic/0"}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.filterwarnings("ignore:coroutine.*was never awaited:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_damaged_parts_are_never_returned(tmp_path, damage):
+    """Whatever happens to a file: all that is read is what was saved, or it says damaged."""
+    store = CheckpointStore(tmp_path)
+    store.save(1, parts(), {"step": 1})
+    store.close()
+    good, _ = read_parts(tmp_path)
+    files = sorted(p for p in (tmp_path / "1" / "state").rglob("*") if p.is_file())
+    noticed = 0
+    for path in files:
+        whole = path.read_bytes()
+        change = DAMAGE[damage]
+        path.unlink() if change is None else path.write_bytes(change(whole))
+        try:
+            found, _ = read_parts(tmp_path)
+        except ValueError as error:
+            assert "checkpoint 1 is damaged" in str(error)
+            noticed += 1
+        else:
+            assert {name: leaf.tobytes() for name, leaf in found.items()} == {
+                name: leaf.tobytes() for name, leaf in good.items()
+            }
+        path.write_bytes(whole)
+    assert noticed > 0
