@@ -1,0 +1,176 @@
+"""What a fine-tuned run inherits: the list, read off the states of every agent and bonus."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments import presets
+from experiments.build import make_agent, make_bonus, task_spec
+from re3_jax.training import transfer
+from re3_jax.training.device_loop import init_train_state
+from re3_jax.training.learner import OffPolicyState
+from re3_jax.training.train_state import Counters, Lanes
+from tests.probe_envs import countdown
+
+AGENTS = {
+    # task: (inherited, afresh)
+    "doorkey_6x6": ({"params"}, {"opt_state"}),
+    "cheetah_run_sparse": (
+        {"actor", "critic", "target"},
+        {
+            "log_alpha",
+            "actor_opt_state",
+            "critic_opt_state",
+            "temperature_opt_state",
+            "updates",
+            "actor_info",
+        },
+    ),
+}
+
+BONUSES = {
+    # bonus: (inherited, afresh) within `intrinsic/`
+    "none": (set(), set()),
+    "re3": ({"bonus/encoder", "transforms"}, {"bonus/ring"}),
+    "rnd": ({"bonus/target", "bonus/predictor"}, {"bonus/opt_state"}),
+    "icm": ({"bonus/params"}, {"bonus/opt_state"}),
+    "contrastive": (
+        {"bonus/encoder/params", "bonus/encoder/key_encoder", "transforms"},
+        {"bonus/encoder/opt_state", "bonus/ring"},
+    ),
+    "inverse_dynamics": (
+        {"bonus/encoder/params", "transforms"},
+        {"bonus/encoder/opt_state", "bonus/ring"},
+    ),
+}
+
+OTHER = {"replay", "lanes", "counters", "key", "evaluation_key"}
+
+
+def abstract(task, bonus, **changes):
+    """Shapes of one seed's state, but for the environments; nothing is computed."""
+    config = presets.resolve(task, bonus=bonus, preset="debug")
+    for group, options in changes.items():
+        group_config = dataclasses.replace(getattr(config, group), **options)
+        config = dataclasses.replace(config, **{group: group_config})
+    spec = task_spec(config)
+    agent, made = make_agent(config, spec), make_bonus(config)
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    counter = jax.ShapeDtypeStruct((), jnp.int32)
+    return OffPolicyState(
+        agent=jax.eval_shape(agent.init, key),
+        intrinsic=jax.eval_shape(lambda k: made.init(k, spec), key),
+        replay=jax.ShapeDtypeStruct((3,), jnp.uint8),
+        lanes=Lanes((), counter, counter, counter),
+        counters=Counters(counter, counter, counter),
+        key=key,
+        evaluation_key=key,
+    )
+
+
+def split(state):
+    """Paths of all leaves: (inherited, afresh)."""
+    names = {transfer.name_of(path) for path, _ in jax.tree_util.tree_leaves_with_path(state)}
+    inherited = set(transfer.inherited(state))
+    return inherited, names - inherited
+
+
+def assert_below(names, allowed, prefix):
+    """Each name is below one of `allowed`, and each of them has one below it."""
+    found = {a for name in names for a in allowed if f"{name}/".startswith(f"{prefix}/{a}/")}
+    assert found == allowed
+    for name in names:
+        assert any(f"{name}/".startswith(f"{prefix}/{a}/") for a in allowed), name
+
+
+@pytest.mark.parametrize("task", AGENTS)
+@pytest.mark.parametrize("bonus", BONUSES)
+def test_the_list(task, bonus):
+    inherited, afresh = split(abstract(task, bonus))
+    for names, of_agent, of_bonus in (
+        (inherited, AGENTS[task][0], BONUSES[bonus][0]),
+        (afresh, AGENTS[task][1], BONUSES[bonus][1]),
+    ):
+        assert_below({n for n in names if n.startswith("agent/")}, of_agent, "agent")
+        assert_below({n for n in names if n.startswith("intrinsic/")}, of_bonus, "intrinsic")
+    assert {n.partition("/")[0] for n in inherited} <= {"agent", "intrinsic"}
+    assert {n.partition("/")[0] for n in afresh} - {"agent", "intrinsic"} == OTHER
+
+
+def test_running_statistics_go_with_what_they_are_of():
+    """RE3's standard deviation; the elementwise moments of observations that RND can divide by."""
+    inherited, _ = split(abstract("cheetah_run_sparse", "re3"))
+    assert {n for n in inherited if "transforms" in n} == {
+        f"intrinsic/transforms/0/{name}" for name in ("mean", "variance", "num_values")
+    }
+    options = {"normalize_observations": True, "normalize": "running_std"}
+    inherited, _ = split(abstract("doorkey_6x6", "rnd", rnd=options))
+    assert {"intrinsic/bonus/seen/variance", "intrinsic/transforms/0/variance"} <= inherited
+
+
+@pytest.mark.parametrize("state", transfer.FIELDS, ids=lambda state: state.__name__)
+def test_every_field_is_named(state):
+    assert tuple(transfer.FIELDS[state]) == state._fields
+
+
+def test_ensembles_and_minibatches():
+    inherited, _ = split(abstract("doorkey_6x6", "re3", re3={"ensemble_size": 3}))
+    assert any(name.startswith("intrinsic/bonus/encoder/") for name in inherited)
+    state = abstract("doorkey_6x6", "contrastive", learned={"neighbours": "minibatch"})
+    inherited, afresh = split(state)
+    assert not any("ring" in name for name in inherited | afresh)
+
+
+def train_state(seed):
+    env = countdown(4)
+    config = presets.resolve("gymnax:CartPole-v1", preset="debug")
+    agent, bonus = make_agent(config, env.spec), make_bonus(config)
+    return init_train_state(env, agent, bonus, 2, jax.random.key(seed))
+
+
+def test_inherit_takes_all_that_is_listed_and_nothing_else():
+    fresh, source = train_state(1), train_state(2)
+    handed_on = transfer.inherited(source)
+    after = transfer.inherit(fresh, handed_on)
+    assert jax.tree.structure(after) == jax.tree.structure(fresh)
+    taken = 0
+    pairs = zip(jax.tree_util.tree_leaves_with_path(after), jax.tree.leaves(fresh), strict=True)
+    for (path, leaf), before in pairs:
+        name = transfer.name_of(path)
+        if name in handed_on:
+            assert leaf is handed_on[name]
+            taken += not np.array_equal(leaf, before)
+        else:
+            assert leaf is before
+    # Weights of the network and of the encoder; biases may be equal.
+    assert taken >= 6
+
+
+def test_without_a_bonus_the_agent_alone_is_taken():
+    source = train_state(2)
+    fresh = train_state(1)._replace(intrinsic=())
+    after = transfer.inherit(fresh, transfer.inherited(source))
+    assert after.intrinsic == ()
+    for ours, theirs in zip(
+        jax.tree.leaves(after.agent.params), jax.tree.leaves(source.agent.params), strict=True
+    ):
+        assert ours is theirs
+
+
+def test_what_does_not_fit_is_refused():
+    fresh, source = train_state(1), transfer.inherited(train_state(2))
+    name = next(iter(source))
+    with pytest.raises(ValueError, match=f"{name} is float32.* here and float32"):
+        transfer.inherit(fresh, {**source, name: jnp.zeros((3, 3, 3))})
+    del source[name]
+    with pytest.raises(ValueError, match=f"has no {name}"):
+        transfer.inherit(fresh, source)
+
+
+def test_a_state_of_which_nothing_is_said_is_an_error():
+    fresh = train_state(1)
+    with pytest.raises(TypeError, match="Counters is not said"):
+        transfer.inherited(fresh._replace(agent=fresh.counters))
