@@ -1,21 +1,31 @@
 """RunConfig -> what trains it."""
 
 import dataclasses
+import re
 from collections.abc import Callable
 
 import jax
 
 from experiments import machine
-from experiments.config import OFF_POLICY, RunConfig
+from experiments.config import BONUSES_OF, OFF_POLICY, RunConfig, option_name
 from experiments.errors import UsageError
 from re3_jax.agents.a2c.agent import make_a2c
+from re3_jax.agents.base import Agent
+from re3_jax.agents.reward_free import reward_free
 from re3_jax.agents.sac.agent import make_sac
 from re3_jax.envs import host, registry
 from re3_jax.envs.base import DeviceEnv, EnvSpec
 from re3_jax.envs.host import dmc, renderer
+from re3_jax.intrinsic import icm, rnd
 from re3_jax.intrinsic.base import IntrinsicReward, none
-from re3_jax.intrinsic.re3 import from_config
-from re3_jax.training.host_loop import HostLoopConfig, HostProgram
+from re3_jax.intrinsic.contrastive import contrastive
+from re3_jax.intrinsic.inverse_dynamics import inverse_dynamics
+from re3_jax.intrinsic.pretrained import atc, imagenet, load_atc, load_imagenet
+from re3_jax.intrinsic.re3 import re3
+from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.intrinsic.state_entropy import scaled
+from re3_jax.training.host_loop import HostProgram
+from re3_jax.training.host_step import HostLoopConfig
 from re3_jax.training.off_policy_loop import make_off_policy_program
 from re3_jax.training.runner import DeviceRunner, Runner
 from re3_jax.training.seeds import Program, make_program
@@ -63,12 +73,50 @@ def settle_renderer(config: RunConfig) -> RunConfig:
 
 
 def make_bonus(config: RunConfig) -> IntrinsicReward:
-    """The intrinsic reward; off-policy it keeps one latent per transition of the replay."""
-    if config.bonus == "none":
-        return none()
+    """The intrinsic reward; off-policy state entropy keeps one latent per transition.
+
+    Raises:
+      ValueError: its options do not go together, or a file of weights cannot be used.
+    """
+    match config.bonus:
+        case "none":
+            return none()
+        case "rnd":
+            return rnd.from_config(config.rnd)
+        case "icm":
+            return icm.from_config(config.icm)
+    entropy = config.re3
     if config.agent in OFF_POLICY:
-        return from_config(dataclasses.replace(config.re3, ring_size=config.sac.replay_capacity))
-    return from_config(config.re3)
+        entropy = dataclasses.replace(entropy, ring_size=config.sac.replay_capacity)
+    return scaled(entropy, _distance(config, entropy))
+
+
+def _distance(config: RunConfig, entropy: RE3Config) -> IntrinsicReward:
+    encoder = config.pretrained
+    match config.bonus:
+        case "contrastive":
+            return contrastive(entropy, config.learned)
+        case "inverse_dynamics":
+            return inverse_dynamics(entropy, config.learned)
+        case "imagenet":
+            return imagenet(entropy, load_imagenet(str(encoder.weights)))
+        case "atc":
+            return atc(entropy, load_atc(str(encoder.weights), encoder.atc_output))
+        case _:
+            return re3(entropy)
+
+
+def make_agent(config: RunConfig, spec: EnvSpec) -> Agent:
+    """The agent; one that is pre-trained sees no task reward.
+
+    Raises:
+      ValueError: it cannot act in the task.
+    """
+    if config.agent in OFF_POLICY:
+        agent = make_sac(config.sac, spec)
+    else:
+        agent = make_a2c(config.a2c, spec)
+    return agent if config.pretrain is None else reward_free(agent)
 
 
 def build(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> Runner:
@@ -87,12 +135,27 @@ def build(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> Ru
     return host_program(config, spec, report)
 
 
+def refusal(error: ValueError, config: RunConfig) -> UsageError:
+    """The sentence of a part of the library, in which fields are called by their options."""
+    groups = ["sac" if config.agent in OFF_POLICY else "a2c"]
+    groups += [group for group, bonuses in BONUSES_OF.items() if config.bonus in bonuses]
+    options = {
+        item.name: option_name(f"{group}.{item.name}")
+        for group in reversed(groups)
+        for item in dataclasses.fields(getattr(config, group))
+        # Other fields are ordinary words.
+        if "_" in item.name
+    }
+    names = "|".join(options)
+    return UsageError(re.sub(rf"(?<![\w.-])({names})\b", lambda m: options[m[0]], str(error)))
+
+
 def host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> HostProgram:
     """As `build`, for a task whose lanes are on the host."""
     try:
         return _host_program(config, spec, report)
     except ValueError as error:
-        raise UsageError(str(error)) from None
+        raise refusal(error, config) from None
 
 
 def _host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> HostProgram:
@@ -100,7 +163,7 @@ def _host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None
     assert config.chunk_updates is not None
     return HostProgram(
         spec,
-        make_sac(sac, spec),
+        make_agent(config, spec),
         make_bonus(config),
         HostLoopConfig(
             frame_stack=config.dmc.frame_stack,
@@ -126,7 +189,7 @@ def device_program(config: RunConfig, env: DeviceEnv) -> Program:
     try:
         return _device_program(config, env)
     except ValueError as error:
-        raise UsageError(str(error)) from None
+        raise refusal(error, config) from None
 
 
 def _device_program(config: RunConfig, env: DeviceEnv) -> Program:
@@ -135,7 +198,7 @@ def _device_program(config: RunConfig, env: DeviceEnv) -> Program:
     if config.agent in OFF_POLICY:
         return make_off_policy_program(
             env,
-            make_sac(config.sac, env.spec),
+            make_agent(config, env.spec),
             make_bonus(config),
             num_envs=config.sac.num_envs,
             batch_size=config.sac.batch_size,
@@ -149,7 +212,7 @@ def _device_program(config: RunConfig, env: DeviceEnv) -> Program:
         )
     return make_program(
         env,
-        make_a2c(config.a2c, env.spec),
+        make_agent(config, env.spec),
         make_bonus(config),
         num_envs=config.a2c.num_envs,
         rollout_length=config.a2c.rollout_length,

@@ -8,22 +8,48 @@ import dataclasses
 import types
 import typing
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import tyro
 
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs import registry
 from re3_jax.envs.host.config import DMCConfig
-from re3_jax.intrinsic.re3 import RE3Config
+from re3_jax.intrinsic.icm import ICMConfig
+from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
+from re3_jax.intrinsic.pretrained import PretrainedConfig
+from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.intrinsic.rnd import RNDConfig
 
 AgentName = Literal["a2c", "rad", "drq"]
-BonusName = Literal["none", "re3"]
+BonusName = Literal[
+    "none", "re3", "rnd", "icm", "contrastive", "inverse_dynamics", "imagenet", "atc"
+]
 PresetName = Literal["recommended", "paper", "released", "small", "debug"]
 
 DEFAULT_PRESET: PresetName = "recommended"
 
 OFF_POLICY: tuple[AgentName, ...] = ("rad", "drq")
 """Agents that learn from a replay: soft actor-critic, whose options are `sac`."""
+
+LEARNED: tuple[BonusName, ...] = ("contrastive", "inverse_dynamics")
+"""State entropy over an encoder that is learned beside the agent, by the options `learned`."""
+
+PRETRAINED: tuple[BonusName, ...] = ("imagenet", "atc")
+"""State entropy over an encoder that a file holds, by the options `pretrained`."""
+
+STATE_ENTROPY: tuple[BonusName, ...] = ("re3", *LEARNED, *PRETRAINED)
+"""Bonuses that are distances to neighbours, by the options `re3`."""
+
+BONUSES_OF: dict[str, tuple[BonusName, ...]] = {
+    "re3": STATE_ENTROPY,
+    "rnd": ("rnd",),
+    "icm": ("icm",),
+    "learned": LEARNED,
+    "pretrained": PRETRAINED,
+}
+"""Group of options -> the bonuses that it is for."""
 
 NOT_COMPARED_ON_RESUME = ("out", "resume", "steps", "checkpoint_seconds", "tensorboard", "video")
 """Options that do not change what is computed; `steps` may grow (see `run_folder`)."""
@@ -57,6 +83,10 @@ class RunConfig:
         (seconds).
       seeds: number of independent seeds trained at once.
       seed: the first seed; the others follow it.
+      pretrain: train for so many env frames on the bonus alone, instead of `steps`; the task's
+        reward is withheld from the agent, and recorded.
+      init: run folder to start from: networks, the bonus's encoder and running statistics are
+        taken over, seed by seed (see `re3_jax.training.transfer`).
       steps: env frames to train, per seed; rounded up to whole chunks.
       out: run folder; by default runs/TASK-AGENT-BONUS-TIME.
       resume: go on from the last checkpoint in the run folder.
@@ -69,7 +99,12 @@ class RunConfig:
       a2c: options of the A2C agent.
       sac: options of soft actor-critic (rad, drq).
       dmc: options of the tasks of DeepMind Control.
-      re3: options of the RE3 bonus.
+      re3: options of the RE3 bonus and of every other state entropy (contrastive,
+        inverse_dynamics, imagenet, atc).
+      rnd: options of random network distillation.
+      icm: options of the intrinsic curiosity module.
+      learned: options of encoders that are learned for state entropy.
+      pretrained: options of encoders that a file holds, spelled `--bonus.weights PATH`.
       evaluation: options of the periodic evaluation.
     """
 
@@ -79,6 +114,8 @@ class RunConfig:
     preset: PresetName = DEFAULT_PRESET
     seeds: int = 5
     seed: int = 1
+    pretrain: int | None = None
+    init: str | None = None
     steps: int = 400_000
     out: str | None = None
     resume: bool = False
@@ -90,6 +127,12 @@ class RunConfig:
     sac: SACConfig = field(default_factory=SACConfig)
     dmc: DMCConfig = field(default_factory=DMCConfig)
     re3: RE3Config = field(default_factory=RE3Config)
+    rnd: RNDConfig = field(default_factory=RNDConfig)
+    icm: ICMConfig = field(default_factory=ICMConfig)
+    learned: LearnedEncoderConfig = field(default_factory=LearnedEncoderConfig)
+    pretrained: Annotated[PretrainedConfig, tyro.conf.arg(name="bonus")] = field(
+        default_factory=PretrainedConfig
+    )
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
 
@@ -156,7 +199,14 @@ def unflatten(flat: dict[str, Any]) -> RunConfig:
 
 def option_name(dotted: str) -> str:
     """The command-line spelling of a field: `a2c.num_envs` -> `--a2c.num-envs`."""
-    return "--" + dotted.replace("_", "-")
+    group, dot, leaf = dotted.rpartition(".")
+    spelled = "bonus" if group == "pretrained" else group
+    return f"--{spelled}{dot}{leaf}".replace("_", "-")
+
+
+def keeps_latents(bonus: str, neighbours: str) -> bool:
+    """Whether a bonus has a ring of latents; `neighbours` is `learned.neighbours`."""
+    return bonus in STATE_ENTROPY and (bonus not in LEARNED or neighbours == "ring")
 
 
 def lanes(config: RunConfig) -> int:

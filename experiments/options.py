@@ -15,17 +15,41 @@ import tyro
 
 from experiments import presets, run_folder
 from experiments.config import (
+    BONUSES_OF,
     DEFAULT_PRESET,
     OFF_POLICY,
+    PRETRAINED,
     RunConfig,
     field_types,
     flatten,
+    keeps_latents,
     option_name,
     unflatten,
 )
 from experiments.errors import UsageError
 from experiments.validate import validate_values
 from re3_jax.envs import registry
+
+IMAGE_OPTIONS = tuple(
+    f"{group}.{leaf}"
+    for group in ("re3", "rnd", "icm")
+    for leaf in ("image_input", "image_crop", "num_filters")
+)
+
+ONLY_WITH: dict[str, dict[str, Any]] = {
+    "learned.momentum": {"bonus": "contrastive"},
+    "learned.augmentation": {"bonus": "contrastive"},
+    "learned.shift_pad": {"bonus": "contrastive"},
+    "learned.hidden_dim": {"bonus": "inverse_dynamics"},
+    "pretrained.atc_output": {"bonus": "atc"},
+}
+"""Option -> values of others without which it does nothing."""
+
+RANDOM_ENCODER = tuple(
+    f"re3.{leaf}"
+    for leaf in ("encoder_init", "latent_dim", "image_input", "image_crop", "num_filters")
+)
+"""Options of the architecture that state entropy over a pre-trained encoder has none of."""
 
 
 def parse(argv: list[str]) -> RunConfig:
@@ -52,10 +76,12 @@ def parse(argv: list[str]) -> RunConfig:
     values = flatten(default) | given
     for name in given:
         _check_effect(name, values)
+    if values["pretrain"] is not None:
+        values["steps"] = values["pretrain"]
     if values["agent"] in OFF_POLICY:
         # A latent is found by the number of its transition: one ring cannot outlive the other.
         values["re3.ring_size"] = values["sac.replay_capacity"]
-    for group in ("a2c", "sac", "dmc", "re3"):
+    for group in ("a2c", "sac", "dmc", *BONUSES_OF):
         _check_group(group, values)
     validate_values(values)
     return unflatten(values)
@@ -66,9 +92,15 @@ def _check_effect(name: str, values: dict[str, Any]) -> None:
     option, group = option_name(name), name.partition(".")[0]
     env, agent, bonus = values["env"], values["agent"], values["bonus"]
     off_policy, pixels = agent in OFF_POLICY, registry.is_host(env)
-    if group == "re3" and bonus != "re3":
+    if group in BONUSES_OF and bonus not in BONUSES_OF[group]:
         raise UsageError(
-            f"{option} has no effect with --bonus {bonus}: leave it out or use --bonus re3"
+            f"{option} has no effect with --bonus {bonus}: leave it out or use --bonus "
+            f"{' or '.join(BONUSES_OF[group])}"
+        )
+    if name == "steps" and values["pretrain"] not in (None, values["steps"]):
+        raise UsageError(
+            f"--steps {values['steps']} has no effect with --pretrain {values['pretrain']}, which "
+            "says how long the run is: leave one of the two out"
         )
     if (group == "a2c" and off_policy) or (group == "sac" and not off_policy):
         others = " or ".join(OFF_POLICY) if group == "sac" else "a2c"
@@ -79,6 +111,26 @@ def _check_effect(name: str, values: dict[str, Any]) -> None:
         raise UsageError(
             f"{option} has no effect on {env}, which is not seen as pixels: leave it out or "
             "choose a task such as cheetah_run_sparse"
+        )
+    if name in RANDOM_ENCODER and bonus in PRETRAINED:
+        raise UsageError(
+            f"{option} has no effect with --bonus {bonus}, whose encoder is that of "
+            "--bonus.weights: leave it out"
+        )
+    for other, value in ONLY_WITH.get(name, {}).items():
+        if values[other] != value:
+            raise UsageError(
+                f"{option} has no effect with {option_name(other)} {values[other]}: leave it out "
+                f"or use {option_name(other)} {value}"
+            )
+    if name in IMAGE_OPTIONS and not pixels:
+        raise UsageError(
+            f"{option} has no effect on {env}, which is not seen as pixels: leave it out"
+        )
+    if name == "re3.ring_size" and not keeps_latents(bonus, values["learned.neighbours"]):
+        raise UsageError(
+            f"{option} has no effect with --learned.neighbours minibatch, which keeps no latents: "
+            "leave one of the two out"
         )
     if name == "re3.ring_size" and off_policy:
         raise UsageError(
@@ -109,7 +161,11 @@ def _check_group(group: str, values: dict[str, Any]) -> None:
 
 def _from_preset(given: dict[str, Any], env: str) -> RunConfig:
     return presets.resolve(
-        env, given.get("agent"), given.get("bonus"), given.get("preset", DEFAULT_PRESET)
+        env,
+        given.get("agent"),
+        given.get("bonus"),
+        given.get("preset", DEFAULT_PRESET),
+        fine_tunes=given.get("init") is not None,
     )
 
 

@@ -29,7 +29,7 @@ from experiments.build import (
     settle_renderer,
     task_spec,
 )
-from experiments.config import RunConfig, frames_per_update
+from experiments.config import RunConfig, frames_per_update, keeps_latents
 from experiments.errors import UsageError, refuse_lack_of_memory
 from experiments.options import parse
 from experiments.validate import validate_for_task
@@ -91,7 +91,8 @@ def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
         return time.perf_counter() - start
 
     frames = frames_per_update(config, env.spec.action_repeat)
-    ring_rows = config.re3.ring_size if config.bonus == "re3" else 0
+    has_ring = keeps_latents(config.bonus, config.learned.neighbours)
+    ring_rows = config.re3.ring_size if has_ring else 0
     filled, started = 0, time.perf_counter()
     while filled <= ring_rows and time.perf_counter() - started < FILL_SECONDS:
         chunk()
@@ -142,6 +143,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.getLogger("absl").setLevel(logging.CRITICAL)
     try:
         config = parse(list(sys.argv[1:] if argv is None else argv))
+        if config.init is not None:
+            raise UsageError("--init has no effect on how long an update takes: leave it out")
         spec = task_spec(config)
         validate_for_task(config, spec)
         folder = _trace_folder(config)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.build import host_program, seed_numbers
-from experiments.config import RunConfig
+from experiments.config import RunConfig, keeps_latents
 from re3_jax.envs.base import EnvSpec
 from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.learner import OffPolicyState
@@ -92,7 +92,8 @@ def _measure(program: HostProgram, config: RunConfig, spec: EnvSpec, folder: Pat
     with jax.profiler.trace(str(folder), profiler_options=options):
         state, _ = program.train(state)
         jax.block_until_ready(state)
-    latents = int(state.counters.agent_steps[0]) if config.bonus == "re3" else 0
+    has_ring = keeps_latents(config.bonus, config.learned.neighbours)
+    latents = int(state.counters.agent_steps[0]) if has_ring else 0
     return HostProfile(
         loop=1e3 * min(seconds) / CHUNK,
         parts=_parts(program, state),

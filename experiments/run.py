@@ -20,8 +20,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import machine, run_folder, summary, video
-from experiments.build import build, devices_for, seed_numbers, settle_renderer, task_spec
+from experiments import fine_tuning, machine, run_folder, summary, video
+from experiments.build import (
+    build,
+    devices_for,
+    refusal,
+    seed_numbers,
+    settle_renderer,
+    task_spec,
+)
 from experiments.config import RunConfig, choose_chunk_updates
 from experiments.errors import UsageError
 from experiments.interrupt import Interrupt
@@ -65,6 +72,7 @@ def run(config: RunConfig) -> int:
     """
     spec = task_spec(config)
     validate_for_task(config, spec)
+    learned = fine_tuning.load(config, spec)
     config = settle_renderer(config)
     if config.chunk_updates is None:
         chunk_updates = choose_chunk_updates(config, spec.action_repeat)
@@ -72,9 +80,12 @@ def run(config: RunConfig) -> int:
     terminal = Terminal()
     runner = build(config, spec, terminal.say)
     try:
-        check_memory(_num_bytes(runner.abstract_state()), machine.free_bytes(), config)
+        shapes = runner.abstract_state()
     except ValueError as error:
-        raise UsageError(str(error)) from None
+        raise refusal(error, config) from None
+    check_memory(_num_bytes(shapes), machine.free_bytes(), config)
+    if learned is not None:
+        fine_tuning.check_fits(config, shapes, learned)
     folder = run_folder.claim(config)
     with (
         run_folder.locked(folder),
@@ -83,7 +94,7 @@ def run(config: RunConfig) -> int:
         ) as interrupt,
     ):
         try:
-            return _Loop(config, runner, folder, terminal, interrupt).run()
+            return _Loop(config, runner, folder, terminal, interrupt, learned).run()
         finally:
             runner.close()
             terminal.close()
@@ -99,9 +110,10 @@ class _Loop:
         folder: Path,
         terminal: Terminal,
         interrupt: Interrupt,
+        learned: fine_tuning.Learned | None,
     ):
         self.config, self.runner, self.folder = config, runner, folder
-        self.terminal, self.interrupt = terminal, interrupt
+        self.terminal, self.interrupt, self.learned = terminal, interrupt, learned
         self.seeds = seed_numbers(config)
         self.record = HostRecord()
         self.intrinsic_reward = math.nan
@@ -116,6 +128,8 @@ class _Loop:
         state = self._restored() if self.config.resume else None
         if state is None:
             state = self.runner.init(jnp.asarray(self.seeds, jnp.int32))
+            if self.learned is not None:
+                state = fine_tuning.begin(state, self.learned)
         self.recorder = self._open_recorder()
         if self.config.resume:
             run_folder.write_config(self.folder, self.config)
@@ -166,6 +180,10 @@ class _Loop:
             f"{f', drawn by {c.dmc.renderer}' if registry.is_host(c.env) else ''} "
             f"-> {self.folder}"
         )
+        if c.pretrain is not None:
+            self.terminal.say("pre-training: the agent learns from the bonus alone")
+        if c.init is not None:
+            self.terminal.say(f"starting from what {c.init} learned")
         if c.resume and (changes := run_folder.changes_since_start(self.folder)):
             self.terminal.say(
                 f"this machine or these versions differ from those the run began with "

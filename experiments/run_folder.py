@@ -65,8 +65,11 @@ def newest(env: str | None, agent: str | None, bonus: str | None) -> Path:
     return max(found)[1]
 
 
-def stored_config(folder: Path) -> RunConfig:
-    """The configuration in a run folder.
+def stored_config(
+    folder: Path,
+    otherwise: str = "leave --resume out to start one there, or name another folder with --out",
+) -> RunConfig:
+    """The configuration in a run folder; `otherwise` is the remedy where there is none.
 
     Raises:
       UsageError: there is none, or it cannot be read.
@@ -75,10 +78,7 @@ def stored_config(folder: Path) -> RunConfig:
     try:
         config: RunConfig = from_dict(json.loads(path.read_text())["config"])
     except (FileNotFoundError, NotADirectoryError):
-        raise UsageError(
-            f"{folder} holds no run (no {CONFIG}): leave --resume out to start one there, "
-            "or name another folder with --out"
-        ) from None
+        raise UsageError(f"{folder} holds no run (no {CONFIG}): {otherwise}") from None
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise UsageError(
             f"{path} cannot be read as the configuration of a run of this version "
@@ -100,7 +100,7 @@ def claim(config: RunConfig) -> Path:
     folder = Path(config.out) if config.out else default_folder(config)
     if config.resume:
         _check_same(config, stored_config(folder), folder)
-        if has_rows(folder) and not any((folder / CHECKPOINTS).glob("[0-9]*")):
+        if has_rows(folder) and not has_checkpoint(folder):
             raise UsageError(
                 f"{folder} has no checkpoint to resume from: "
                 "leave --resume out and start anew with another --out"
@@ -171,6 +171,11 @@ def has_rows(folder: Path) -> bool:
     return any(table.exists() and table.stat().st_size > 0 for table in tables)
 
 
+def has_checkpoint(folder: Path) -> bool:
+    """Whether there is anything to resume from."""
+    return any((folder / CHECKPOINTS).glob("[0-9]*"))
+
+
 def write_json(path: Path, values: dict[str, Any]) -> None:
     """Replaces `path` in one step, so that it is never half written."""
     partial = path.with_name(f".{path.name}.partial")
@@ -198,14 +203,18 @@ def locked(folder: Path) -> Iterator[None]:
 def _check_same(config: RunConfig, stored: RunConfig, folder: Path) -> None:
     now, then = flatten(config), flatten(stored)
     for name in then:
+        # As long as it is pre-training, it may be for longer.
+        if name == "pretrain" and None not in (now[name], then[name]):
+            continue
         if name not in NOT_COMPARED_ON_RESUME and now[name] != then[name]:
             raise UsageError(
                 f"{option_name(name)} is {now[name]}, but the run in {folder} was started with "
                 f"{then[name]}: leave it out to go on, or start anew with another --out"
             )
     if config.steps < stored.steps:
+        length = "--steps" if config.pretrain is None else "--pretrain"
         raise UsageError(
-            f"--steps {config.steps} is less than the {stored.steps} of the run in {folder}: "
+            f"{length} {config.steps} is less than the {stored.steps} of the run in {folder}: "
             "give as many to finish it or more to extend it"
         )
 

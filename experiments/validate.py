@@ -4,30 +4,41 @@ import math
 from typing import Any
 
 from experiments.config import (
+    LEARNED,
     OFF_POLICY,
+    PRETRAINED,
     RunConfig,
     choose_chunk_updates,
     frames_per_update,
+    keeps_latents,
     lanes,
     option_name,
 )
 from experiments.errors import UsageError
 from re3_jax.envs import registry
 from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.intrinsic.pretrained import IMAGENET_URL
 
 INT32_MAX = 2**31 - 1
 
 SMALLEST_IMAGE = 15
 """Pixels of which four 3x3 convolutions, the first with stride 2, leave one."""
 
+WEIGHTS = {
+    "imagenet": f"torchvision's ResNet-50: fetch {IMAGENET_URL} and name it with --bonus.weights",
+    "atc": "a snapshot of rlpyt's ATC (params.pkl): name it with --bonus.weights",
+}
+"""Bonus -> the file that it cannot do without."""
+
 POSITIVE = (
     "seeds",
     "steps",
+    "pretrain",
     "chunk_updates",
     "evaluation.every_env_frames",
     "evaluation.episodes",
 )
-NOT_NEGATIVE = ("seed", "checkpoint_seconds", "re3.beta")
+NOT_NEGATIVE = ("seed", "checkpoint_seconds", "re3.beta", "rnd.beta", "icm.beta")
 
 
 def validate_values(values: dict[str, Any]) -> None:
@@ -39,8 +50,18 @@ def validate_values(values: dict[str, Any]) -> None:
     for name, value in values.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
             _check_range(name, value)
-    if values["bonus"] == "re3" and values["agent"] == "a2c":
+    if values["pretrain"] is not None and values["bonus"] == "none":
+        raise UsageError(
+            "--pretrain trains on the bonus alone, and --bonus none is none: choose --bonus re3 or "
+            "another one"
+        )
+    if values["bonus"] in PRETRAINED and values["pretrained.weights"] is None:
+        raise UsageError(f"--bonus {values['bonus']} needs {WEIGHTS[values['bonus']]}")
+    has_ring = keeps_latents(values["bonus"], values["learned.neighbours"])
+    if has_ring and values["agent"] == "a2c":
         _check_ring_of_rollouts(values)
+    if values["bonus"] in LEARNED and not has_ring:
+        _check_minibatch(values)
     if values["seed"] + values["seeds"] - 1 > INT32_MAX:
         raise UsageError(f"--seed {values['seed']} is too large: seeds end at {INT32_MAX}")
 
@@ -56,8 +77,9 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
     update = frames_per_update(config, spec.action_repeat)
     repeat = f" x {spec.action_repeat} frames" if spec.action_repeat > 1 else ""
     rollout = config.a2c.rollout_length if config.agent == "a2c" else 1
+    length = "steps" if config.pretrain is None else "pretrain"
     for name, frames in (
-        ("steps", config.steps),
+        (length, config.steps),
         ("evaluation.every_env_frames", config.evaluation.every_env_frames),
     ):
         if frames < update:
@@ -69,8 +91,8 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
     # Whole chunks are trained, so the last one may end after STEPS.
     if -(-config.steps // chunk) * chunk > INT32_MAX:
         raise UsageError(
-            f"--steps {config.steps} in chunks of {chunk} env frames is too large: counters are "
-            f"32-bit, so give at most {INT32_MAX // chunk * chunk}"
+            f"{option_name(length)} {config.steps} in chunks of {chunk} env frames is too large: "
+            f"counters are 32-bit, so give at most {INT32_MAX // chunk * chunk}"
             if chunk <= INT32_MAX
             else f"--chunk-updates {config.chunk_updates} is too large: a chunk would be {chunk} "
             f"env frames, and counters are 32-bit, so give at most {INT32_MAX // update}"
@@ -115,7 +137,8 @@ def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> st
 def _least_bytes_per_transition(config: RunConfig) -> int:
     """What one more transition adds to a seed's state at the least."""
     frame = 3 * config.dmc.image_size**2 if registry.is_host(config.env) else 0
-    latents = config.re3.ensemble_size * config.re3.latent_dim if config.bonus == "re3" else 0
+    has_latents = keeps_latents(config.bonus, config.learned.neighbours)
+    latents = config.re3.ensemble_size * config.re3.latent_dim if has_latents else 0
     action_reward_discount = 3
     return frame + 4 * (latents + action_reward_discount)
 
@@ -178,4 +201,17 @@ def _check_ring_of_rollouts(values: dict[str, Any]) -> None:
         raise UsageError(
             f"--re3.ring-size {ring} cannot hold one rollout of {lanes * steps} states "
             f"({lanes} lanes x {steps} steps): give at least {lanes * steps}"
+        )
+
+
+def _check_minibatch(values: dict[str, Any]) -> None:
+    rank, on_policy = values["re3.last_neighbour"], values["agent"] == "a2c"
+    batch = values["sac.batch_size"]
+    if on_policy:
+        batch = values["a2c.num_envs"] * values["a2c.rollout_length"]
+    if rank > batch - (0 if values["re3.count_self"] else 1):
+        raise UsageError(
+            f"--learned.neighbours minibatch has no neighbour of rank {rank} among {batch} states: "
+            f"lower --re3.last-neighbour or raise "
+            f"{'--a2c.num-envs' if on_policy else '--sac.batch-size'}"
         )

@@ -15,9 +15,11 @@ def resolve(
     agent: AgentName | None = None,
     bonus: BonusName | None = None,
     preset: PresetName = DEFAULT_PRESET,
+    fine_tunes: bool = False,
 ) -> RunConfig:
     """Everything a run needs; an agent or bonus not given is the task's default.
 
+    A run that starts from a pre-trained one (`fine_tunes`) has the rows "+ PT" of the tables.
     Whether the agent can act in the task is not asked here (see `validate.validate_for_task`).
 
     Raises:
@@ -35,8 +37,9 @@ def resolve(
         )
     module = SUITES[suite]
     agent = agent or module.default_agent(task_id)
+    config = module.preset(task_id, preset, agent)
     return dataclasses.replace(
-        module.preset(task_id, preset, agent),
+        module.fine_tuned(task_id, config) if fine_tunes else config,
         env=env,
         agent=agent,
         bonus=bonus or module.DEFAULT_BONUS,

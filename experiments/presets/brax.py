@@ -14,6 +14,8 @@ from experiments.config import (
     RunConfig,
 )
 from experiments.presets import dmc
+from re3_jax.intrinsic.icm import ICMConfig
+from re3_jax.intrinsic.rnd import RNDConfig
 
 DEFAULT_BONUS: BonusName = "re3"
 
@@ -40,18 +42,26 @@ def default_agent(task_id: str) -> AgentName:
 def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
     """Configuration of any task on states with continuous actions."""
     del task_id, agent
+    row = dmc.Task()
     config = RunConfig(
         seeds=3,
         steps=500_000,
         sac=SAC,
         re3=replace(
             dmc.PAPER_RE3 if name == "paper" else dmc.RELEASED_RE3,
-            beta=dmc.Task().beta,
-            rho=dmc.Task().rho,
+            beta=row.beta,
+            rho=row.rho,
         ),
+        rnd=RNDConfig(beta=row.rnd_beta),
+        icm=ICMConfig(beta=row.icm_beta),
         evaluation=EvaluationConfig(every_env_frames=10_000, episodes=10, greedy=True),
     )
     return shrink(config) if name == "debug" else config
+
+
+def fine_tuned(task_id: str, config: RunConfig) -> RunConfig:
+    """`config` for a run that starts from a pre-trained one."""
+    return dmc.fine_tuned(task_id, config)
 
 
 def shrink(config: RunConfig) -> RunConfig:
@@ -70,5 +80,8 @@ def shrink(config: RunConfig) -> RunConfig:
             updates_per_step=1,
         ),
         re3=replace(config.re3, ring_size=1_000),
+        rnd=replace(config.rnd, hidden_dim=32),
+        icm=replace(config.icm, hidden_dim=32),
+        learned=replace(config.learned, hidden_dim=32),
         evaluation=replace(config.evaluation, every_env_frames=1_000, episodes=2),
     )

@@ -20,7 +20,10 @@ from experiments.config import (
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs.host import tasks
 from re3_jax.envs.host.config import DMCConfig
-from re3_jax.intrinsic.re3 import RE3Config
+from re3_jax.intrinsic.icm import ICMConfig
+from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
+from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.intrinsic.rnd import RNDConfig
 
 DEFAULT_BONUS: BonusName = "re3"
 
@@ -44,16 +47,22 @@ class Task:
     Attributes:
       beta: initial intrinsic reward scale beta_0.
       rho: intrinsic reward decay, per agent step.
+      rnd_beta: intrinsic reward scale of RND.
+      icm_beta: intrinsic reward scale of ICM.
       initial_agent_steps: steps with random actions.
     """
 
     beta: float = 0.05
     rho: float = 1e-5
+    rnd_beta: float = 0.05
+    icm_beta: float = 0.1
     initial_agent_steps: int = 1_000
 
 
 TASKS = {
-    "pendulum_swingup": Task(beta=0.25),
+    "cartpole_swingup_sparse": Task(rnd_beta=10.0),
+    "cheetah_run_sparse": Task(rnd_beta=0.1, icm_beta=1.0),
+    "pendulum_swingup": Task(beta=0.25, rnd_beta=0.1),
     "walker_run_sparse": Task(rho=2.5e-5),
     "quadruped_run": Task(initial_agent_steps=10_000),
 }
@@ -126,6 +135,9 @@ RELEASED_RE3 = replace(
     image_input="newest_frame",
 )
 
+FINE_TUNING_TEMPERATURE = 0.01
+"""Initial temperature of RAD + RE3 + PT."""
+
 TABLE_DMC = DMCConfig(image_size=100, frame_stack=3, engine="dm_control", renderer="gl")
 
 
@@ -162,6 +174,12 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
             renderer="gl" if name in ("paper", "released") else "auto",
         ),
         re3=replace(PAPER_RE3 if paper else RELEASED_RE3, beta=row.beta, rho=row.rho),
+        rnd=RNDConfig(beta=row.rnd_beta),
+        icm=ICMConfig(beta=row.icm_beta),
+        learned=LearnedEncoderConfig(
+            augmentation="crop" if sac.augmentation == "crop" else "shift",
+            shift_pad=sac.shift_pad,
+        ),
         evaluation=EvaluationConfig(
             every_env_frames=AGENT_STEPS_BETWEEN_EVALUATIONS * repeat, episodes=10, greedy=True
         ),
@@ -169,6 +187,12 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
     if name == "small":
         return shrink(config, tasks.find(task_id).domain)
     return shrink_to_seconds(config) if name == "debug" else config
+
+
+def fine_tuned(task_id: str, config: RunConfig) -> RunConfig:
+    """`config` for a run that starts from a pre-trained one."""
+    del task_id
+    return replace(config, sac=replace(config.sac, init_temperature=FINE_TUNING_TEMPERATURE))
 
 
 def shrink(config: RunConfig, domain: str) -> RunConfig:
@@ -197,7 +221,10 @@ def shrink(config: RunConfig, domain: str) -> RunConfig:
             action_repeat=SMALL_ACTION_REPEAT.get(domain, 4),
             renderer="warp",
         ),
-        re3=replace(config.re3, ring_size=20_000, num_filters=16),
+        re3=replace(config.re3, ring_size=20_000, num_filters=16, image_crop=56),
+        rnd=replace(config.rnd, hidden_dim=256, num_filters=16, image_crop=56),
+        icm=replace(config.icm, hidden_dim=256, num_filters=16, image_crop=56),
+        learned=replace(config.learned, hidden_dim=256),
         evaluation=replace(config.evaluation, every_env_frames=4_000, episodes=5),
     )
 
@@ -221,6 +248,9 @@ def shrink_to_seconds(config: RunConfig) -> RunConfig:
             initial_agent_steps=30,
         ),
         dmc=replace(config.dmc, image_size=36, action_repeat=20),
-        re3=replace(config.re3, ring_size=200, num_filters=4),
+        re3=replace(config.re3, ring_size=200, num_filters=4, image_crop=32),
+        rnd=replace(config.rnd, hidden_dim=32, num_filters=4, image_crop=32),
+        icm=replace(config.icm, hidden_dim=32, num_filters=4, image_crop=32),
+        learned=replace(config.learned, hidden_dim=32),
         evaluation=replace(config.evaluation, every_env_frames=1_000, episodes=2),
     )

@@ -16,7 +16,9 @@ from experiments.config import (
     RunConfig,
 )
 from re3_jax.agents.a2c.config import A2CConfig
-from re3_jax.intrinsic.re3 import RE3Config
+from re3_jax.intrinsic.icm import ICMConfig
+from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.intrinsic.rnd import RNDConfig
 
 DEFAULT_BONUS: BonusName = "re3"
 
@@ -29,7 +31,10 @@ class Task:
     """The rows of the table that differ between tasks.
 
     Attributes:
-      beta: intrinsic reward weight of A2C + RE3.
+      beta: intrinsic reward weight of A2C + RE3, and here of every other state entropy.
+      fine_tuning_beta: of A2C + RE3 + PT.
+      icm_beta: of A2C + ICM.
+      rnd_beta: of A2C + RND.
       evaluation_frequency: env frames between evaluations.
       budget: env frames per run of the paper's figure: DoorKey-6x6 from the authors' script,
         DoorKey-8x8 from the paper's text, Empty-16x16 is given by neither and takes
@@ -39,15 +44,42 @@ class Task:
     """
 
     beta: float
+    fine_tuning_beta: float
+    icm_beta: float
+    rnd_beta: float
     evaluation_frequency: int
     budget: int
     steps: int
 
 
 TASKS = {
-    "Empty-16x16": Task(0.1, evaluation_frequency=6_400, budget=400_000, steps=400_000),
-    "DoorKey-6x6": Task(0.005, evaluation_frequency=12_800, budget=400_000, steps=600_000),
-    "DoorKey-8x8": Task(0.01, evaluation_frequency=64_000, budget=2_400_000, steps=2_400_000),
+    "Empty-16x16": Task(
+        beta=0.1,
+        fine_tuning_beta=0.1,
+        icm_beta=1e-5,
+        rnd_beta=5e-5,
+        evaluation_frequency=6_400,
+        budget=400_000,
+        steps=400_000,
+    ),
+    "DoorKey-6x6": Task(
+        beta=0.005,
+        fine_tuning_beta=0.05,
+        icm_beta=1e-4,
+        rnd_beta=1e-4,
+        evaluation_frequency=12_800,
+        budget=400_000,
+        steps=600_000,
+    ),
+    "DoorKey-8x8": Task(
+        beta=0.01,
+        fine_tuning_beta=0.05,
+        icm_beta=1e-3,
+        rnd_beta=5e-5,
+        evaluation_frequency=64_000,
+        budget=2_400_000,
+        steps=2_400_000,
+    ),
 }
 
 TABLE_A2C = A2CConfig(
@@ -95,7 +127,7 @@ def default_agent(task_id: str) -> AgentName:
 def preset(task_id: str, name: PresetName, agent: AgentName = "a2c") -> RunConfig:
     """Configuration of `Empty-NxN` or `DoorKey-NxN`; no agent but A2C acts there."""
     del agent
-    task = TASKS.get(task_id) or _nearest(task_id)
+    task = _row(task_id)
     paper = name == "paper"
     other = RECOMMENDED_A2C if name == "recommended" else RELEASED_A2C
     config = RunConfig(
@@ -103,9 +135,16 @@ def preset(task_id: str, name: PresetName, agent: AgentName = "a2c") -> RunConfi
         steps=task.steps,
         a2c=TABLE_A2C if paper else other,
         re3=replace(TABLE_RE3 if paper else RELEASED_RE3, beta=task.beta),
+        rnd=RNDConfig(beta=task.rnd_beta),
+        icm=ICMConfig(beta=task.icm_beta),
         evaluation=EvaluationConfig(every_env_frames=task.evaluation_frequency, episodes=100),
     )
     return shrink(config) if name == "debug" else config
+
+
+def fine_tuned(task_id: str, config: RunConfig) -> RunConfig:
+    """`config` for a run that starts from a pre-trained one."""
+    return replace(config, re3=replace(config.re3, beta=_row(task_id).fine_tuning_beta))
 
 
 def shrink(config: RunConfig) -> RunConfig:
@@ -117,11 +156,16 @@ def shrink(config: RunConfig) -> RunConfig:
         tensorboard=False,
         a2c=replace(config.a2c, num_envs=4),
         re3=replace(config.re3, ring_size=512),
+        rnd=replace(config.rnd, hidden_dim=32),
+        icm=replace(config.icm, hidden_dim=32),
+        learned=replace(config.learned, hidden_dim=32),
         evaluation=replace(config.evaluation, every_env_frames=1_024, episodes=4),
     )
 
 
-def _nearest(task_id: str) -> Task:
+def _row(task_id: str) -> Task:
+    if task_id in TASKS:
+        return TASKS[task_id]
     kind, _, size = task_id.partition("-")
     if kind == "Empty":
         return TASKS["Empty-16x16"]

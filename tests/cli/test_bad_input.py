@@ -132,6 +132,84 @@ def tree(folder: Path) -> dict[str, bytes | None]:
         ((*DOORKEY, "--re3.beta", "-1"), ["--re3.beta", "negative"]),
         ((*DOORKEY, "--re3.rho", "1.5"), ["--re3.rho", "below 1"]),
         ((*DOORKEY, "--bonus", "none", "--re3.beta", "1"), ["--re3.beta", "--bonus none"]),
+        ((*DOORKEY, "--bonus", "rnd", "--re3.beta", "1"), ["--re3.beta", "--bonus rnd", "atc"]),
+        ((*DOORKEY, "--rnd.beta", "1"), ["--rnd.beta", "--bonus re3", "--bonus rnd"]),
+        ((*DOORKEY, "--bonus", "rnd", "--rnd.beta", "-1"), ["--rnd.beta", "-1"]),
+        ((*DOORKEY, "--bonus", "rnd", "--rnd.learning-rate", "0"), ["--rnd.learning-rate", "abo"]),
+        ((*DOORKEY, "--bonus", "icm", "--icm.forward-weight", "-1"), ["--icm.forward-weight"]),
+        ((*DOORKEY, "--bonus", "icm", "--rnd.beta", "1"), ["--rnd.beta", "--bonus icm"]),
+        ((*DOORKEY, "--bonus", "icm", "--icm.image-crop", "9"), ["--icm.image-crop", "pixels"]),
+        ((*DOORKEY, "--re3.num-filters", "9"), ["--re3.num-filters", "doorkey_6x6", "pixels"]),
+        ((*DOORKEY, "--learned.momentum", "1"), ["--learned.momentum", "inverse_dynamics"]),
+        (
+            (*DOORKEY, "--bonus", "inverse_dynamics", "--learned.momentum", "1"),
+            ["--learned.momentum", "--bonus inverse_dynamics", "--bonus contrastive"],
+        ),
+        (
+            (*DOORKEY, "--bonus", "contrastive", "--learned.hidden-dim", "9"),
+            ["--learned.hidden-dim", "--bonus inverse_dynamics"],
+        ),
+        (
+            (*DOORKEY, "--bonus", "contrastive", "--learned.momentum", "2"),
+            ["--learned.momentum", "at most 1"],
+        ),
+        (
+            (
+                *(*DOORKEY, "--bonus", "contrastive", "--learned.neighbours", "minibatch"),
+                *("--re3.ring-size", "64"),
+            ),
+            ["--re3.ring-size", "keeps no latents"],
+        ),
+        (
+            (
+                *(*DOORKEY, "--bonus", "contrastive", "--learned.neighbours", "minibatch"),
+                *("--re3.last-neighbour", "33"),
+            ),
+            ["rank 33 among 32", "--re3.last-neighbour", "--a2c.num-envs"],
+        ),
+        (
+            (*DOORKEY, "--bonus", "contrastive", "--re3.ensemble-size", "2"),
+            ["ensemble", "--re3.ensemble-size"],
+        ),
+        (
+            ("--env", "gymnax:CartPole-v1", *DEBUG, "--bonus", "contrastive"),
+            ["contrastive", "images", "inverse_dynamics"],
+        ),
+        ((*DOORKEY, "--bonus", "contrastive", "--re3.ring-size", "31"), ["ring-size 31", "32"]),
+        (
+            (
+                "--env",
+                "hopper_hop",
+                "--agent",
+                "drq",
+                *DEBUG,
+                "--bonus",
+                "contrastive",
+                *("--learned.augmentation", "crop", "--re3.image-crop", "36"),
+            ),
+            ["no room for random crops", "--re3.image-crop"],
+        ),
+        ((*CHEETAH, "--bonus", "imagenet"), ["--bonus imagenet", "ResNet-50", "--bonus.weights"]),
+        ((*CHEETAH, "--bonus", "atc"), ["--bonus atc", "params.pkl", "--bonus.weights"]),
+        (
+            (*CHEETAH, "--bonus", "imagenet", "--bonus.weights", "nowhere.pth"),
+            ["no file nowhere.pth", "ResNet-50"],
+        ),
+        ((*CHEETAH, "--bonus.weights", "a.pth"), ["--bonus.weights", "--bonus re3", "imagenet"]),
+        (
+            (*CHEETAH, "--bonus", "imagenet", "--bonus.atc-output", "code"),
+            ["--bonus.atc-output", "--bonus imagenet", "--bonus atc"],
+        ),
+        (
+            (*CHEETAH, "--bonus", "imagenet", "--re3.latent-dim", "9"),
+            ["--re3.latent-dim", "--bonus.weights"],
+        ),
+        ((*DOORKEY, "--bonus", "none", "--pretrain", "64"), ["--pretrain", "none", "--bonus re3"]),
+        ((*DOORKEY, "--pretrain", "0"), ["--pretrain 0", "not positive"]),
+        ((*DOORKEY, "--pretrain", "9" * 20), ["--pretrain", "too large"]),
+        ((*DOORKEY, "--pretrain", "31"), ["--pretrain 31", "at least 32"]),
+        ((*DOORKEY, "--pretrain", "2147483647"), ["--pretrain", "32-bit"]),
+        ((*DOORKEY, "--pretrain", "64", "--steps", "96"), ["--steps 96", "--pretrain 64"]),
         ((*DOORKEY, "--evaluation.episodes", "0"), ["--evaluation.episodes", "positive"]),
         ((*DOORKEY, "--evaluation.episodes", "9" * 20), ["--evaluation.episodes", "too large"]),
         ((*DOORKEY, "--re3.ring-size", "9" * 20), ["--re3.ring-size", "too large"]),
@@ -219,7 +297,11 @@ def test_resume_from_a_checkpoint_of_another_version(capsys, monkeypatch, starte
     store.save(1, state, {"chunks": 3, "magic": 1})
     store.close()
     program = Program(
-        init=lambda seeds: state, train=None, evaluate=None, env_frames_per_chunk=1024
+        init=lambda seeds: state,
+        train=None,
+        evaluate=None,
+        env_frames_per_chunk=1024,
+        sharding=jax.sharding.SingleDeviceSharding(jax.devices()[0]),
     )
     runner = DeviceRunner(program, num_seeds=1)
     monkeypatch.setattr(run, "build", lambda config, spec, report: runner)
@@ -238,6 +320,7 @@ def test_resume_from_a_checkpoint_of_another_version(capsys, monkeypatch, starte
         ("--env", "doorkey_8x8"),
         ("--bonus", "none"),
         ("--preset", "paper"),
+        ("--pretrain", "8192"),
     ],
 )
 def test_resume_with_a_changed_option(capsys, started, changed, value):

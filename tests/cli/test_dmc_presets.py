@@ -128,6 +128,7 @@ def test_drq_of_its_authors_and_the_switch_of_the_released_code():
         "sac.temperature_learning_rate": 1e-3,
         "sac.critic_tau": 0.01,
         "sac.encoder_tau": 0.01,
+        "learned.augmentation": "shift",
     }
     rad, released = (
         flatten(presets.resolve("hopper_hop", agent, preset="released")) for agent in ("rad", "drq")

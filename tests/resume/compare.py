@@ -16,9 +16,10 @@ def newest_checkpoint(run: Path) -> Path:
     return max((p for p in (run / "checkpoints").iterdir() if p.name.isdigit()), key=_number)
 
 
-def leaves(run: Path) -> dict[str, np.ndarray]:
-    """Every array of the newest checkpoint by its path, as it is on disk."""
-    path = newest_checkpoint(run) / "state"
+def leaves(run: Path, checkpoint: int | None = None) -> dict[str, np.ndarray]:
+    """Every array of a checkpoint, by default the newest, by its path, as it is on disk."""
+    found = newest_checkpoint(run) if checkpoint is None else run / f"checkpoints/{checkpoint}"
+    path = found / "state"
     with ocp.PyTreeCheckpointer() as reader:
         # As NumPy arrays: this process may have fewer devices than the run had.
         as_numpy = jax.tree.map(

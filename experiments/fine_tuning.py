@@ -1,0 +1,227 @@
+"""`--init RUN`: what a run starts from, and whether it can.
+
+What is taken over is `re3_jax.training.transfer`'s business; here the run is found, compared and
+read. Nothing is written.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from experiments import run_folder
+from experiments.build import seed_numbers, task_spec
+from experiments.config import (
+    OFF_POLICY,
+    RunConfig,
+    flatten,
+    option_name,
+)
+from experiments.errors import UsageError
+from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.training import transfer
+from re3_jax.training.checkpoint import CheckpointStore
+from re3_jax.training.runner import State
+
+NETWORKS = {
+    "a2c": ("a2c.hidden_dim",),
+    "sac": (
+        "sac.augmentation",
+        "sac.crop_size",
+        "sac.num_filters",
+        "sac.latent_dim",
+        "sac.hidden_dim",
+        "sac.log_std_min",
+        "sac.log_std_max",
+    ),
+}
+"""Options without which an agent's parameters mean something else."""
+
+RE3_ENCODER = (
+    "re3.encoder_init",
+    "re3.latent_dim",
+    "re3.ensemble_size",
+    "re3.image_input",
+    "re3.image_crop",
+    "re3.num_filters",
+    "re3.normalize",
+)
+
+ENCODERS = {
+    "re3": RE3_ENCODER,
+    "rnd": (
+        "rnd.normalize",
+        "rnd.rewarded",
+        "rnd.normalize_observations",
+        "rnd.hidden_dim",
+        "rnd.latent_dim",
+        "rnd.encoder_init",
+        "rnd.image_input",
+        "rnd.image_crop",
+        "rnd.num_filters",
+    ),
+    "icm": (
+        "icm.normalize",
+        "icm.hidden_dim",
+        "icm.latent_dim",
+        "icm.encoder_init",
+        "icm.image_input",
+        "icm.image_crop",
+        "icm.num_filters",
+    ),
+    "contrastive": (*RE3_ENCODER, "learned.augmentation"),
+    "inverse_dynamics": (*RE3_ENCODER, "learned.hidden_dim"),
+    "imagenet": ("re3.normalize", "pretrained.weights"),
+    "atc": ("re3.normalize", "pretrained.weights", "pretrained.atc_output"),
+}
+"""The same of a bonus: its encoder, and what its running statistics are of."""
+
+
+Learned = dict[str, np.ndarray]
+"""What a run hands on, by the paths of `transfer.inherited`, each [seed, ...]."""
+
+
+def load(config: RunConfig, spec: EnvSpec) -> Learned | None:
+    """What the run in `config.init` hands on to this one.
+
+    Args:
+      config: the run that is to start from it.
+      spec: its task.
+
+    Returns:
+      None if there is none to start from, or this run has a checkpoint of its own to resume from.
+
+    Raises:
+      UsageError: there is no such run, it is not finished, or another agent or bonus learned in
+        it, or in another kind of task.
+    """
+    if config.init is None:
+        return None
+    if config.resume and run_folder.has_checkpoint(Path(str(config.out))):
+        return None
+    folder = Path(config.init)
+    source = run_folder.stored_config(
+        folder, "name the folder of a finished run with --init, or leave it out"
+    )
+    _check_kind(config, source, folder)
+    _check_spaces(config, spec, source, task_spec(source), folder)
+    _check_options(config, source, folder)
+    return _read(config, source, folder)
+
+
+def check_fits(config: RunConfig, shapes: State, learned: Learned) -> None:
+    """Compares what is handed on with the state that is to take it over.
+
+    Raises:
+      UsageError: they differ in a way that no option shows.
+    """
+    try:
+        transfer.inherit(shapes, learned)
+    except ValueError as error:
+        raise UsageError(
+            f"the run in {config.init} does not fit: {error}; leave --init out or train another run"
+        ) from None
+
+
+def begin(fresh: State, learned: Learned) -> State:
+    """The state at env frame 0 of a run that starts from another, where `fresh` lies."""
+    return jax.tree.map(
+        lambda leaf, there: leaf if leaf is there else jax.device_put(leaf, there.sharding),
+        transfer.inherit(fresh, learned),
+        fresh,
+    )
+
+
+def _check_kind(config: RunConfig, source: RunConfig, folder: Path) -> None:
+    if config.agent != source.agent:
+        raise UsageError(
+            f"the run in {folder} trained --agent {source.agent}, whose networks are not those of "
+            f"{config.agent}: add --agent {source.agent}, or leave --init out"
+        )
+    if config.bonus != "none" and source.bonus == "none":
+        raise UsageError(
+            f"the run in {folder} had no bonus, so there is nothing to start {config.bonus} from: "
+            "add --bonus none to take over the agent alone"
+        )
+    if config.bonus not in ("none", source.bonus):
+        raise UsageError(
+            f"the run in {folder} had --bonus {source.bonus}, whose encoder and statistics are not "
+            f"those of {config.bonus}: add --bonus {source.bonus}, or --bonus none to take over "
+            "the agent alone"
+        )
+    wanted, there = seed_numbers(config), seed_numbers(source)
+    if missing := sorted(set(wanted) - set(there)):
+        raise UsageError(
+            f"the run in {folder} has the seeds {there[0]} to {there[-1]}, and seed {missing[0]} "
+            f"is to start from its own: add --seeds {source.seeds} --seed {source.seed}"
+        )
+
+
+def _check_spaces(
+    config: RunConfig, spec: EnvSpec, source: RunConfig, source_spec: EnvSpec, folder: Path
+) -> None:
+    for what, here, there in (
+        ("observations", _observations(spec), _observations(source_spec)),
+        ("actions", _actions(spec), _actions(source_spec)),
+    ):
+        if here != there:
+            raise UsageError(
+                f"{config.env} cannot start from the run in {folder}: its {what} are {here}, "
+                f"those of {source.env} {there}; choose a run of a task with the same"
+            )
+
+
+def _check_options(config: RunConfig, source: RunConfig, folder: Path) -> None:
+    names = NETWORKS["sac" if config.agent in OFF_POLICY else "a2c"]
+    names += ENCODERS.get(config.bonus, ())
+    here, there = flatten(config), flatten(source)
+    for name in names:
+        if here[name] != there[name]:
+            raise UsageError(
+                f"{option_name(name)} is {here[name]}, but the run in {folder} has {there[name]}: "
+                f"add {option_name(name)} {there[name]}, or leave --init out"
+            )
+
+
+def _read(config: RunConfig, source: RunConfig, folder: Path) -> Learned:
+    checkpoints = folder / run_folder.CHECKPOINTS
+    parts = ("agent",) if config.bonus == "none" else ("agent", "intrinsic")
+    if not checkpoints.is_dir():
+        raise _unfinished(folder, 0, source)
+    store = CheckpointStore(checkpoints)
+    try:
+        found = store.read_parts(parts)
+    except ValueError as error:
+        raise UsageError(
+            f"the run in {folder} cannot be started from: {error}; finish it anew with --resume, "
+            "or choose another one"
+        ) from None
+    finally:
+        store.close()
+    if found is None:
+        raise _unfinished(folder, 0, source)
+    leaves, record = found
+    if record["env_frames"] < source.steps:
+        raise _unfinished(folder, record["env_frames"], source)
+    rows = [seed - source.seed for seed in seed_numbers(config)]
+    return {name: leaf[rows] for name, leaf in leaves.items()}
+
+
+def _unfinished(folder: Path, env_frames: int, source: RunConfig) -> UsageError:
+    return UsageError(
+        f"the run in {folder} is not finished ({env_frames:,} of {source.steps:,} env frames): go "
+        f"on with it first, with --resume --out {folder}"
+    )
+
+
+def _observations(spec: EnvSpec) -> str:
+    shape = "x".join(map(str, spec.observation_shape))
+    return f"{shape} {np.dtype(spec.observation_dtype).name}"
+
+
+def _actions(spec: EnvSpec) -> str:
+    space: Any = spec.action_space
+    if isinstance(space, Box):
+        return f"{'x'.join(map(str, space.shape))} numbers from {space.low} to {space.high}"
+    return f"{space.num_actions} choices"

@@ -1,0 +1,105 @@
+"""Weights of every bonus, and the rows "+ PT", read like the paper's tables."""
+
+import pytest
+
+from experiments import presets
+from experiments.config import flatten
+from experiments.options import parse
+from tests.cli.test_dmc_presets import APPENDIX, MAIN
+
+PRESETS = ("recommended", "paper", "released")
+
+MINIGRID = {
+    # "Intrinsic reward weight beta in ... experiments": one column a task
+    "A2C + RE3 + PT": {"empty_16x16": 0.1, "doorkey_6x6": 0.05, "doorkey_8x8": 0.05},
+    "A2C + RE3": {"empty_16x16": 0.1, "doorkey_6x6": 0.005, "doorkey_8x8": 0.01},
+    "A2C + ICM": {"empty_16x16": 0.00001, "doorkey_6x6": 0.0001, "doorkey_8x8": 0.001},
+    "A2C + RND": {"empty_16x16": 0.00005, "doorkey_6x6": 0.0001, "doorkey_8x8": 0.00005},
+}
+
+DMC = {
+    # the table's words: (option, otherwise, {task: value})
+    "Intrinsic reward scale (RND)": (
+        "rnd.beta",
+        0.05,
+        {"cartpole_swingup_sparse": 10.0, "pendulum_swingup": 0.1, "cheetah_run_sparse": 0.1},
+    ),
+    "Intrinsic reward scale (ICM)": ("icm.beta", 0.1, {"cheetah_run_sparse": 1.0}),
+}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("row", MINIGRID)
+def test_minigrid(row, preset):
+    group = {"RE3": "re3", "ICM": "icm", "RND": "rnd"}[row.split(" + ")[1]]
+    for task, beta in MINIGRID[row].items():
+        config = presets.resolve(task, "a2c", group, preset, fine_tunes=row.endswith("PT"))
+        assert config.bonus == group
+        assert flatten(config)[f"{group}.beta"] == beta
+        assert flatten(config)[f"{group}.rho"] == 0
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("row", DMC)
+def test_dmc(row, preset):
+    option, otherwise, exceptions = DMC[row]
+    for task in (*MAIN, *APPENDIX):
+        found = flatten(presets.resolve(task, preset=preset))
+        assert found[option] == exceptions.get(task, otherwise), task
+        # Only RE3's scale decays: the table has one number for the others.
+        assert found["rnd.rho"] == found["icm.rho"] == 0
+
+
+@pytest.mark.parametrize("preset", [*PRESETS, "small", "debug"])
+def test_initial_temperature(preset):
+    """ "0.1 RAD + RE3; 0.01 RAD + RE3 + PT"; nothing else differs."""
+    online = flatten(presets.resolve("hopper_hop", preset=preset))
+    tuned = flatten(presets.resolve("hopper_hop", preset=preset, fine_tunes=True))
+    assert (online["sac.init_temperature"], tuned["sac.init_temperature"]) == (0.1, 0.01)
+    assert {name for name in online if online[name] != tuned[name]} == {"sac.init_temperature"}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("agent", ["rad", "drq"])
+def test_encoders_of_the_baselines_see_what_the_agents_does(agent, preset):
+    """ "We use the same encoder architecture"; ICM's loss is 0.2 forward + 0.8 inverse."""
+    config = presets.resolve("cheetah_run_sparse", agent, preset=preset)
+    for bonus in (config.rnd, config.icm):
+        assert (bonus.image_input, bonus.image_crop) == ("stacked_crop", 84)
+        assert (bonus.num_filters, bonus.latent_dim, bonus.hidden_dim) == (32, 50, 1024)
+    assert (config.icm.forward_weight, config.icm.inverse_weight) == (0.2, 0.8)
+    assert config.learned.augmentation == config.sac.augmentation
+    assert config.learned.neighbours == "ring"
+
+
+def test_given_values_go_over_the_rows():
+    words = "--env doorkey_8x8 --init runs/x --re3.beta 0.2".split()
+    assert parse(words).re3.beta == 0.2
+    words = "--env hopper_stand --init runs/x --sac.init-temperature 0.3".split()
+    assert parse(words).sac.init_temperature == 0.3
+    assert parse("--env doorkey_8x8 --init runs/x".split()).re3.beta == 0.05
+    assert parse("--env doorkey_8x8 --bonus rnd --init runs/x".split()).rnd.beta == 5e-5
+
+
+def test_a_run_that_pre_trains_is_as_long_as_it_says():
+    config = parse("--env empty_16x16 --pretrain 100000".split())
+    assert (config.pretrain, config.steps) == (100_000, 100_000)
+    assert config.re3.beta == 0.1
+    assert parse("--env empty_16x16 --pretrain 7000 --steps 7000".split()).steps == 7000
+    assert parse("--env empty_16x16".split()).pretrain is None
+
+
+def test_weights_are_spelled_as_the_bonus_s():
+    words = "--env cheetah_run_sparse --bonus atc --bonus.weights params.pkl".split()
+    config = parse([*words, "--bonus.atc-output", "features"])
+    assert config.pretrained.weights == "params.pkl"
+    assert config.pretrained.atc_output == "features"
+
+
+def test_help_shows_them(capsys):
+    with pytest.raises(SystemExit):
+        parse(["--env", "doorkey_8x8", "--bonus", "rnd", "--help"])
+    text = capsys.readouterr().out
+    for option in ("--rnd.beta", "--icm.forward-weight", "--learned.neighbours", "--bonus.weights"):
+        assert option in text
+    assert "--pretrain" in text and "--init" in text

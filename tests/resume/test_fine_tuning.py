@@ -1,0 +1,54 @@
+"""A fine-tuned run that was killed goes on bit for bit, its source gone by then or not."""
+
+import shutil
+import signal
+
+import pytest
+
+from tests.resume.compare import assert_same_run, leaves
+from tests.resume.conftest import OPTIONS
+from tests.resume.test_exact_resume import OFTEN, wait_for_rows
+
+pytestmark = pytest.mark.resume
+
+
+@pytest.fixture(scope="module")
+def source(finish, tmp_path_factory):
+    """It has the seed that fine-tuning starts from as its second."""
+    folder = tmp_path_factory.mktemp("source") / "run"
+    words = [word for word in OPTIONS if word not in ("--steps", "12800")]
+    finish(*words, "--pretrain", "1280", "--out", str(folder))
+    return folder
+
+
+def test_killed_while_fine_tuning(source, start, finish, tmp_path):
+    words = (*OPTIONS, "--seeds", "1", "--seed", "2", "--init", str(tmp_path / "source"))
+    shutil.copytree(source, tmp_path / "source")
+    reference, out = tmp_path / "reference", tmp_path / "run"
+    finish(*words, "--out", str(reference))
+    process = start(*words, *OFTEN, "--out", str(out))
+    wait_for_rows(process, out / "train.csv", 30)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    # Everything that came from it is in the checkpoints.
+    shutil.rmtree(tmp_path / "source")
+    said = finish("--out", str(out), "--resume")
+    assert "going on from env frame" in said
+    assert_same_run(out, reference)
+    encoder = [name for name in leaves(reference) if name.startswith("intrinsic/bonus/encoder/")]
+    assert encoder
+    for name in encoder:
+        assert leaves(out)[name][0].tobytes() == leaves(source)[name][1].tobytes()
+
+
+def test_killed_before_its_first_checkpoint(source, finish, tmp_path):
+    """The folder holds config.json alone: it starts from its source, which must be there."""
+    words = (*OPTIONS, "--seeds", "1", "--steps", "1280", "--init", str(source))
+    out = tmp_path / "run"
+    finish(*words, "--out", str(tmp_path / "reference"))
+    out.mkdir()
+    shutil.copy(tmp_path / "reference" / "config.json", out)
+    said = finish("--out", str(out), "--resume")
+    assert "starting it" in said
+    assert_same_run(out, tmp_path / "reference")
