@@ -63,6 +63,25 @@ def mean_distance(
     Raises:
       ValueError: if not 1 <= first <= last <= capacity, or the shapes do not fit.
     """
+    return nearest_and_mean(
+        queries, ring, first=first, last=last, exclude=exclude, axis_name=axis_name
+    )[1]
+
+
+def nearest_and_mean(
+    queries: Float[Array, "batch latent"],
+    ring: LatentRing,
+    *,
+    first: int,
+    last: int,
+    exclude: Int[Array, " batch"] | None = None,
+    axis_name: str | None = None,
+) -> tuple[Float[Array, "batch {last}"], Float[Array, " batch"]]:
+    """One search: `nearest_distances` of the `last` nearest rows, and `mean_distance`.
+
+    Raises:
+      ValueError: if not 1 <= first <= last <= capacity, or the shapes do not fit.
+    """
     if not 1 <= first <= last:
         raise ValueError(
             f"neighbours of rank {first} to {last} do not exist: "
@@ -75,7 +94,8 @@ def mean_distance(
     start = jnp.minimum(first, available)[:, None]
     counted = (rank >= start) & (rank <= available[:, None])
     distance = jnp.sqrt(jnp.where(counted, squared, 0.0))
-    return jnp.sum(distance, axis=1) / jnp.maximum(jnp.sum(counted, axis=1), 1)
+    mean = jnp.sum(distance, axis=1) / jnp.maximum(jnp.sum(counted, axis=1), 1)
+    return _ascending(squared), mean
 
 
 def nearest_distances(
@@ -106,7 +126,10 @@ def nearest_distances(
     Raises:
       ValueError: if k is not in 1..capacity, or the shapes do not fit.
     """
-    squared = _checked_search(queries, ring, k, exclude, axis_name)
+    return _ascending(_checked_search(queries, ring, k, exclude, axis_name))
+
+
+def _ascending(squared: Float[Array, "batch k"]) -> Float[Array, "batch k"]:
     # Missing places are +inf and come last: the running maximum repeats the furthest row.
     return jnp.sqrt(lax.cummax(jnp.where(jnp.isfinite(squared), squared, 0.0), axis=1))
 

@@ -1,0 +1,189 @@
+"""State entropy: the distance to the nearest neighbours in the space of any encoder.
+
+RE3's bonus is this with a random encoder. The paper compares it with encoders that are learned
+beside the agent (contrastive, inverse dynamics) and with pre-trained ones (Section 4.1, "Effects
+of representation learning"); Equation 3 is the same for all.
+
+Neighbours are sought in one of two places:
+
+- `ring`: all latents stored by now. Each was computed when its observation was stored, with the
+  encoder of that time, and is not computed again: one forward pass per stored observation.
+- `minibatch`: the batch to be rewarded, encoded anew with the encoder of now. Nothing is stored.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+
+from re3_jax import knn, schedules
+from re3_jax.envs.base import EnvSpec
+from re3_jax.intrinsic import diagnostics, transforms
+from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, chain
+from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.replay import latent_ring
+from re3_jax.replay.latent_ring import LatentRing
+
+Neighbours = Literal["ring", "minibatch"]
+
+EncoderState = Any
+"""A pytree of arrays: the weights, and for a learned encoder all that its training needs."""
+
+
+class Encoder(NamedTuple):
+    """Observations to latents; pure functions over an explicit state.
+
+    init(key, spec) -> state
+    encode(state, observation[batch, ...]) -> latents[batch, latent] float32, with leading
+      [member] where `RE3Config.ensemble_size` is above 1
+    latent_dim(spec) -> length of a latent
+    update(state, batch, key) -> (state, info): one step of training; `never_trained` for none
+    """
+
+    init: Callable[[PRNGKeyArray, EnvSpec], EncoderState]
+    encode: Callable[
+        [EncoderState, Shaped[Array, " batch *observation"]], Float[Array, "*member batch latent"]
+    ]
+    latent_dim: Callable[[EnvSpec], int]
+    update: Callable[[EncoderState, IntrinsicBatch, PRNGKeyArray], tuple[EncoderState, Info]]
+
+
+class StateEntropyState(NamedTuple):
+    """State of the bonus; with an ensemble every leaf leads with members.
+
+    Attributes:
+      encoder: of the encoder.
+      ring: the latents, None where neighbours are those of the minibatch.
+    """
+
+    encoder: EncoderState
+    ring: LatentRing | None
+
+
+def never_trained(
+    state: EncoderState, batch: IntrinsicBatch, key: PRNGKeyArray
+) -> tuple[EncoderState, Info]:
+    """The `update` of an encoder that stays as it is."""
+    del batch, key
+    return state, {}
+
+
+def refuse_ensemble(config: RE3Config, name: str) -> None:
+    """For encoders of which there is only one.
+
+    Raises:
+      ValueError: if the configuration asks for several.
+    """
+    if config.ensemble_size > 1:
+        raise ValueError(
+            f"an ensemble is of random encoders, but the encoder of {name} is not random: set "
+            "ensemble_size to 1"
+        )
+
+
+def state_entropy(
+    config: RE3Config, encoder: Encoder, neighbours: Neighbours = "ring"
+) -> IntrinsicReward:
+    """The bare mean distance to the neighbours of ranks first..last, in latent units.
+
+    With an ensemble it is the mean of that over the members. With fewer neighbours than asked
+    for it is the mean over those that exist (see `knn.mean_distance`). `reward` reports
+    `diagnostics.of_neighbours`.
+
+    Args:
+      config: ranks, ring and ensemble; `scaled` takes the rest of it.
+      encoder: gives the latents.
+      neighbours: where they are sought.
+    """
+    is_ensemble = config.ensemble_size > 1
+    has_ring = neighbours == "ring"
+
+    def over_members(function):
+        return jax.vmap(function) if is_ensemble else function
+
+    def init(key: PRNGKeyArray, spec: EnvSpec) -> StateEntropyState:
+        if not has_ring:
+            return StateEntropyState(encoder.init(key, spec), None)
+        ring = latent_ring.init(config.ring_size, encoder.latent_dim(spec))
+        if is_ensemble:
+            ring = jax.tree.map(
+                lambda leaf: jnp.broadcast_to(leaf, (config.ensemble_size, *leaf.shape)), ring
+            )
+        return StateEntropyState(encoder.init(key, spec), ring)
+
+    def observe(
+        state: StateEntropyState, observation: Shaped[Array, " batch *observation"]
+    ) -> tuple[StateEntropyState, Int[Array, " batch"]]:
+        if not has_ring:
+            return state, jnp.zeros(observation.shape[0], jnp.int32)
+        with jax.named_scope("encode"):
+            latents = encoder.encode(state.encoder, observation)
+            ring, index = over_members(latent_ring.add)(state.ring, latents)
+        return state._replace(ring=ring), index[0] if is_ensemble else index
+
+    def compared(
+        state: StateEntropyState, batch: IntrinsicBatch
+    ) -> tuple[LatentRing, Int[Array, " batch"]]:
+        """The latents to search and the row of each observation's own."""
+        if state.ring is not None:
+            return state.ring, batch.ring_index
+        _check_minibatch(config, batch.observation.shape[0])
+        with jax.named_scope("encode"):
+            latents = encoder.encode(state.encoder, batch.observation)
+            ring, row = over_members(_ring_of)(latents)
+        return ring, row[0] if is_ensemble else row
+
+    def reward(
+        state: StateEntropyState, batch: IntrinsicBatch
+    ) -> tuple[Float[Array, " batch"], StateEntropyState, Info]:
+        ring, row = compared(state, batch)
+
+        def search(ring: LatentRing):
+            return knn.nearest_and_mean(
+                ring.latents[row],
+                ring,
+                first=config.first_neighbour,
+                last=config.last_neighbour,
+                exclude=None if config.count_self else row,
+            )
+
+        with jax.named_scope("knn"):
+            nearest, distance = over_members(search)(ring)
+            info = diagnostics.of_neighbours(nearest, count_self=config.count_self)
+            return distance.mean(axis=0) if is_ensemble else distance, state, info
+
+    def update(
+        state: StateEntropyState, batch: IntrinsicBatch, key: PRNGKeyArray
+    ) -> tuple[StateEntropyState, Info]:
+        with jax.named_scope("encoder update"):
+            trained, info = encoder.update(state.encoder, batch, key)
+        return state._replace(encoder=trained), info
+
+    return IntrinsicReward(init, observe, reward, update)
+
+
+def scaled(config: RE3Config, bonus: IntrinsicReward) -> IntrinsicReward:
+    """What follows the distance: normalisation, log(1 + .) (Eq. 3) and beta_t (Eq. 4)."""
+    steps = []
+    if config.normalize == "running_std":
+        steps.append(transforms.normalize_by_running_std("exact"))
+    elif config.normalize == "released_running_std":
+        steps.append(transforms.normalize_by_running_std("released"))
+    if config.log1p:
+        steps.append(transforms.log1p())
+    steps.append(transforms.scale_by_schedule(schedules.exponential_decay(config.beta, config.rho)))
+    return chain(bonus, *steps)
+
+
+def _ring_of(latents: Float[Array, "batch latent"]) -> tuple[LatentRing, Int[Array, " batch"]]:
+    return latent_ring.add(latent_ring.init(*latents.shape), latents)
+
+
+def _check_minibatch(config: RE3Config, batch_size: int) -> None:
+    if config.last_neighbour > batch_size - (0 if config.count_self else 1):
+        raise ValueError(
+            f"a minibatch of {batch_size} has no neighbour of rank {config.last_neighbour}: raise "
+            'the batch size, lower last_neighbour or set neighbours to "ring"'
+        )
