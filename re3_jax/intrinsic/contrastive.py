@@ -1,0 +1,147 @@
+"""State entropy in the space of a contrastive encoder (the paper's "SE w/ Contrastive"; APT).
+
+An encoder beside the agent's, trained on each batch with CURL's loss (Srinivas et al., 2020;
+paper, Appendix "Implementation details for representation learning baselines"): of two
+augmented copies of the batch, one goes through the trained encoder (queries q_i), the other
+through a slow copy of it (keys k_j). The logits q_i^T W k_j, W learned, are those of a
+classification in which i = j is right.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+
+from re3_jax import augment, initializers, random_encoder
+from re3_jax.envs.base import EnvSpec
+from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward
+from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
+from re3_jax.intrinsic.re3 import encoder_from
+from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.intrinsic.state_entropy import Encoder, refuse_ensemble, state_entropy
+from re3_jax.networks import minigrid
+from re3_jax.random_encoder import EncoderParams
+
+Images = Shaped[Array, "batch height width channels"]
+
+
+class ContrastiveParams(NamedTuple):
+    """What the loss trains."""
+
+    encoder: EncoderParams
+    bilinear: Float[Array, "latent latent"]
+
+
+class ContrastiveState(NamedTuple):
+    """The trained encoder, whose latents are compared, the slow one, and Adam's moments."""
+
+    params: ContrastiveParams
+    key_encoder: EncoderParams
+    opt_state: optax.OptState
+
+
+def contrastive(config: RE3Config, learned: LearnedEncoderConfig) -> IntrinsicReward:
+    """The bare mean distance in the latent space of `contrastive_encoder`.
+
+    Raises:
+      ValueError: if an ensemble is asked for.
+    """
+    return state_entropy(config, contrastive_encoder(config, learned), learned.neighbours)
+
+
+def contrastive_encoder(config: RE3Config, learned: LearnedEncoderConfig) -> Encoder:
+    """RE3's encoder of the same `config`, but trained.
+
+    Under `augmentation="crop"` it sees squares of `image_crop` pixels: random ones while it
+    learns, the central one for latents. `image_input` says of what, the newest frame or the whole
+    stack. Under `shift` it sees what RE3's encoder sees. Its `update` reports
+    `contrastive_loss`.
+
+    Raises:
+      ValueError: if an ensemble is asked for; from `init`, if the task's observations are
+        not images or leave no room for random crops.
+    """
+    refuse_ensemble(config, "contrastive")
+    crops = learned.augmentation == "crop"
+    network = encoder_from(
+        dataclasses.replace(config, image_input="stacked_crop") if crops else config
+    )
+    optimizer = optax.adam(learned.learning_rate)
+
+    def visible(images: Images) -> Images:
+        newest = crops and config.image_input == "newest_frame"
+        return images[..., -random_encoder.COLOURS :] if newest else images
+
+    def init(key: PRNGKeyArray, spec: EnvSpec) -> ContrastiveState:
+        _check_images(spec, config, crops)
+        encoder_key, bilinear_key = jax.random.split(key)
+        seen = jax.eval_shape(visible, jax.ShapeDtypeStruct(spec.observation_shape, jnp.uint8))
+        encoder = network.init(encoder_key, dataclasses.replace(spec, observation_shape=seen.shape))
+        latent_dim = network.latent_dim(spec)
+        # CURL's code draws from [0, 1). Features of a MiniGrid view have no LayerNorm: from such
+        # logits four of five units die within a hundred updates.
+        bilinear = initializers.torch_default(bilinear_key, (latent_dim, latent_dim))
+        params = ContrastiveParams(encoder, bilinear)
+        # A copy of its own: a donated state may not hold one buffer twice.
+        return ContrastiveState(params, jax.tree.map(jnp.copy, encoder), optimizer.init(params))
+
+    def encode(state: ContrastiveState, observation: Images) -> Float[Array, "batch latent"]:
+        return network.encode(state.params.encoder, visible(observation))
+
+    def augmented(key: PRNGKeyArray, images: Images) -> Images:
+        if crops and images.shape[1:] != minigrid.OBSERVATION_SHAPE:
+            return augment.random_crop(key, images, config.image_crop)
+        return augment.random_shift(key, images, learned.shift_pad)
+
+    def update(
+        state: ContrastiveState, batch: IntrinsicBatch, key: PRNGKeyArray
+    ) -> tuple[ContrastiveState, Info]:
+        query_key, key_key = jax.random.split(key)
+        images = visible(batch.observation)
+        keys = network.encode(state.key_encoder, augmented(key_key, images))
+        query_images = augmented(query_key, images)
+
+        def loss_of(params: ContrastiveParams) -> Float[Array, ""]:
+            queries = network.encode(params.encoder, query_images)
+            return contrastive_loss(queries, params.bilinear, keys)
+
+        loss, gradient = jax.value_and_grad(loss_of)(state.params)
+        updates, opt_state = optimizer.update(gradient, state.opt_state)
+        params = optax.apply_updates(state.params, updates)
+        key_encoder = optax.incremental_update(params.encoder, state.key_encoder, learned.momentum)
+        return ContrastiveState(params, key_encoder, opt_state), {"contrastive_loss": loss}
+
+    return Encoder(init, encode, network.latent_dim, update)
+
+
+def contrastive_loss(
+    queries: Float[Array, "batch latent"],
+    bilinear: Float[Array, "latent latent"],
+    keys: Float[Array, "batch latent"],
+) -> Float[Array, ""]:
+    """Mean cross-entropy of the logits q_i^T W k_j against the diagonal, in nats.
+
+    The softmax subtracts the maximum of each row, so that no logit is too large.
+    """
+    logits = queries @ (bilinear @ keys.T)
+    return -jnp.mean(jnp.diagonal(jax.nn.log_softmax(logits, axis=1)))
+
+
+def _check_images(spec: EnvSpec, config: RE3Config, crops: bool) -> None:
+    if not random_encoder.is_image(spec):
+        raise ValueError(
+            f"contrastive learning needs images that it can crop or shift, which {spec.task} does "
+            "not have: choose inverse_dynamics, re3 or another bonus"
+        )
+    if not crops or random_encoder.is_minigrid_view(spec):
+        return
+    height, width, _ = spec.observation_shape
+    if config.image_crop >= min(height, width):
+        raise ValueError(
+            f"images of {height}x{width} pixels leave no room for random crops of "
+            f"{config.image_crop}x{config.image_crop}: lower image_crop, render larger images or "
+            'set augmentation to "shift"'
+        )

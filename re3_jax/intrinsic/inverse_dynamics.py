@@ -1,0 +1,107 @@
+"""State entropy in the space of an inverse dynamics encoder (the paper's "SE w/ Inverse dynamics").
+
+An encoder beside the agent's, trained on each batch "to predict actions from two consecutive
+observations" by "2 fully-connected layers with ReLU activations [...] on top of encoder
+representations" (paper, Appendix "Implementation details for representation learning
+baselines"). What no action changes need not show in its latents.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+
+from re3_jax import initializers
+from re3_jax.envs.base import Box, Discrete, EnvSpec
+from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward
+from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
+from re3_jax.intrinsic.re3 import encoder_from
+from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.intrinsic.state_entropy import Encoder, refuse_ensemble, state_entropy
+from re3_jax.networks import mlp
+from re3_jax.networks.mlp import MLPParams
+from re3_jax.random_encoder import EncoderParams
+
+
+class InverseDynamicsParams(NamedTuple):
+    """The encoder, and the layers that predict the action: two hidden ones and the output."""
+
+    encoder: EncoderParams
+    head: MLPParams
+
+
+class InverseDynamicsState(NamedTuple):
+    """What is trained, and Adam's moments."""
+
+    params: InverseDynamicsParams
+    opt_state: optax.OptState
+
+
+def inverse_dynamics(config: RE3Config, learned: LearnedEncoderConfig) -> IntrinsicReward:
+    """The bare mean distance in the latent space of `inverse_dynamics_encoder`.
+
+    Raises:
+      ValueError: if an ensemble is asked for.
+    """
+    return state_entropy(config, inverse_dynamics_encoder(config, learned), learned.neighbours)
+
+
+def inverse_dynamics_encoder(config: RE3Config, learned: LearnedEncoderConfig) -> Encoder:
+    """RE3's encoder of the same `config`, but trained; observations are not augmented.
+
+    Its `update` reports `inverse_dynamics_loss`.
+
+    Raises:
+      ValueError: if an ensemble is asked for.
+    """
+    refuse_ensemble(config, "inverse_dynamics")
+    network = encoder_from(config)
+    optimizer = optax.adam(learned.learning_rate)
+
+    def init(key: PRNGKeyArray, spec: EnvSpec) -> InverseDynamicsState:
+        encoder_key, head_key = jax.random.split(key)
+        inputs, outputs = 2 * network.latent_dim(spec), _num_outputs(spec.action_space)
+        shapes = mlp.kernel_shapes(inputs, learned.hidden_dim, outputs)
+        head = tuple(initializers.layers(config.encoder_init, head_key, shapes))
+        params = InverseDynamicsParams(network.init(encoder_key, spec), head)
+        return InverseDynamicsState(params, optimizer.init(params))
+
+    def encode(
+        state: InverseDynamicsState, observation: Shaped[Array, " batch *observation"]
+    ) -> Float[Array, "batch latent"]:
+        return network.encode(state.params.encoder, observation)
+
+    def update(
+        state: InverseDynamicsState, batch: IntrinsicBatch, key: PRNGKeyArray
+    ) -> tuple[InverseDynamicsState, Info]:
+        del key
+        both = jnp.concatenate([batch.observation, batch.next_observation])
+
+        def loss_of(params: InverseDynamicsParams) -> Float[Array, ""]:
+            before, after = jnp.split(network.encode(params.encoder, both), 2)
+            prediction = mlp.mlp(params.head, jnp.concatenate([before, after], axis=1))
+            return action_loss(prediction, batch.action)
+
+        loss, gradient = jax.value_and_grad(loss_of)(state.params)
+        updates, opt_state = optimizer.update(gradient, state.opt_state)
+        params = optax.apply_updates(state.params, updates)
+        return InverseDynamicsState(params, opt_state), {"inverse_dynamics_loss": loss}
+
+    return Encoder(init, encode, network.latent_dim, update)
+
+
+def action_loss(
+    prediction: Float[Array, "batch outputs"], action: Shaped[Array, " batch *action"]
+) -> Float[Array, ""]:
+    """Mean cross-entropy in nats of integer actions; else mean squared error per component."""
+    if jnp.issubdtype(action.dtype, jnp.integer):
+        losses = optax.softmax_cross_entropy_with_integer_labels(prediction, action)
+        return jnp.mean(losses)
+    return jnp.mean(jnp.square(prediction - action.reshape(prediction.shape)))
+
+
+def _num_outputs(space: Discrete | Box) -> int:
+    return space.num_actions if isinstance(space, Discrete) else math.prod(space.shape)
