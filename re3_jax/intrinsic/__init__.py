@@ -1,5 +1,20 @@
-"""Intrinsic rewards: `re3` and `none`, transforms of them, and `chain`."""
+"""Intrinsic rewards, one module a bonus, transforms of them, and `chain`.
 
+`re3.from_config(config)` is a whole bonus as an agent gets it; `re3.re3(config)` the bare
+distance, for a `chain` of your own. The other modules are of the same form. State entropy over
+an encoder of your own is `state_entropy.state_entropy`.
+"""
+
+from re3_jax.intrinsic import (
+    contrastive,
+    icm,
+    inverse_dynamics,
+    pretrained,
+    re3,
+    rnd,
+    state_entropy,
+    transforms,
+)
 from re3_jax.intrinsic.base import (
     IntrinsicBatch,
     IntrinsicReward,
@@ -7,19 +22,28 @@ from re3_jax.intrinsic.base import (
     chain,
     none,
 )
-from re3_jax.intrinsic.re3 import RE3Config, from_config, re3
+from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
+from re3_jax.intrinsic.re3 import RE3Config, from_config
 from re3_jax.intrinsic.transforms import log1p, normalize_by_running_std, scale_by_schedule
 
 __all__ = [
     "IntrinsicBatch",
     "IntrinsicReward",
+    "LearnedEncoderConfig",
     "RE3Config",
     "RewardTransform",
     "chain",
+    "contrastive",
     "from_config",
+    "icm",
+    "inverse_dynamics",
     "log1p",
     "none",
     "normalize_by_running_std",
+    "pretrained",
     "re3",
+    "rnd",
     "scale_by_schedule",
+    "state_entropy",
+    "transforms",
 ]
