@@ -110,7 +110,7 @@ class _Loop:
         folder: Path,
         terminal: Terminal,
         interrupt: Interrupt,
-        learned: fine_tuning.Learned | None,
+        learned: fine_tuning.Learned | None = None,
     ):
         self.config, self.runner, self.folder = config, runner, folder
         self.terminal, self.interrupt, self.learned = terminal, interrupt, learned

@@ -73,3 +73,10 @@ def test_resume_of_a_run_that_does_not_say_what_it_began_with(folder):
     path = folder / "config.json"
     path.write_text(json.dumps({"config": json.loads(path.read_text())["config"]}))
     assert len(announced(folder, resume=True)) == 1
+
+
+def test_pre_training_and_fine_tuning_are_said(folder):
+    _, line = announced(folder, pretrain=4096)
+    assert "learns from the bonus alone" in line
+    _, line = announced(folder, init="runs/explorer")
+    assert "runs/explorer" in line
