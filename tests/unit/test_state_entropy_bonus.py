@@ -1,7 +1,5 @@
 """State entropy over learned encoders: what is stored, what is trained, seeds, loops, refusals."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +8,7 @@ import pytest
 from re3_jax import knn
 from re3_jax.agents.sac.agent import make_sac
 from re3_jax.agents.sac.config import SACConfig
-from re3_jax.envs.base import Box, Discrete, EnvSpec
+from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.intrinsic.base import IntrinsicBatch
 from re3_jax.intrinsic.contrastive import contrastive
 from re3_jax.intrinsic.inverse_dynamics import inverse_dynamics
@@ -26,7 +24,6 @@ from tests.probe_host_env import spec as dot_spec
 
 MINIGRID = EnvSpec("minigrid:any", (7, 7, 3), np.dtype(np.uint8), Discrete(7), 360)
 VECTOR = EnvSpec("gymnax:any", (3,), np.dtype(np.float32), Discrete(3), 200)
-PIXELS = EnvSpec("dmc:any", (20, 20, 6), np.dtype(np.uint8), Box((2,), -1.0, 1.0), 500)
 BATCH = 16
 CONFIG = RE3Config(ring_size=40, latent_dim=8, num_filters=4, image_crop=18)
 FACTORIES = {"contrastive": contrastive, "inverse_dynamics": inverse_dynamics}
@@ -56,13 +53,14 @@ def test_what_is_stored_stays_as_it_was_stored(name):
     """An update changes later latents and no earlier one, hence no reward of those."""
     bonus = make(name)
     batch, update, reward = transitions(0), jax.jit(bonus.update), jax.jit(bonus.reward)
-    state, index = bonus.observe(bonus.init(jax.random.key(0), MINIGRID), batch.observation)
+    observe = jax.jit(bonus.observe)
+    state, index = observe(bonus.init(jax.random.key(0), MINIGRID), batch.observation)
     batch = batch._replace(ring_index=index)
     trained, info = update(state, batch, jax.random.key(1))
     jax.tree.map(np.testing.assert_array_equal, trained.ring, state.ring)
     assert largest_change(state.encoder.params.encoder, trained.encoder.params.encoder) > 0.005
     np.testing.assert_array_equal(reward(state, batch)[0], reward(trained, batch)[0])
-    later, index = bonus.observe(trained, batch.observation)
+    later, index = observe(trained, batch.observation)
     assert abs(later.ring.latents[index] - state.ring.latents[batch.ring_index]).max() > 1e-3
     assert list(info) == [f"{name}_loss"]
     assert info[f"{name}_loss"].dtype == jnp.float32 and info[f"{name}_loss"].shape == ()
@@ -121,41 +119,33 @@ def test_neighbours_are_searched_once_for_rewards_and_diagnostics(monkeypatch):
     monkeypatch.setattr(
         knn, "_checked_search", lambda *arguments: calls.append(1) or search(*arguments)
     )
-    bonus = re3(CONFIG)
-    state, index = bonus.observe(bonus.init(jax.random.key(0), VECTOR), jnp.ones((4, 3)))
-    batch = IntrinsicBatch(jnp.ones((4, 3)), None, None, index, jnp.int32(0))
-    _, _, info = bonus.reward(state, batch)
+    bonus, observation = re3(CONFIG), jnp.ones((4, 3))
+    state = jax.eval_shape(lambda key: bonus.init(key, VECTOR), jax.random.key(0))
+    batch = IntrinsicBatch(observation, None, None, jnp.arange(4), jnp.int32(0))
+    _, _, info = jax.eval_shape(bonus.reward, state, batch)
     assert len(calls) == 1
-    assert info["duplicate_share"] == 1.0
     names = {f"nearest_distance_{suffix}" for suffix in ("p05", "p50", "p95")}
     assert set(info) == {*names, "duplicate_share"}
 
 
-@pytest.mark.parametrize("bonus_name", ["ensemble", "inverse_dynamics"])
-def test_the_off_policy_device_loop_trains_with_it(bonus_name):
-    capacity = 32
-    config = RE3Config(ring_size=capacity, latent_dim=8, normalize="running_std", beta=0.1)
-    ensemble = dataclasses.replace(config, ensemble_size=2)
-    inner = re3(ensemble) if bonus_name == "ensemble" else make(bonus_name, "minibatch", config)
-    env = aim(4)
-    sac = SACConfig(hidden_dim=8, batch_size=16, replay_capacity=capacity)
+def test_an_ensemble_off_policy_has_a_latent_of_each_member_for_every_transition():
+    capacity, env = 32, aim(4)
+    config = RE3Config(ring_size=capacity, latent_dim=8, ensemble_size=2)
+    sac = SACConfig(
+        hidden_dim=8, batch_size=16, replay_capacity=capacity, actor_every=1, target_every=1
+    )
     program = make_off_policy_program(
-        env, make_sac(sac, env.spec), scaled(config, inner), num_envs=4, batch_size=16,
-        replay_capacity=capacity, initial_agent_steps=8, updates_per_step=2, chunk_steps=12,
+        env, make_sac(sac, env.spec), re3(config), num_envs=4, batch_size=16,
+        replay_capacity=capacity, initial_agent_steps=8, updates_per_step=1, chunk_steps=12,
         eval_episodes=1, eval_greedy=True,
     )  # fmt: skip
-    state = program.init(jnp.array([1, 2]))
-    for _ in range(2):
-        state, metrics = program.train(state)
+    state, metrics = program.train(program.init(jnp.array([1, 2])))
     assert (metrics["intrinsic_reward_mean"] > 0).all()
     assert (metrics["nearest_distance_p95"] > 0).all()
-    if bonus_name == "inverse_dynamics":
-        assert np.isfinite(metrics["inverse_dynamics_loss"]).all()
-        return
-    encoder, ring = state.intrinsic.bonus
+    encoder, ring = state.intrinsic
     for seed in range(2):
         members = jax.tree.map(lambda leaf, seed=seed: leaf[seed], encoder)
-        expected = encoder_from(ensemble).encode(members, state.replay.observation[seed])
+        expected = encoder_from(config).encode(members, state.replay.observation[seed])
         np.testing.assert_allclose(ring.latents[seed], expected, rtol=1e-4, atol=1e-5)
 
 
@@ -163,7 +153,7 @@ def test_the_host_loop_trains_an_encoder_of_pixels():
     spec, capacity = dot_spec(), 100
     sac = SACConfig(
         augmentation="none", num_filters=4, hidden_dim=16, latent_dim=8, batch_size=16,
-        replay_capacity=capacity, initial_agent_steps=10,
+        replay_capacity=capacity, initial_agent_steps=10, actor_every=1, target_every=1,
     )  # fmt: skip
     config = RE3Config(ring_size=capacity, latent_dim=8, num_filters=4, image_crop=15)
     program = HostProgram(
