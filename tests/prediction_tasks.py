@@ -1,10 +1,15 @@
 """One small task of each kind of observation and of actions, with batches and tiny networks."""
 
+from functools import cache
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.intrinsic.base import IntrinsicBatch
+from re3_jax.intrinsic.icm import ICMConfig, icm
+from re3_jax.intrinsic.rnd import RNDConfig, rnd
 
 BATCH, CROP = 12, 16
 SIZES = {
@@ -21,6 +26,15 @@ TASKS = {
     "vectors": EnvSpec("gymnax:any", (5,), np.dtype(np.float32), Discrete(3), 200),
     "joints": EnvSpec("brax:any", (5,), np.dtype(np.float32), Box((2, 2), -1.0, 1.0), 200),
 }
+
+
+INITS = {"rnd": rnd(RNDConfig(**SIZES)).init, "icm": icm(ICMConfig(**SIZES)).init}
+
+
+@cache
+def start(kind, task, seed=0):
+    """What a bonus of these sizes begins with; nothing but the sizes matters to it."""
+    return jax.jit(INITS[kind], static_argnums=1)(jax.random.key(seed), TASKS[task])
 
 
 def make_batch(task, seed=0, size=BATCH):

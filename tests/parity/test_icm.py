@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from re3_jax.intrinsic.icm import ICMConfig, ICMParams, icm
 from tests.parity import torch_encoder
-from tests.prediction_tasks import BATCH, SIZES, TASKS, centre, make_batch
+from tests.prediction_tasks import BATCH, SIZES, TASKS, centre, make_batch, start
 
 ADAM_BETA1 = 0.9
 
@@ -40,7 +40,7 @@ def torch_errors(params, batch):
 def test_rewards_gradient_and_updates_equal_pytorch(task):
     """The forward error as reward, 0.2 forward + 0.8 inverse as loss, and Adam's steps."""
     bonus = icm(ICMConfig(**SIZES, learning_rate=1e-3))
-    state = bonus.init(jax.random.key(0), TASKS[task])
+    state = start("icm", task)
     params = torch_encoder.as_tensors(state.params)
     optimizer = torch_encoder.adam(params, 1e-3)
 

@@ -9,7 +9,7 @@ import torch
 
 from re3_jax.intrinsic.rnd import Predictor, RNDConfig, rnd
 from tests.parity import torch_encoder
-from tests.prediction_tasks import SIZES, TASKS, centre, make_batch
+from tests.prediction_tasks import SIZES, centre, make_batch, start
 
 ADAM_BETA1 = 0.9
 
@@ -34,7 +34,7 @@ def torch_errors(target, predictor, observation):
 def test_rewards_gradient_and_updates_equal_pytorch(task, rewarded):
     """The distance as reward, its mean as loss, and Adam's steps on several batches."""
     bonus = rnd(RNDConfig(**SIZES, rewarded=rewarded, learning_rate=1e-3))
-    state = bonus.init(jax.random.key(0), TASKS[task])
+    state = start("rnd", task)
     target, predictor = map(torch_encoder.as_tensors, (state.target, state.predictor))
     optimizer = torch_encoder.adam(predictor, 1e-3)
 

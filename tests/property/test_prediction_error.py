@@ -1,0 +1,73 @@
+"""What must hold for the errors of any observations."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from re3_jax.intrinsic.icm import ICMConfig, icm
+from re3_jax.intrinsic.rnd import RNDConfig, rnd
+from re3_jax.losses import l2_norm
+from tests.prediction_tasks import SIZES, make_batch, start
+
+BONUSES = {"rnd": rnd(RNDConfig(**SIZES)), "icm": icm(ICMConfig(**SIZES))}
+START = {kind: start(kind, "joints") for kind in BONUSES}
+
+
+@partial(jax.jit, static_argnums=0)
+def step(kind, state, batch):
+    reward, state, _ = BONUSES[kind].reward(state, batch)
+    state, info = BONUSES[kind].update(state, batch, jax.random.key(0))
+    return reward, state, info
+
+
+def rows(values):
+    """A batch of transitions of which many are the same."""
+    batch, index = make_batch("joints"), np.array(values)
+    return jax.tree.map(lambda leaf: leaf[index] if leaf.ndim else leaf, batch), index
+
+
+@pytest.mark.parametrize("kind", BONUSES)
+@settings(max_examples=25, deadline=None)
+@given(values=st.lists(st.integers(0, 11), min_size=8, max_size=8))
+def test_equal_transitions_are_worth_the_same_and_all_numbers_stay_finite(kind, values):
+    batch, index = rows(values)
+    reward, state, info = step(kind, START[kind], batch)
+    assert (reward >= 0).all()
+    for leaf in jax.tree.leaves((reward, state, info)):
+        assert np.isfinite(leaf).all()
+    alone, _, _ = step(kind, START[kind], rows(range(12))[0])
+    np.testing.assert_allclose(reward, np.asarray(alone)[index], rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", BONUSES)
+@settings(max_examples=15, deadline=None)
+@given(
+    values=st.lists(st.integers(0, 11), min_size=8, max_size=8),
+    order=st.permutations(range(8)),
+)
+def test_the_order_of_a_batch_does_not_matter_to_training(kind, values, order):
+    batch, _ = rows(values)
+    shuffled, _ = rows([values[i] for i in order])
+    _, _, info = step(kind, START[kind], batch)
+    _, _, other = step(kind, START[kind], shuffled)
+    for name in info:
+        np.testing.assert_allclose(info[name], other[name], rtol=1e-4)
+
+
+@settings(max_examples=50, deadline=None)
+@given(values=st.lists(st.floats(-1e3, 1e3, width=32), min_size=3, max_size=3))
+def test_the_norm_and_its_gradient_equal_numpy(values):
+    x = np.array(values, np.float32)
+    norm = np.linalg.norm(x.astype(np.float64))
+    value, gradient = jax.value_and_grad(l2_norm)(jnp.asarray(x))
+    np.testing.assert_allclose(value, norm, rtol=1e-5, atol=1e-18)
+    if norm == 0:
+        np.testing.assert_array_equal(gradient, np.zeros(3))
+    elif norm > 1e-15:
+        np.testing.assert_allclose(gradient, x / norm, rtol=1e-4, atol=1e-6)
+    assert np.isfinite(gradient).all()
