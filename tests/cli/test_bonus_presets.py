@@ -40,6 +40,13 @@ def test_minigrid(row, preset):
 
 
 @pytest.mark.parametrize("preset", PRESETS)
+def test_heads_on_minigrid_are_as_wide_as_the_agents(preset):
+    """ "The actor and critic MLPs both contain two fully-connected layers with dimension 64"."""
+    config = presets.resolve("doorkey_8x8", preset=preset)
+    assert config.rnd.hidden_dim == config.icm.hidden_dim == config.a2c.hidden_dim == 64
+
+
+@pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("row", DMC)
 def test_dmc(row, preset):
     option, otherwise, exceptions = DMC[row]
