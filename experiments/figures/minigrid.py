@@ -14,9 +14,11 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from matplotlib.figure import Figure
 
+from experiments.config import PresetName
 from experiments.errors import UsageError
 from experiments.figures import curves, minigrid_rows, rows
 from experiments.figures.minigrid_rows import ROWS, TASKS
@@ -48,7 +50,7 @@ def ensure_all(
     }
 
 
-def draw(preset: str, runs: Runs, betas: Betas, out: Path) -> None:
+def draw(preset: PresetName, runs: Runs, betas: Betas, out: Path) -> None:
     """One panel a task, one curve a row; and the table under all of them."""
     tasks = [task for task in TASKS if any(key[0] == task for key in runs)]
     figure = Figure(figsize=(4.6 * len(tasks), 4.3), dpi=130, layout="constrained")
@@ -60,7 +62,7 @@ def draw(preset: str, runs: Runs, betas: Betas, out: Path) -> None:
         axes.set_ylim(-0.02, 1.0)
         axes.get_legend().remove()
         for name, row in zip(names, curves.table_rows(panel), strict=True):
-            beta = betas.get(task, {}).get(name)
+            beta = minigrid_rows.beta_of(name, task, preset, betas)
             table.append([task, "" if beta is None else f"{beta:g}", *row])
     lines, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(lines, labels, loc="outside lower center", ncols=3, frameon=False)
@@ -72,7 +74,8 @@ def draw(preset: str, runs: Runs, betas: Betas, out: Path) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """The command in this module's docstring."""
     parser = argparse.ArgumentParser(prog="python -m experiments.figures.minigrid")
-    parser.add_argument("--presets", nargs="+", default=["recommended"])
+    presets = get_args(PresetName)
+    parser.add_argument("--presets", nargs="+", default=["recommended"], choices=presets)
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=list(ROWS))
     parser.add_argument("--seeds", type=int, default=10)

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from experiments.config import BonusName
+from experiments.config import BonusName, PresetName, flatten
 from experiments.errors import UsageError
 from experiments.figures import rows
+from experiments.presets import resolve
 
 TASKS = {"empty_16x16": "Empty-16x16", "doorkey_6x6": "DoorKey-6x6", "doorkey_8x8": "DoorKey-8x8"}
 """Tasks by bare name, and their rows in the paper's table."""
@@ -99,6 +100,17 @@ def ensure(
     return rows.ensure(
         task, row.bonus, preset, seeds=seeds, steps=steps, changes=changes, runs=runs
     )
+
+
+def beta_of(
+    name: str, task: str, preset: PresetName, searched: dict[str, dict[str, float]]
+) -> float | None:
+    """The weight of a row's bonus: the one that was searched or the preset's; None without one."""
+    row = ROWS[name]
+    if row.beta is None or name in searched.get(task, {}):
+        return searched.get(task, {}).get(name)
+    config = resolve(task, bonus=row.bonus, preset=preset, fine_tunes=row.pretraining is not None)
+    return float(flatten(config)[row.beta])
 
 
 def searched_betas(preset: str, folder: Path = BETAS) -> dict[str, dict[str, float]]:

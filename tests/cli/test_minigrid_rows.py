@@ -65,7 +65,14 @@ def test_every_cell_is_run_to_the_papers_budget_with_the_beta_that_was_searched(
         table = list(csv.DictReader(lines))
     assert [row["label"] for row in table] == 3 * [row.label for row in ROWS.values()]
     of_rnd = [row["beta"] for row in table if row["label"] == "A2C + RND"]
-    assert of_rnd == ["", "0.0005", ""]
+    # Searched on one task; the paper's on the others; none for a row without a bonus.
+    assert of_rnd == ["5e-05", "0.0005", "5e-05"]
+    assert {row["beta"] for row in table if "Contrastive" in row["label"]} == {""}
+    assert [row["beta"] for row in table if row["label"] == "A2C + RE3 + PT"] == [
+        "0.1",
+        "0.05",
+        "0.05",
+    ]
     assert len(list((tmp_path / "out").glob("recommended-*.csv"))) == len(cells)
 
 
