@@ -121,7 +121,8 @@ RELEASED_RE3 = replace(
 HEAD_DIM = 64
 """Width of the layers of RND and ICM behind their encoders, that of the actor's and critic's.
 
-The 1024 of the paper are DeepMind Control's. Here they would take 15 (RND) to 30 times (ICM) an update of A2C.
+The 1024 of the paper are DeepMind Control's. Here they would take 15 (RND) to 30 times (ICM) an
+update of A2C.
 """
 
 
