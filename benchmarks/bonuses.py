@@ -1,0 +1,234 @@
+"""What each bonus adds to an update: of A2C on MiniGrid, and of RAD on pixels.
+
+    python -m benchmarks.bonuses [--rounds N] [--pixels small|released] [--part minigrid|pixels]
+
+Prints one JSON object. On MiniGrid an update is a rollout and all that is learned from it, of all
+seeds, in the program that a run trains with. On pixels it is what a learner does between two
+steps of the environment: the mean of an update with and without the actor, and what the bonus
+does with the one new frame. Rings of latents are full. All contenders take turns; a time is the
+median over rounds, a ratio the median of the ratios within a round.
+
+Beside the ratios on pixels stand those of the paper's count of floating-point operations
+(Appendix "Calculation of Floating Point Operations"), which has one encoder of 84x84 stacks for
+all. Weights of pre-trained encoders are random here: their values cost nothing.
+"""
+
+import argparse
+import dataclasses
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks import hardware
+from benchmarks.a2c import TASK as MINIGRID_TASK
+from benchmarks.a2c import Contender
+from benchmarks.knn import take_turns, walk_latents
+from benchmarks.sac_update import ACTION_DIM, PHASES, STACK, TASK, Learner, full_replay
+from benchmarks.sac_update import with_latents as with_ring
+from experiments import machine
+from experiments.build import make_bonus
+from experiments.config import BonusName, PresetName, RunConfig
+from experiments.presets import resolve
+from re3_jax.agents.sac.agent import make_sac
+from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.intrinsic import pretrained
+from re3_jax.intrinsic.base import IntrinsicReward
+from re3_jax.intrinsic.state_entropy import StateEntropyState, scaled
+from re3_jax.networks import atc, resnet
+from re3_jax.networks.atc import ATCEncoder
+from re3_jax.networks.resnet import Bottleneck, Conv, ResNet50
+
+PARTS = ("minigrid", "pixels")
+"""Each in a process of its own: many small programs want a device per core, large ones do not."""
+
+WITHOUT_WEIGHTS: tuple[BonusName, ...] = (
+    "none",
+    "re3",
+    "rnd",
+    "icm",
+    "contrastive",
+    "inverse_dynamics",
+)
+"""Bonuses that need no file."""
+
+ENCODER_OPERATIONS, HEAD_OPERATIONS = 44.24e6, 3.32e6
+"""Multiply-adds of one forward pass: E of the encoder, M of the actor and both critics."""
+
+RAD_PASSES = 12
+"""F + 2 B, of which the paper gives the sum only: its 7.233e16 for 250,000 batches of 512."""
+
+EXTRA_PASSES = {"re3": 1 / 512, "contrastive": 4, "inverse_dynamics": 6}
+"""Forward passes of one more encoder that the paper counts per item of a batch."""
+
+
+def minigrid(rounds: int, seeds: int, preset: PresetName) -> dict[str, Any]:
+    """Milliseconds of an update of all seeds, and how many of plain A2C's that is."""
+    contenders = {bonus: Contender(bonus, seeds, preset) for bonus in WITHOUT_WEIGHTS}
+    for _ in range(rounds):
+        for contender in contenders.values():
+            contender.turn()
+    plain = np.array(contenders["none"].times)
+    return {
+        "task": MINIGRID_TASK,
+        "preset": preset,
+        "seeds": seeds,
+        "bonuses": {
+            bonus: {
+                "ms": round(contender.milliseconds_per_update, 3),
+                "times_plain": round(float(np.median(np.array(contender.times) / plain)), 2),
+            }
+            for bonus, contender in contenders.items()
+        },
+    }
+
+
+def pixels(rounds: int, transitions: int, preset: PresetName) -> dict[str, Any]:
+    """The same of RAD, one seed; each bonus with its share that goes to storing a frame."""
+    config = resolve(TASK, preset=preset)
+    side, ring_size = config.dmc.image_size, config.sac.replay_capacity
+    rng = np.random.default_rng(0)
+    transitions = min(transitions, ring_size)
+    frames = rng.integers(0, 256, (transitions + 1, side, side, 3), dtype=np.uint8)
+    shape = (side, side, 3 * STACK)
+    spec = EnvSpec(
+        f"dmc:{TASK}", shape, np.dtype(np.uint8), Box((ACTION_DIM,), -1, 1), 500, action_repeat=2
+    )
+    agent, replay = make_sac(config.sac, spec), full_replay(frames)
+    stack = jnp.asarray(rng.integers(0, 256, (1, *shape), dtype=np.uint8))
+    runs: dict[str, Callable[[], Any]] = {}
+    made = bonuses(config)
+    for name, bonus in made.items():
+        state = bonus.init(jax.random.key(0), spec)
+        if name != "none" and isinstance(state.bonus, StateEntropyState):
+            state = with_ring(state, walk_latents(*state.bonus.ring.latents.shape))
+        learner = Learner(config, agent, bonus, state, replay)
+        runs[f"{name} store"] = storing(learner, bonus, stack)
+        for phase in PHASES:
+            runs[f"{name} {phase}"] = lambda learner=learner, phase=phase: learner.update(phase)
+    seconds = take_turns(runs, rounds)
+    whole = {
+        name: sum(seconds[f"{name} {phase}"] for phase in PHASES) / 2 + seconds[f"{name} store"]
+        for name in made
+    }
+    return {
+        "preset": preset,
+        "batch": config.sac.batch_size,
+        "image": [9, config.sac.crop_size, config.sac.crop_size],
+        "filters": config.sac.num_filters,
+        "filters_of_bonus": config.re3.num_filters,
+        "hidden": config.sac.hidden_dim,
+        "latents": ring_size,
+        "transitions": transitions,
+        "bonuses": {
+            name: {
+                "ms": round(1e3 * float(np.median(times)), 2),
+                "ms_store_one": round(1e3 * float(np.median(seconds[f"{name} store"])), 2),
+                "times_plain": round(float(np.median(times / whole["none"])), 2),
+                "paper_operations_times_plain": paper_ratio(name),
+            }
+            for name, times in whole.items()
+        },
+    }
+
+
+def storing(learner: Learner, bonus: IntrinsicReward, stack: jax.Array) -> Callable[[], None]:
+    """Observes one frame and waits for it; the state is donated, as in training."""
+    observe = jax.jit(bonus.observe, donate_argnums=0)
+
+    def store() -> None:
+        learner.bonus_state, index = observe(learner.bonus_state, stack)
+        jax.block_until_ready((learner.bonus_state, index))
+
+    return store
+
+
+def bonuses(config: RunConfig) -> dict[str, IntrinsicReward]:
+    """Every bonus, by name."""
+    rng = np.random.default_rng(1)
+    made = {name: make_bonus(dataclasses.replace(config, bonus=name)) for name in WITHOUT_WEIGHTS}
+    entropy = dataclasses.replace(config.re3, ring_size=config.sac.replay_capacity)
+    made["imagenet"] = scaled(entropy, pretrained.imagenet(entropy, random_resnet(rng)))
+    made["atc"] = scaled(entropy, pretrained.atc(entropy, random_atc(rng)))
+    return made
+
+
+def random_resnet(rng: np.random.Generator) -> ResNet50:
+    """ResNet-50 with random weights."""
+
+    def conv(size: int, channels: int, features: int) -> Conv:
+        return Conv(_normal(rng, size, size, channels, features), np.zeros(features, np.float32))
+
+    stages, channels = [], resnet.WIDTHS[0]
+    for count, width in zip(resnet.BLOCKS, resnet.WIDTHS, strict=True):
+        wide, blocks = resnet.EXPANSION * width, []
+        for index in range(count):
+            shortcut = None if index else conv(1, channels, wide)
+            blocks.append(
+                Bottleneck(
+                    conv(1, channels, width), conv(3, width, width), conv(1, width, wide), shortcut
+                )
+            )
+            channels = wide
+        stages.append(tuple(blocks))
+    return ResNet50(conv(7, 3, resnet.WIDTHS[0]), tuple(stages))
+
+
+def random_atc(rng: np.random.Generator, filters: int = 32, code: int = 128) -> ATCEncoder:
+    """ATC's encoder with random weights, in the layout that rlpyt saves."""
+    tensors = {"head.model.0.bias": np.zeros(code, np.float32)}
+    tensors["head.model.0.weight"] = _normal(rng, filters * atc.POSITIONS**2, code).T
+    for index in range(len(atc.STRIDES)):
+        channels = filters if index else 3 * STACK
+        kernel = _normal(rng, 3, 3, channels, filters)
+        tensors[f"conv.conv.{2 * index}.weight"] = kernel.transpose(3, 2, 0, 1)
+        tensors[f"conv.conv.{2 * index}.bias"] = np.zeros(filters, np.float32)
+    return atc.from_tensors(tensors)
+
+
+def _normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Weights that keep the scale of what they multiply; the last axis is that of outputs."""
+    return (rng.normal(size=shape) / np.sqrt(np.prod(shape[:-1]))).astype(np.float32)
+
+
+def paper_ratio(bonus: str) -> float | None:
+    """Operations of RAD with a bonus over those of RAD, None where the paper counts none."""
+    if bonus not in EXTRA_PASSES:
+        return None
+    all_of_rad = RAD_PASSES * (ENCODER_OPERATIONS + HEAD_OPERATIONS)
+    return round(1 + EXTRA_PASSES[bonus] * ENCODER_OPERATIONS / all_of_rad, 3)
+
+
+def main() -> None:
+    """Runs both and prints the JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=7, help="turns of each contender")
+    parser.add_argument("--seeds", type=int, default=10, help="of A2C")
+    parser.add_argument("--preset", default="recommended", help="of A2C")
+    parser.add_argument("--pixels", choices=("small", "released"), default="small", help="size")
+    parser.add_argument("--transitions", type=int, default=20_000, help="held by the replay")
+    parser.add_argument("--part", choices=PARTS, help="by default both")
+    options = parser.parse_args()
+    report: dict[str, Any] = {"benchmark": "bonuses", "rounds": options.rounds}
+    if options.part is None:
+        command = [sys.executable, "-m", "benchmarks.bonuses", *sys.argv[1:], "--part"]
+        for part in PARTS:
+            printed = subprocess.run([*command, part], check=True, stdout=subprocess.PIPE).stdout
+            report |= json.loads(printed)
+    elif options.part == "minigrid":
+        machine.use_every_core()
+        measured = minigrid(options.rounds, options.seeds, options.preset)
+        report["minigrid"] = {"hardware": hardware.describe(), **measured}
+    else:
+        measured = pixels(options.rounds, options.transitions, options.pixels)
+        report["pixels"] = {"hardware": hardware.describe(), **measured}
+    print(json.dumps(report, indent=2))
+
+
+if __name__ == "__main__":
+    main()
