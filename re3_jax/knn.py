@@ -5,7 +5,8 @@ ring, in two stages. The first scores whole groups of rows by one matrix product
 keeping only the best score of each group. The k nearest rows always lie in the k groups with the
 best scores, so the second recomputes just those rows as sums of squared differences: an exact
 copy comes out as exactly 0. A query whose groups the rounding of the product could have
-confused is searched again by differences over the whole ring.
+confused is searched again by differences over the whole ring. In a `distinct_ring` a row is as many
+neighbours as it has copies.
 
 Accuracy: float32 sums of squared differences over the right rows; where two rows are so close to
 tied that the product cannot tell them apart, the relative error stays below 2e-4.
@@ -21,15 +22,21 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from re3_jax.knn_plan import Plan, make_plan
+from re3_jax.replay.distinct_ring import DistinctRing
 from re3_jax.replay.latent_ring import LatentRing
+
+Ring = LatentRing | DistinctRing
 
 # Tolerated relative error of a squared distance between rows that the product cannot order.
 TIE_TOLERANCE = 3e-4
 
+# Rows of a distinct ring that are searched at least; all of it is searched only where it is full.
+DISTINCT_ROWS = (512, 2048)
+
 
 def kth_distance(
     queries: Float[Array, "batch latent"],
-    ring: LatentRing,
+    ring: Ring,
     *,
     k: int,
     exclude: Int[Array, " batch"] | None = None,
@@ -48,7 +55,7 @@ def kth_distance(
 
 def mean_distance(
     queries: Float[Array, "batch latent"],
-    ring: LatentRing,
+    ring: Ring,
     *,
     first: int,
     last: int,
@@ -70,7 +77,7 @@ def mean_distance(
 
 def nearest_and_mean(
     queries: Float[Array, "batch latent"],
-    ring: LatentRing,
+    ring: Ring,
     *,
     first: int,
     last: int,
@@ -100,7 +107,7 @@ def nearest_and_mean(
 
 def nearest_distances(
     queries: Float[Array, "batch latent"],
-    ring: LatentRing,
+    ring: Ring,
     *,
     k: int,
     exclude: Int[Array, " batch"] | None = None,
@@ -156,37 +163,51 @@ def _checked_search(queries, ring, k, exclude, axis_name) -> Float[Array, "batch
     own_row = jnp.full(queries.shape[:1], -1, jnp.int32) if exclude is None else exclude
     if axis_name is not None:
         own_row = own_row - lax.axis_index(axis_name) * capacity
-    arguments = lax.stop_gradient(
-        (queries, ring.latents, ring.squared_norms, ring.num_valid, own_row.astype(jnp.int32))
-    )
-    squared = _make_search(min(k, capacity), exclude is not None)(*arguments)
+    own_row = own_row.astype(jnp.int32)
+    distinct = isinstance(ring, DistinctRing)
+    rows = _Rows(ring.latents, ring.squared_norms, ring.copies if distinct else None)
+    num_rows = ring.num_rows if distinct else ring.num_valid
+    arguments = lax.stop_gradient((queries, own_row, rows, num_rows))
+    search = _make_search(min(k, capacity), exclude is not None)
+    if distinct:
+        sizes = [size for size in DISTINCT_ROWS if 4 * k <= size < capacity] + [capacity]
+        search = _among_first_rows(search, sizes)
+    squared = search(*arguments)
     if axis_name is None:
         return squared
     gathered = lax.all_gather(squared, axis_name, axis=1, tiled=True)
     return -_top_k(-gathered, k)[0]
 
 
+class _Rows(NamedTuple):
+    """What is searched; `copies` is how many neighbours each row is, None where each is one."""
+
+    latents: Float[Array, "capacity latent"]
+    norms: Float[Array, " capacity"]
+    copies: Int[Array, " capacity"] | None
+
+
 def _make_search(k: int, excluding: bool):
     """The search of one ring, with a rule for `vmap` over rings (one ring per seed)."""
 
-    def one(queries, latents, norms, num_valid, own_row):
-        return _search(queries, latents, norms, own_row, num_valid, k, excluding)
+    def one(queries, own_row, rows, num_rows):
+        return _search(queries, own_row, rows, num_rows, k, excluding)
 
     # The loop over blocks must have one trip count for all rings: a batched one would make XLA
     # select over the whole carry in each iteration.
     @jax.custom_batching.custom_vmap
-    def together(queries, latents, norms, num_valid, own_row):
-        last_row = jnp.max(num_valid)
+    def together(queries, own_row, rows, num_rows):
+        last_row = jnp.max(num_rows)
 
-        def body(queries, latents, norms, own_row):
-            return _search(queries, latents, norms, own_row, last_row, k, excluding)
+        def body(queries, own_row, rows):
+            return _search(queries, own_row, rows, last_row, k, excluding)
 
-        return jax.vmap(body)(queries, latents, norms, own_row)
+        return jax.vmap(body)(queries, own_row, rows)
 
     @together.def_vmap
     def _(axis_size, batched, *arguments):
         stacked = _broadcast(axis_size, batched, arguments)
-        flat = [x.reshape(-1, *x.shape[2:]) for x in stacked]
+        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), stacked)
         found = together(*flat)
         return found.reshape(axis_size, -1, *found.shape[1:]), True
 
@@ -195,12 +216,15 @@ def _make_search(k: int, excluding: bool):
     @search.def_vmap
     def _(axis_size, batched, *arguments):
         def one_by_one(*arguments):
-            mapped = [x for x, is_batched in zip(arguments, batched, strict=True) if is_batched]
+            leaves, structure = jax.tree.flatten(arguments)
+            flags = jax.tree.leaves(batched)
+            mapped = [x for x, is_batched in zip(leaves, flags, strict=True) if is_batched]
 
             def body(slices):
                 rest = iter(slices)
-                pairs = zip(arguments, batched, strict=True)
-                return search(*(next(rest) if is_batched else x for x, is_batched in pairs))
+                pairs = zip(leaves, flags, strict=True)
+                taken = [next(rest) if is_batched else x for x, is_batched in pairs]
+                return search(*jax.tree.unflatten(structure, taken))
 
             return lax.map(body, mapped)
 
@@ -214,28 +238,61 @@ def _make_search(k: int, excluding: bool):
     return search
 
 
+def _among_first_rows(search, sizes: list[int]):
+    """`search`, in a program for each size: only rows in use are copied and selected from."""
+
+    def of_size(of_all_rings, axis):
+        def branch(size):
+            def first(*arguments):
+                queries, own_row, rows, num_rows = arguments
+                rows = jax.tree.map(lambda x: lax.slice_in_dim(x, 0, size, axis=axis), rows)
+                return of_all_rings(queries, own_row, rows, num_rows)
+
+            return first
+
+        def switch(*arguments):
+            number = jnp.searchsorted(jnp.asarray(sizes), jnp.max(arguments[-1]))
+            return lax.switch(number, [branch(size) for size in sizes], *arguments)
+
+        return jax.custom_batching.custom_vmap(switch)
+
+    one, together = of_size(search, 0), of_size(jax.vmap(search), 1)
+
+    @one.def_vmap
+    def _(axis_size, batched, *arguments):
+        return together(*_broadcast(axis_size, batched, arguments)), True
+
+    @together.def_vmap
+    def _(axis_size, batched, *arguments):
+        stacked = _broadcast(axis_size, batched, arguments)
+        found = together(*jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), stacked))
+        return found.reshape(axis_size, -1, *found.shape[1:]), True
+
+    return one
+
+
 def _broadcast(axis_size, batched, arguments):
-    return [
-        x if is_batched else jnp.broadcast_to(x, (axis_size, *x.shape))
-        for x, is_batched in zip(arguments, batched, strict=True)
-    ]
+    def stack(x, is_batched):
+        return x if is_batched else jnp.broadcast_to(x, (axis_size, *x.shape))
+
+    return tuple(jax.tree.map(stack, *pair) for pair in zip(arguments, batched, strict=True))
 
 
-def _search(queries, latents, norms, own_row, last_row, k, excluding) -> Float[Array, "batch k"]:
+def _search(queries, own_row, rows: _Rows, last_row, k, excluding) -> Float[Array, "batch k"]:
     """Squared distances to the k nearest rows; `last_row` bounds the rows that are looked at."""
     batch, latent_dim = queries.shape
-    plan = make_plan(batch, latents.shape[0], latent_dim, k + excluding)
+    plan = make_plan(batch, rows.latents.shape[0], latent_dim, k + excluding)
 
     def tile(queries_and_rows):
         queries, own_row = queries_and_rows
-        return _search_tile(queries, own_row, latents, norms, last_row, k, excluding, plan)
+        return _search_tile(queries, own_row, rows, last_row, k, excluding, plan)
 
     if plan.num_tiles == 1:
         return tile((queries, own_row))
     missing = plan.num_tiles * plan.tile - batch
     tiles = jnp.pad(queries, ((0, missing), (0, 0))).reshape(-1, plan.tile, latent_dim)
-    rows = jnp.pad(own_row, (0, missing), constant_values=-1).reshape(-1, plan.tile)
-    return lax.map(tile, (tiles, rows)).reshape(-1, k)[:batch]
+    own_rows = jnp.pad(own_row, (0, missing), constant_values=-1).reshape(-1, plan.tile)
+    return lax.map(tile, (tiles, own_rows)).reshape(-1, k)[:batch]
 
 
 class _Candidates(NamedTuple):
@@ -246,24 +303,39 @@ class _Candidates(NamedTuple):
     best_unseen: Float[Array, " batch"] | None
 
 
-def _search_tile(queries, own_row, latents, norms, last_row, k, excluding, plan: Plan):
-    scores = _group_scores(queries, latents, norms, last_row, plan)
+def _search_tile(queries, own_row, rows: _Rows, last_row, k, excluding, plan: Plan):
+    scores = _group_scores(queries, rows.latents, rows.norms, last_row, plan)
     # One group more than needed: its score bounds all that is left out. A row that is to be
     # left out may take up the best group for itself.
     candidates = _best_groups(scores, min(k + excluding, plan.num_groups), plan)
-    rows = candidates.rows
-    differences = latents.at[rows].get(mode="promise_in_bounds") - queries[:, None]
+    place = candidates.rows
+    differences = rows.latents.at[place].get(mode="promise_in_bounds") - queries[:, None]
     # A product with ones, because XLA's CPU backend does not vectorise a sum over the last axis.
     squared = jnp.dot(
         differences * differences, jnp.ones(queries.shape[1]), precision=lax.Precision.HIGHEST
     )
-    counted = candidates.counted & jnp.isfinite(norms.at[rows].get(mode="promise_in_bounds"))
-    counted &= rows != own_row[:, None]
-    nearest = -_top_k(jnp.where(counted, -squared, -jnp.inf), k)[0]
+    counted = candidates.counted & jnp.isfinite(rows.norms.at[place].get(mode="promise_in_bounds"))
+    squared = jnp.where(counted, squared, jnp.inf)
+    nearest = _nearest(squared, place, own_row[:, None], rows.copies, k, excluding)
     if candidates.best_unseen is None:
         return nearest
     settled = _is_settled(queries, nearest[:, -1], candidates.best_unseen)
-    return _search_again(queries, own_row, latents, norms, nearest, settled)
+    return _search_again(queries, own_row, rows, nearest, settled, excluding)
+
+
+def _nearest(squared, place, own_row, copies, k, excluding) -> Float[Array, "batch k"]:
+    """The k least of each row of `squared`, each as often as its row of the ring counts."""
+    if copies is None:
+        return -_top_k(jnp.where(place == own_row, -jnp.inf, -squared), k)[0]
+    # Each of the k nearest rows has a copy at least, but for one that is the query's own.
+    wanted = min(k + excluding, squared.shape[1])
+    score, best = _top_k(-squared, wanted)
+    row = jnp.take_along_axis(jnp.broadcast_to(place, squared.shape), best, axis=1)
+    count = copies.at[row].get(mode="promise_in_bounds") - (row == own_row)
+    up_to = jnp.cumsum(count, axis=1)[:, None, :]
+    of_rank = jnp.sum(up_to < jnp.arange(1, k + 1)[:, None], axis=2)
+    distances = jnp.pad(-score, ((0, 0), (0, 1)), constant_values=jnp.inf)
+    return jnp.take_along_axis(distances, of_rank, axis=1)
 
 
 def _group_scores(queries, latents, norms, last_row, plan: Plan) -> Float[Array, "groups batch"]:
@@ -348,17 +420,17 @@ def _is_settled(queries, kth, best_unseen) -> Bool[Array, " batch"]:
     return (kth == 0) | harmless | (kth <= norm - best_unseen - rounding)
 
 
-def _search_again(queries, own_row, latents, norms, nearest, settled):
+def _search_again(queries, own_row, rows: _Rows, nearest, settled, excluding):
     """Replaces what is not settled, one query at a time, by differences over the whole ring."""
     k = nearest.shape[1]
-    row = jnp.arange(latents.shape[0])
+    place = jnp.arange(rows.latents.shape[0])[None]
 
     def body(carry):
         nearest, settled = carry
         i = jnp.argmin(settled)
-        squared = jnp.sum((latents - queries[i]) ** 2, axis=1)
-        counted = jnp.isfinite(norms) & (row != own_row[i])
-        found = -_top_k(jnp.where(counted, -squared, -jnp.inf)[None], k)[0]
+        squared = jnp.sum((rows.latents - queries[i]) ** 2, axis=1)
+        squared = jnp.where(jnp.isfinite(rows.norms), squared, jnp.inf)[None]
+        found = _nearest(squared, place, own_row[i], rows.copies, k, excluding)
         return lax.dynamic_update_slice_in_dim(nearest, found, i, 0), settled.at[i].set(True)
 
     return lax.while_loop(lambda carry: ~jnp.all(carry[1]), body, (nearest, settled))[0]

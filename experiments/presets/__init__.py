@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from experiments.config import DEFAULT_PRESET, AgentName, BonusName, PresetName, RunConfig
+from experiments.config import DEFAULT_PRESET, LEARNED, AgentName, BonusName, PresetName, RunConfig
 from experiments.errors import UsageError
 from experiments.presets import brax, dmc, gymnax, minigrid
 from re3_jax.envs.registry import canonical
@@ -37,11 +37,16 @@ def resolve(
         )
     module = SUITES[suite]
     agent = agent or module.default_agent(task_id)
+    bonus = bonus or module.DEFAULT_BONUS
     config = module.preset(task_id, preset, agent)
+    if bonus in LEARNED:
+        # An observation met again has another latent by then.
+        re3 = dataclasses.replace(config.re3, merge_copies=False)
+        config = dataclasses.replace(config, re3=re3)
     return dataclasses.replace(
         module.fine_tuned(task_id, config) if fine_tunes else config,
         env=env,
         agent=agent,
-        bonus=bonus or module.DEFAULT_BONUS,
+        bonus=bonus,
         preset=preset,
     )

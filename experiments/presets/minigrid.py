@@ -104,6 +104,7 @@ TABLE_RE3 = RE3Config(
     last_neighbour=3,
     count_self=True,
     ring_size=10_000,
+    merge_copies=True,
     beta=0.005,
     rho=0.0,
     normalize="none",

@@ -23,6 +23,8 @@ class RE3Config:
         single k-th neighbour both are k.
       count_self: whether an observation's own latent is its neighbour of rank 1 (distance 0).
       ring_size: latents kept; older ones are overwritten.
+      merge_copies: whether equal latents are stored once, with their number. It finds the same
+        neighbours, much faster where observations repeat (gridworlds), slower where they do not.
       beta: beta_0, the weight of the bonus (the default is DoorKey-6x6's).
       rho: beta_t = beta_0 (1 - rho)^t, t in agent steps.
       normalize: divide by no, the exact, or the released code's running standard deviation.
@@ -44,6 +46,7 @@ class RE3Config:
     last_neighbour: int = 3
     count_self: bool = True
     ring_size: int = 10_000
+    merge_copies: bool = False
     beta: float = 0.005
     rho: float = 0.0
     normalize: Normalization = "none"

@@ -23,8 +23,9 @@ from re3_jax.envs.base import EnvSpec
 from re3_jax.intrinsic import diagnostics, transforms
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, chain
 from re3_jax.intrinsic.re3_config import RE3Config
-from re3_jax.replay import latent_ring
-from re3_jax.replay.latent_ring import LatentRing
+from re3_jax.replay import distinct_ring, latent_ring
+
+Ring = knn.Ring
 
 Neighbours = Literal["ring", "minibatch"]
 
@@ -59,7 +60,7 @@ class StateEntropyState(NamedTuple):
     """
 
     encoder: EncoderState
-    ring: LatentRing | None
+    ring: Ring | None
 
 
 def never_trained(
@@ -99,6 +100,7 @@ def state_entropy(
     """
     is_ensemble = config.ensemble_size > 1
     has_ring = neighbours == "ring"
+    store = distinct_ring if has_ring and config.merge_copies else latent_ring
 
     def over_members(function):
         return jax.vmap(function) if is_ensemble else function
@@ -106,7 +108,7 @@ def state_entropy(
     def init(key: PRNGKeyArray, spec: EnvSpec) -> StateEntropyState:
         if not has_ring:
             return StateEntropyState(encoder.init(key, spec), None)
-        ring = latent_ring.init(config.ring_size, encoder.latent_dim(spec))
+        ring = store.init(config.ring_size, encoder.latent_dim(spec))
         if is_ensemble:
             ring = jax.tree.map(
                 lambda leaf: jnp.broadcast_to(leaf, (config.ensemble_size, *leaf.shape)), ring
@@ -120,27 +122,28 @@ def state_entropy(
             return state, jnp.zeros(observation.shape[0], jnp.int32)
         with jax.named_scope("encode"):
             latents = encoder.encode(state.encoder, observation)
-            ring, index = over_members(latent_ring.add)(state.ring, latents)
+            ring, index = over_members(store.add)(state.ring, latents)
         return state._replace(ring=ring), index[0] if is_ensemble else index
 
     def compared(
         state: StateEntropyState, batch: IntrinsicBatch
-    ) -> tuple[LatentRing, Int[Array, " batch"]]:
-        """The latents to search and the row of each observation's own."""
+    ) -> tuple[Ring, Int[Array, " batch"]]:
+        """The latents to search and the place of each observation's own."""
         if state.ring is not None:
             return state.ring, batch.ring_index
         _check_minibatch(config, batch.observation.shape[0])
         with jax.named_scope("encode"):
             latents = encoder.encode(state.encoder, batch.observation)
-            ring, row = over_members(_ring_of)(latents)
-        return ring, row[0] if is_ensemble else row
+            ring, index = over_members(_ring_of)(latents)
+        return ring, index[0] if is_ensemble else index
 
     def reward(
         state: StateEntropyState, batch: IntrinsicBatch
     ) -> tuple[Float[Array, " batch"], StateEntropyState, Info]:
-        ring, row = compared(state, batch)
+        ring, index = compared(state, batch)
 
-        def search(ring: LatentRing):
+        def search(ring: Ring):
+            row = store.row_at(ring, index)
             return knn.nearest_and_mean(
                 ring.latents[row],
                 ring,
@@ -177,7 +180,7 @@ def scaled(config: RE3Config, bonus: IntrinsicReward) -> IntrinsicReward:
     return chain(bonus, *steps)
 
 
-def _ring_of(latents: Float[Array, "batch latent"]) -> tuple[LatentRing, Int[Array, " batch"]]:
+def _ring_of(latents: Float[Array, "batch latent"]) -> tuple[Ring, Int[Array, " batch"]]:
     return latent_ring.add(latent_ring.init(*latents.shape), latents)
 
 

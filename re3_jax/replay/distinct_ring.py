@@ -1,0 +1,198 @@
+"""A ring of latents that stores equal latents once, with their number of copies.
+
+Few of the newest observations of a gridworld differ: of 10,000 views of DoorKey-8x8 under a
+random policy about 800, of Empty-16x16 about 100. A search need not look at a copy twice. It
+finds exactly what it would find in a `latent_ring`, in a fraction of the time; where nothing
+repeats itself, use that one.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, UInt32
+
+NUM_PROBES = 4
+"""Neighbouring buckets in which a row may be noted."""
+
+BUCKETS_PER_ROW = 2
+
+
+class DistinctRing(NamedTuple):
+    """First-in-first-out store of `capacity` latents, in as many rows as there are distinct ones.
+
+    Two equal latents may come to have a row each, which costs time only: copies are counted by
+    row. Rows that hold nothing have no copy and squared norm +inf.
+
+    Attributes:
+      latents: float32 rows.
+      squared_norms: |y|^2 of each row, +inf where nothing is stored.
+      copies: how many of the latents stored are that row.
+      row_of: for each place in the ring the row of its latent, -1 where none is stored yet.
+      hashes: of each row's latent.
+      buckets: rows by hash, -1 for none; a note that no longer holds is recognised.
+      free_rows: a stack of the rows without copies, its first `num_free` entries.
+      num_free: height of that stack.
+      num_rows: rows at or past it were never used.
+      cursor: place that the next insertion writes first.
+      num_valid: number of latents stored, at most the capacity.
+    """
+
+    latents: Float[Array, "capacity latent"]
+    squared_norms: Float[Array, " capacity"]
+    copies: Int[Array, " capacity"]
+    row_of: Int[Array, " capacity"]
+    hashes: UInt32[Array, " capacity"]
+    buckets: Int[Array, " buckets"]
+    free_rows: Int[Array, " capacity"]
+    num_free: Int[Array, ""]
+    num_rows: Int[Array, ""]
+    cursor: Int[Array, ""]
+    num_valid: Int[Array, ""]
+
+
+def init(capacity: int, latent_dim: int) -> DistinctRing:
+    """An empty ring of `capacity` latents of `latent_dim` float32.
+
+    Raises:
+      ValueError: if either is not positive.
+    """
+    if capacity < 1 or latent_dim < 1:
+        raise ValueError(
+            f"a ring of {capacity} rows of {latent_dim} numbers cannot hold anything: "
+            "both must be at least 1"
+        )
+    num_buckets = 1 << (BUCKETS_PER_ROW * capacity - 1).bit_length()
+    return DistinctRing(
+        latents=jnp.zeros((capacity, latent_dim), jnp.float32),
+        squared_norms=jnp.full(capacity, jnp.inf, jnp.float32),
+        copies=jnp.zeros(capacity, jnp.int32),
+        row_of=jnp.full(capacity, -1, jnp.int32),
+        hashes=jnp.zeros(capacity, jnp.uint32),
+        buckets=jnp.full(num_buckets, -1, jnp.int32),
+        free_rows=jnp.arange(capacity, dtype=jnp.int32)[::-1],
+        num_free=jnp.full((), capacity, jnp.int32),
+        num_rows=jnp.zeros((), jnp.int32),
+        cursor=jnp.zeros((), jnp.int32),
+        num_valid=jnp.zeros((), jnp.int32),
+    )
+
+
+def row_at(ring: DistinctRing, index: Int[Array, " batch"]) -> Int[Array, " batch"]:
+    """Rows of `ring.latents` of the latents at places that `add` returned."""
+    return ring.row_of.at[index].get(mode="promise_in_bounds")
+
+
+def add(
+    ring: DistinctRing, latents: Float[Array, "batch latent"]
+) -> tuple[DistinctRing, Int[Array, " batch"]]:
+    """Stores a batch in place of the oldest latents; also returns the places written.
+
+    Raises:
+      ValueError: if the batch has more latents than the ring has places.
+    """
+    capacity, batch_size = ring.latents.shape[0], latents.shape[0]
+    if batch_size > capacity:
+        raise ValueError(
+            f"a batch of {batch_size} latents does not fit a ring of {capacity} rows: "
+            "make the ring at least as large as one rollout"
+        )
+    place = jnp.arange(batch_size, dtype=jnp.int32)
+    index = (ring.cursor + place) % capacity
+    hashes = _hash(latents)
+    found = _find(ring, latents, hashes)
+    twin = _first_equal(latents, hashes)
+
+    overwritten = ring.row_of.at[index].get(mode="promise_in_bounds")
+    copies = ring.copies.at[_only(found >= 0, found, capacity)].add(1, mode="drop")
+    copies = copies.at[_only(overwritten >= 0, overwritten, capacity)].add(-1, mode="drop")
+    is_first = _first(overwritten) == place
+    emptied = is_first & (overwritten >= 0)
+    emptied &= copies.at[overwritten].get(mode="clip") == 0
+
+    # Freed rows go on the stack before new ones are taken off it: the rows in use stay few.
+    where = ring.num_free + jnp.cumsum(emptied) - 1
+    free_rows = ring.free_rows.at[_only(emptied, where, capacity)].set(overwritten, mode="drop")
+    num_free = ring.num_free + jnp.sum(emptied, dtype=jnp.int32)
+    is_new = (found < 0) & (twin == place)
+    taken = free_rows.at[num_free - jnp.cumsum(is_new)].get(mode="clip")
+    rows = jnp.where(found < 0, taken[twin], found)
+    written = _only(is_new, rows, capacity)
+
+    norms = ring.squared_norms.at[_only(emptied, overwritten, capacity)].set(jnp.inf, mode="drop")
+    stored = ring._replace(
+        latents=ring.latents.at[written].set(latents, mode="drop"),
+        squared_norms=norms.at[written].set(jnp.sum(latents * latents, axis=1), mode="drop"),
+        copies=copies.at[_only(found < 0, rows, capacity)].add(1, mode="drop"),
+        row_of=ring.row_of.at[index].set(rows, unique_indices=True, mode="promise_in_bounds"),
+        hashes=ring.hashes.at[written].set(hashes, mode="drop"),
+        buckets=_note(ring, copies, hashes, is_new, rows),
+        free_rows=free_rows,
+        num_free=num_free - jnp.sum(is_new, dtype=jnp.int32),
+        num_rows=jnp.maximum(ring.num_rows, jnp.max(rows) + 1),
+        cursor=(ring.cursor + batch_size) % capacity,
+        num_valid=jnp.minimum(ring.num_valid + batch_size, capacity),
+    )
+    return stored, index
+
+
+def _only(condition, index, capacity: int):
+    """The index where the condition holds, elsewhere one that `mode="drop"` drops."""
+    return jnp.where(condition, index, capacity)
+
+
+def _hash(latents: Float[Array, "batch latent"]) -> UInt32[Array, " batch"]:
+    bits = lax.bitcast_convert_type(latents, jnp.uint32)
+    factors = np.random.default_rng(0).integers(0, 2**31, latents.shape[1], np.uint32) * 2 + 1
+    mixed = jnp.sum((bits ^ (bits >> 15)) * factors, axis=1, dtype=jnp.uint32)
+    mixed = (mixed ^ (mixed >> 16)) * np.uint32(0x85EBCA6B)
+    return mixed ^ (mixed >> 13)
+
+
+def _probes(ring: DistinctRing, hashes: UInt32[Array, " batch"]) -> Int[Array, "batch probe"]:
+    """The buckets that belong to a hash."""
+    steps = jnp.arange(NUM_PROBES, dtype=jnp.uint32)
+    return ((hashes[:, None] + steps) & np.uint32(len(ring.buckets) - 1)).astype(jnp.int32)
+
+
+def _find(ring: DistinctRing, latents, hashes) -> Int[Array, " batch"]:
+    """The row that holds each latent already, -1 if none is known."""
+    noted = ring.buckets.at[_probes(ring, hashes)].get(mode="promise_in_bounds")
+    fits = (noted >= 0) & (ring.hashes.at[noted].get(mode="clip") == hashes[:, None])
+    fits &= ring.copies.at[noted].get(mode="clip") > 0
+    row = jnp.max(jnp.where(fits, noted, -1), axis=1)
+    # A hash may lie: only the numbers themselves decide.
+    equal = jnp.all(ring.latents.at[row].get(mode="clip") == latents, axis=1)
+    return jnp.where((row >= 0) & equal, row, -1)
+
+
+def _first(values: Int[Array, " batch"]) -> Int[Array, " batch"]:
+    """For each value the first place in the batch that has it."""
+    return jnp.argmax(values[:, None] == values, axis=1).astype(jnp.int32)
+
+
+def _first_equal(latents, hashes) -> Int[Array, " batch"]:
+    """For each latent the place in the batch of its first copy; itself where a hash lies."""
+    first = _first(hashes)
+    equal = jnp.all(latents[first] == latents, axis=1)
+    return jnp.where(equal, first, jnp.arange(len(first), dtype=jnp.int32))
+
+
+def _note(
+    ring: DistinctRing, copies, hashes, is_new: Bool[Array, " batch"], rows
+) -> Int[Array, " buckets"]:
+    """Notes new rows in the first of their buckets that is free, else over the first of all.
+
+    A row whose note is lost is not found again; the next copy of it begins a new one.
+    """
+    probes = _probes(ring, hashes)
+    noted = ring.buckets.at[probes].get(mode="promise_in_bounds")
+    is_free = (noted < 0) | (copies.at[noted].get(mode="clip") == 0)
+    # A row that was reused for another latent has left its note behind.
+    steps = probes.astype(jnp.uint32) - ring.hashes.at[noted].get(mode="clip")
+    is_free |= (steps & np.uint32(len(ring.buckets) - 1)) >= NUM_PROBES
+    chosen = jnp.take_along_axis(probes, jnp.argmax(is_free, axis=1)[:, None], axis=1)[:, 0]
+    chosen = _only(is_new, chosen, len(ring.buckets))
+    # Cleared first: two rows may choose one bucket, and the larger must win on every device.
+    return ring.buckets.at[chosen].set(-1, mode="drop").at[chosen].max(rows, mode="drop")

@@ -1,0 +1,153 @@
+"""A ring that merges copies holds, and finds, what a plain ring does."""
+
+import functools
+from collections import Counter
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from re3_jax import knn
+from re3_jax.replay import distinct_ring, latent_ring
+
+DIM = 3
+add = jax.jit(distinct_ring.add, donate_argnums=0)
+add_plain = jax.jit(latent_ring.add)
+
+
+def stored(ring):
+    """How often each latent is stored, by rows and their copies."""
+    rows = Counter()
+    for latent, copies in zip(np.asarray(ring.latents), np.asarray(ring.copies), strict=True):
+        rows[latent.tobytes()] += int(copies)
+    return +rows
+
+
+def check(ring, plain):
+    """The multiset, the places, and every invariant of the stack of free rows."""
+    valid = int(plain.num_valid)
+    newest = (int(plain.cursor) - 1 - np.arange(valid)) % plain.latents.shape[0]
+    expected = Counter(latent.tobytes() for latent in np.asarray(plain.latents)[newest])
+    assert stored(ring) == expected
+    rows = distinct_ring.row_at(ring, jnp.asarray(newest))
+    np.testing.assert_array_equal(ring.latents[rows], plain.latents[newest])
+    free = np.asarray(ring.free_rows)[: int(ring.num_free)]
+    np.testing.assert_array_equal(np.sort(free), np.flatnonzero(np.asarray(ring.copies) == 0))
+    np.testing.assert_array_equal(np.isinf(ring.squared_norms), np.asarray(ring.copies) == 0)
+    used = np.flatnonzero(np.asarray(ring.copies))
+    assert used.size == 0 or used.max() < int(ring.num_rows)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    capacity=st.sampled_from([5, 16]),
+    batches=st.lists(st.sampled_from([1, 5]), max_size=16),
+    num_kinds=st.sampled_from([1, 3, 30]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_equals_a_plain_ring(capacity, batches, num_kinds, seed):
+    rng = np.random.default_rng(seed)
+    kinds = rng.normal(size=(num_kinds, DIM)).astype(np.float32)
+    ring, plain = distinct_ring.init(capacity, DIM), latent_ring.init(capacity, DIM)
+    for size in batches:
+        latents = kinds[rng.integers(0, num_kinds, size)]
+        ring, index = add(ring, latents)
+        plain, expected = add_plain(plain, latents)
+        np.testing.assert_array_equal(index, expected)
+        check(ring, plain)
+
+
+def test_only_the_numbers_tell_latents_apart(monkeypatch):
+    """All hashes equal: most rows cannot be found again, and yet nothing is lost."""
+    monkeypatch.setattr(distinct_ring, "_hash", lambda x: jnp.zeros(len(x), jnp.uint32))
+    colliding = jax.jit(lambda ring, latents: distinct_ring.add(ring, latents))
+    rng = np.random.default_rng(0)
+    kinds = rng.normal(size=(9, DIM)).astype(np.float32)
+    ring, plain = distinct_ring.init(16, DIM), latent_ring.init(16, DIM)
+    for _ in range(20):
+        latents = kinds[rng.integers(0, 9, 5)]
+        ring, _ = colliding(ring, latents)
+        plain, _ = add_plain(plain, latents)
+        check(ring, plain)
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3))
+def search(queries, ring, first, last, exclude=None):
+    return knn.nearest_and_mean(queries, ring, first=first, last=last, exclude=exclude)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    ranks=st.sampled_from([(1, 1), (2, 3), (1, 5)]),
+    num_kinds=st.sampled_from([1, 2, 4, 40]),
+    num_batches=st.integers(1, 12),
+    exclude=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_finds_what_a_plain_ring_finds(ranks, num_kinds, num_batches, exclude, seed):
+    rng = np.random.default_rng(seed)
+    kinds = rng.normal(size=(num_kinds, DIM)).astype(np.float32)
+    ring, plain = distinct_ring.init(50, DIM), latent_ring.init(50, DIM)
+    for _ in range(num_batches):
+        latents = kinds[rng.integers(0, num_kinds, 5)]
+        ring, index = add(ring, latents)
+        plain, _ = add_plain(plain, latents)
+    row = distinct_ring.row_at(ring, index)
+    found = search(latents, ring, *ranks, row if exclude else None)
+    expected = search(latents, plain, *ranks, index if exclude else None)
+    for got, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("num_kinds", [100, 900, 3000])
+def test_many_rows_and_many_seeds(num_kinds):
+    """Each size of search that a ring of the usual capacity can take, one ring per seed."""
+    rng = np.random.default_rng(0)
+    kinds = rng.normal(size=(num_kinds, 16)).astype(np.float32)
+    latents = kinds[rng.integers(0, num_kinds, (60, 2, 80))]
+
+    def fill(module):
+        def over_time(ring, latents):
+            return jax.lax.scan(module.add, ring, latents)
+
+        return jax.jit(jax.vmap(over_time, in_axes=(None, 1)))(module.init(4000, 16), latents)
+
+    @jax.jit
+    @jax.vmap
+    def nearest(ring, queries):
+        return knn.nearest_distances(queries, ring, k=5)
+
+    (ring, _), (plain, _) = fill(distinct_ring), fill(latent_ring)
+    assert (ring.num_rows <= 1.05 * num_kinds).all()
+    queries = latents[-1] + np.float32(0.01) * rng.normal(size=latents[-1].shape).astype(np.float32)
+    for asked in (latents[-1], queries):
+        np.testing.assert_allclose(
+            nearest(ring, asked),
+            nearest(plain, asked),
+            rtol=1e-5,
+            atol=1e-7,
+        )
+
+
+def test_insertion_into_a_donated_ring_copies_nothing():
+    ring = distinct_ring.init(10_000, 64)
+    compiled = add.lower(ring, np.zeros((7, 64), np.float32)).compile()
+    assert compiled.memory_analysis().temp_size_in_bytes < 100_000
+    pointer = ring.latents.unsafe_buffer_pointer()
+    after, _ = add(ring, np.ones((7, 64), np.float32))
+    assert after.latents.unsafe_buffer_pointer() == pointer
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: distinct_ring.init(0, 4), "at least 1"),
+        (lambda: distinct_ring.add(distinct_ring.init(5, 2), jnp.zeros((9, 2))), "one rollout"),
+    ],
+)
+def test_bad_shapes_are_refused(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
