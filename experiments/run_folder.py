@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import fcntl
+import hashlib
 import json
 import os
 import tempfile
@@ -25,6 +26,9 @@ from experiments.validate import validate_values
 CONFIG = "config.json"
 CHECKPOINTS = "checkpoints"
 RUNS = Path("runs")
+
+WEIGHTS_SHA256 = "bonus_weights_sha256"
+"""Key in config.json: digest of the file of `--bonus.weights`."""
 
 COMPARED_ON_RESUME = {
     "device": {"platform": "platform", "kind": "device", "count": "devices"},
@@ -100,6 +104,7 @@ def claim(config: RunConfig) -> Path:
     folder = Path(config.out) if config.out else default_folder(config)
     if config.resume:
         _check_same(config, stored_config(folder), folder)
+        _check_weights(config, folder)
         if has_rows(folder) and not has_checkpoint(folder):
             raise UsageError(
                 f"{folder} has no checkpoint to resume from: "
@@ -143,6 +148,8 @@ def write_config(folder: Path, config: RunConfig) -> None:
         stored.setdefault("resumed", []).append(machine.describe())
     else:
         stored = {"config": values, **machine.describe()}
+        if config.pretrained.weights is not None:
+            stored[WEIGHTS_SHA256] = _sha256(config.pretrained.weights)
     write_json(path, stored)
 
 
@@ -217,6 +224,28 @@ def _check_same(config: RunConfig, stored: RunConfig, folder: Path) -> None:
             f"{length} {config.steps} is less than the {stored.steps} of the run in {folder}: "
             "give as many to finish it or more to extend it"
         )
+
+
+def _check_weights(config: RunConfig, folder: Path) -> None:
+    """The file may have been replaced under its name: latents of two encoders must not mix."""
+    path = config.pretrained.weights
+    then = json.loads((folder / CONFIG).read_text()).get(WEIGHTS_SHA256)
+    if path is not None and then is not None and _sha256(path) != then:
+        raise UsageError(
+            f"--bonus.weights {path} is not the file that the run in {folder} was started with: "
+            "put that one back to go on, or start anew with another --out"
+        )
+
+
+def _sha256(path: str) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UsageError(
+            f"--bonus.weights {path} cannot be read ({os.strerror(error.errno or 0)}): "
+            "name the file of the encoder's weights"
+        ) from None
 
 
 def _check_writable(folder: Path) -> None:

@@ -1,0 +1,38 @@
+"""A run goes on with the very file of weights that it began with."""
+
+import pytest
+
+from experiments import run_folder
+from experiments.errors import UsageError
+from experiments.options import parse
+
+WORDS = "--env cheetah_run_sparse --bonus atc --preset debug".split()
+
+
+@pytest.fixture
+def weights(tmp_path):
+    path = tmp_path / "params.pkl"
+    path.write_bytes(b"first")
+    return path
+
+
+def claim(tmp_path, weights, *more):
+    words = [*WORDS, "--bonus.weights", str(weights), "--out", str(tmp_path / "run"), *more]
+    return run_folder.claim(parse(words))
+
+
+def test_the_same_file_goes_on_and_another_is_refused(tmp_path, weights):
+    folder = claim(tmp_path, weights)
+    assert claim(tmp_path, weights, "--resume") == folder
+    before = (folder / "config.json").read_bytes()
+    weights.write_bytes(b"other")
+    with pytest.raises(UsageError, match="is not the file .* put that one back"):
+        claim(tmp_path, weights, "--resume")
+    assert (folder / "config.json").read_bytes() == before
+
+
+def test_a_file_that_went_away_is_refused(tmp_path, weights):
+    claim(tmp_path, weights)
+    weights.unlink()
+    with pytest.raises(UsageError, match="cannot be read .*name the file"):
+        claim(tmp_path, weights, "--resume")
