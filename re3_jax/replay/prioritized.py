@@ -1,0 +1,227 @@
+"""Prioritised replay of n-step transitions of several lanes, each frame stored once.
+
+Proportional prioritisation (Schaul et al., 2016) as Rainbow uses it (Hessel et al., 2018): a
+transition is drawn in proportion to its priority, a new one has the largest priority so far.
+A transition can be drawn from when all that it needs is stored until any of that is overwritten:
+its stack of frames, its n rewards, and the stack it leads to. Windows go up to the end of an
+episode, never beyond. Those that run into a time limit are never drawn: the observation that
+they would bootstrap from is not kept, and no reward may be cut off.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+from re3_jax.replay import sum_tree
+from re3_jax.replay.sum_tree import SumTree
+
+
+class PrioritizedReplay(NamedTuple):
+    """First-in-first-out store; a row is one step of all lanes.
+
+    Attributes:
+      frames: newest frame of o_t.
+      action: a_t.
+      reward: r_t.
+      terminated: whether the task ended at this step.
+      truncated: whether a time limit did.
+      age: agent steps since the episode began, 0 at its first observation.
+      tree: priorities, that of lane l in row t at t * lanes + l; 0 where nothing may be drawn.
+      max_priority: the largest that any transition was given.
+      cursor: row that the next insertion writes.
+      num_rows: rows written so far, at most all.
+    """
+
+    frames: Shaped[Array, " rows lanes *frame"]
+    action: Int[Array, "rows lanes"]
+    reward: Float[Array, "rows lanes"]
+    terminated: Bool[Array, "rows lanes"]
+    truncated: Bool[Array, "rows lanes"]
+    age: Int[Array, "rows lanes"]
+    tree: SumTree
+    max_priority: Float[Array, ""]
+    cursor: Int[Array, ""]
+    num_rows: Int[Array, ""]
+
+
+class NStepTransitions(NamedTuple):
+    """A batch of n-step transitions.
+
+    Attributes:
+      observation: stacks that end at o_t, frames along a last axis of their own, the newest
+        last; zero before the episode's first frame.
+      action: a_t.
+      reward: sum of gamma^k r_{t+k} over k < n, up to the end of the episode.
+      discount: gamma^n, 0 if the task ended within the n steps.
+      next_observation: stacks that end at o_{t+n}; of no meaning where the discount is 0.
+      index: leaf of each in the tree; also the place of o_t's latent in a ring as large.
+      probability: with which it was drawn.
+    """
+
+    observation: Shaped[Array, " batch *frame stack"]
+    action: Int[Array, " batch"]
+    reward: Float[Array, " batch"]
+    discount: Float[Array, " batch"]
+    next_observation: Shaped[Array, " batch *frame stack"]
+    index: Int[Array, " batch"]
+    probability: Float[Array, " batch"]
+
+
+def init(
+    rows: int, lanes: int, frame_shape: tuple[int, ...], dtype: jnp.dtype, *, n: int, stack: int
+) -> PrioritizedReplay:
+    """An empty replay of `rows` steps of `lanes` lanes.
+
+    Raises:
+      ValueError: if a number is not positive, or no transition would ever be whole.
+    """
+    if min(rows, lanes, n, stack) < 1:
+        raise ValueError(
+            f"a replay of {rows} rows of {lanes} lanes with {n} steps and stacks of {stack} cannot "
+            "hold anything: all must be at least 1"
+        )
+    if rows < n + stack:
+        raise ValueError(
+            f"a replay of {rows} rows holds no transition of {n} steps with stacks of {stack}: it "
+            f"needs at least {n + stack}"
+        )
+    return PrioritizedReplay(
+        frames=jnp.zeros((rows, lanes, *frame_shape), dtype),
+        action=jnp.zeros((rows, lanes), jnp.int32),
+        reward=jnp.zeros((rows, lanes), jnp.float32),
+        terminated=jnp.zeros((rows, lanes), bool),
+        truncated=jnp.zeros((rows, lanes), bool),
+        age=jnp.zeros((rows, lanes), jnp.int32),
+        tree=sum_tree.init(rows * lanes),
+        max_priority=jnp.ones((), jnp.float32),
+        cursor=jnp.zeros((), jnp.int32),
+        num_rows=jnp.zeros((), jnp.int32),
+    )
+
+
+def add(
+    replay: PrioritizedReplay,
+    frame: Shaped[Array, " lanes *frame"],
+    action: Int[Array, " lanes"],
+    reward: Float[Array, " lanes"],
+    terminated: Bool[Array, " lanes"],
+    truncated: Bool[Array, " lanes"],
+    *,
+    n: int,
+    stack: int,
+) -> PrioritizedReplay:
+    """Writes one step of all lanes over the oldest row.
+
+    Args:
+      replay: where to.
+      frame: newest frame of each lane's o_t.
+      action: a_t.
+      reward: r_t.
+      terminated: whether the task ended at this step.
+      truncated: whether a time limit did.
+      n: steps of a transition.
+      stack: frames of an observation.
+    """
+    rows, lanes = replay.action.shape
+    row, lane = replay.cursor, jnp.arange(lanes, dtype=jnp.int32)
+    before = (row - 1) % rows
+    goes_on = (replay.num_rows > 0) & ~(replay.terminated[before] | replay.truncated[before])
+    written = replay._replace(
+        frames=replay.frames.at[row].set(frame),
+        action=replay.action.at[row].set(action),
+        reward=replay.reward.at[row].set(reward),
+        terminated=replay.terminated.at[row].set(terminated),
+        truncated=replay.truncated.at[row].set(truncated & ~terminated),
+        age=replay.age.at[row].set(jnp.where(goes_on, replay.age[before] + 1, 0)),
+        cursor=(row + 1) % rows,
+        num_rows=jnp.minimum(replay.num_rows + 1, rows),
+    )
+    # This row's own transition is not whole yet; the stacks of those after it lose a frame.
+    lost = ((row + jnp.arange(stack)) % rows)[:, None] * lanes + lane
+    whole_row = (row - n) % rows
+    is_whole = (replay.num_rows >= n) & ~_meets_time_limit(written, whole_row, n)
+    whole = jnp.where(is_whole, whole_row * lanes + lane, jnp.iinfo(jnp.int32).max)
+    priority = jnp.concatenate(
+        [jnp.zeros(lost.size, jnp.float32), jnp.broadcast_to(replay.max_priority, lanes)]
+    )
+    tree = sum_tree.update(replay.tree, jnp.concatenate([lost.ravel(), whole]), priority)
+    return written._replace(tree=tree)
+
+
+def _meets_time_limit(replay: PrioritizedReplay, row, n: int) -> Bool[Array, " lanes"]:
+    """Whether a time limit, and no end of the task before it, is within n steps of a row."""
+    window = (row + jnp.arange(n)) % replay.action.shape[0]
+    ended = replay.terminated[window] | replay.truncated[window]
+    first = jnp.argmax(ended, axis=0)
+    return jnp.take_along_axis(replay.truncated[window], first[None], axis=0)[0]
+
+
+def sample(
+    key: PRNGKeyArray,
+    replay: PrioritizedReplay,
+    batch_size: int,
+    *,
+    n: int,
+    stack: int,
+    gamma: float,
+) -> NStepTransitions:
+    """Draws transitions in proportion to their priorities, one from each of `batch_size` strata.
+
+    The replay must hold a transition that may be drawn (`can_sample`).
+    """
+    rows, lanes = replay.action.shape
+    uniform = jax.random.uniform(key, (batch_size,))
+    index = sum_tree.find(replay.tree, sum_tree.stratified_shares(uniform))
+    probability = sum_tree.priority_of(replay.tree, index) / sum_tree.total(replay.tree)
+    row, lane = index // lanes, index % lanes
+    window = (row[:, None] + jnp.arange(n)) % rows
+    terminated = replay.terminated[window, lane[:, None]]
+    ends_before = jnp.cumsum(terminated, axis=1) - terminated > 0
+    factor = jnp.where(ends_before, 0.0, gamma ** jnp.arange(n))
+    reward = jnp.sum(factor * replay.reward[window, lane[:, None]], axis=1)
+    return NStepTransitions(
+        observation=_stacks(replay, row, lane, stack),
+        action=replay.action[row, lane],
+        reward=reward,
+        discount=jnp.where(jnp.any(terminated, axis=1), 0.0, gamma**n),
+        next_observation=_stacks(replay, (row + n) % rows, lane, stack),
+        index=index,
+        probability=probability,
+    )
+
+
+def _stacks(replay: PrioritizedReplay, row, lane, stack: int) -> Shaped[Array, "batch ..."]:
+    back = jnp.arange(stack - 1, -1, -1)
+    frames = replay.frames[(row[:, None] - back) % replay.action.shape[0], lane[:, None]]
+    inside = back <= replay.age[row, lane][:, None]
+    inside = inside.reshape(*inside.shape, *[1] * (frames.ndim - 2))
+    return jnp.moveaxis(jnp.where(inside, frames, jnp.zeros((), frames.dtype)), 1, -1)
+
+
+def can_sample(replay: PrioritizedReplay) -> Bool[Array, ""]:
+    """Whether there is a transition that may be drawn."""
+    return sum_tree.total(replay.tree) > 0
+
+
+def update_priorities(
+    replay: PrioritizedReplay, index: Int[Array, " batch"], priority: Float[Array, " batch"]
+) -> PrioritizedReplay:
+    """Gives transitions that were just drawn new priorities: |loss|^alpha, positive and finite.
+
+    What comes twice in `index` must come with the same priority. Nothing may have been added
+    since they were drawn.
+    """
+    return replay._replace(
+        tree=sum_tree.update(replay.tree, index, priority),
+        max_priority=jnp.maximum(replay.max_priority, jnp.max(priority)),
+    )
+
+
+def importance_weights(
+    probability: Float[Array, " batch"], beta: Float[Array, ""] | float
+) -> Float[Array, " batch"]:
+    """(N P(i))^-beta, divided by the largest of the batch, so that N does not matter."""
+    weight = (probability / jnp.min(probability)) ** -beta
+    return weight / jnp.max(weight)

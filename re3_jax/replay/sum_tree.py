@@ -1,0 +1,97 @@
+"""A tree of sums over priorities: draws in proportion to them, in O(log n) (Schaul et al., 2016).
+
+Sixteen children a node: few levels, each a handful of wide operations. Sums are made anew from
+the children at every update and never by adding a difference, so no rounding accumulates.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+CHILDREN = 16
+
+
+class SumTree(NamedTuple):
+    """Sums by level, the leaves first; places beyond the capacity are zero.
+
+    Attributes:
+      levels: float32; each a multiple of `CHILDREN` long, the last one exactly so.
+    """
+
+    levels: tuple[Float[Array, " nodes"], ...]
+
+
+def init(capacity: int) -> SumTree:
+    """A tree of `capacity` leaves of priority zero.
+
+    Raises:
+      ValueError: if `capacity` is not positive.
+    """
+    if capacity < 1:
+        raise ValueError(f"a tree needs at least 1 leaf, but it was to have {capacity}")
+    levels, nodes = [], capacity
+    while not levels or levels[-1].size > CHILDREN:
+        parents = -(-nodes // CHILDREN)
+        levels.append(jnp.zeros(parents * CHILDREN, jnp.float32))
+        nodes = parents
+    return SumTree(tuple(levels))
+
+
+def update(tree: SumTree, index: Int[Array, " batch"], priority: Float[Array, " batch"]) -> SumTree:
+    """Gives leaves new priorities, which must be finite and not negative.
+
+    An index that is no leaf's is ignored (for a leaf to leave alone, pass its largest value).
+    An index that comes twice must come with the same priority.
+    """
+    leaves = tree.levels[0].at[index].set(priority, mode="drop")
+    levels, node = [leaves], index
+    for above in tree.levels[1:]:
+        node = node // CHILDREN
+        groups = levels[-1].reshape(-1, CHILDREN)
+        sums = jnp.sum(groups.at[node].get(mode="clip"), axis=1)
+        levels.append(above.at[node].set(sums, mode="drop"))
+    return SumTree(tuple(levels))
+
+
+def total(tree: SumTree) -> Float[Array, ""]:
+    """Sum of all priorities."""
+    return jnp.sum(tree.levels[-1])
+
+
+def priority_of(tree: SumTree, index: Int[Array, " batch"]) -> Float[Array, " batch"]:
+    """Priorities of leaves."""
+    return tree.levels[0].at[index].get(mode="promise_in_bounds")
+
+
+def find(tree: SumTree, share: Float[Array, " batch"]) -> Int[Array, " batch"]:
+    """Leaves at given shares of the total, of all priorities laid end to end in order.
+
+    Uniform shares in [0, 1) draw leaves in proportion to their priorities. A leaf of priority
+    zero is never found, as long as the total is above zero.
+    """
+    rest = share * total(tree)
+    node = jnp.zeros(share.shape, jnp.int32)
+    for level in reversed(tree.levels):
+        sums = level.reshape(-1, CHILDREN).at[node].get(mode="promise_in_bounds")
+        ends = jnp.cumsum(sums, axis=1)
+        child = jnp.sum(ends <= rest[:, None], axis=1, dtype=jnp.int32)
+        # Sums of sums round differently: what lies beyond the last child belongs to the last
+        # that has any priority.
+        last = CHILDREN - 1 - jnp.argmax(sums[:, ::-1] > 0, axis=1).astype(jnp.int32)
+        child = jnp.minimum(child, last)
+        begins = jnp.take_along_axis(ends - sums, child[:, None], axis=1)[:, 0]
+        rest = jnp.maximum(rest - begins, 0.0)
+        node = node * CHILDREN + child
+    return node
+
+
+def stratified_shares(
+    uniform: Float[Array, " batch"],
+) -> Float[Array, " batch"]:
+    """One share from each of as many equal parts of [0, 1), given uniform numbers in [0, 1)."""
+    count = uniform.shape[0]
+    shares = (jnp.arange(count) + uniform) / count
+    # The quotient can round to 1.
+    return lax.min(shares, jnp.float32(1 - jnp.finfo(jnp.float32).epsneg))

@@ -1,0 +1,179 @@
+"""A prioritised replay gives what a plain Python list of steps gives."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from re3_jax.replay import prioritized
+
+ROWS, LANES, GAMMA = 12, 2, 0.9
+
+
+@functools.cache
+def programs(n, stack):
+    add = jax.jit(functools.partial(prioritized.add, n=n, stack=stack))
+    sample = functools.partial(prioritized.sample, n=n, stack=stack, gamma=GAMMA)
+    return add, jax.jit(sample, static_argnums=2)
+
+
+def empty(n, stack, rows=ROWS):
+    return prioritized.init(rows, LANES, (2,), jnp.uint8, n=n, stack=stack)
+
+
+def play(rng, num_steps, end_probability):
+    """Steps of all lanes; every frame is another, none is zero."""
+    shape = (num_steps, LANES)
+    kind = rng.random(shape)
+    terminated = kind < end_probability
+    truncated = ~terminated & (kind < 1.5 * end_probability)
+    number = 1 + np.arange(num_steps * LANES).reshape(shape)
+    return {
+        "frame": np.stack([number % 251 + 1, number // 251 + 1], axis=-1).astype(np.uint8),
+        "action": rng.integers(0, 5, shape).astype(np.int32),
+        "reward": rng.normal(size=shape).astype(np.float32),
+        "terminated": terminated,
+        "truncated": truncated,
+    }
+
+
+def stack_at(steps, t, lane, stack):
+    """Frames up to step t, zero before its episode."""
+    out = np.zeros((2, stack), np.uint8)
+    for back in range(stack):
+        out[:, stack - 1 - back] = steps["frame"][t - back, lane]
+        before = t - back - 1
+        if before < 0 or steps["terminated"][before, lane] or steps["truncated"][before, lane]:
+            break
+    return out
+
+
+def transition(steps, t, lane, n, stack):
+    """What step t of a lane must give, None where it may not be drawn."""
+    reward, last = 0.0, len(steps["reward"]) - 1
+    for k in range(n):
+        if t + k > last:
+            return None
+        reward += GAMMA**k * steps["reward"][t + k, lane]
+        if steps["truncated"][t + k, lane]:
+            return None
+        if steps["terminated"][t + k, lane]:
+            whole = t + n <= last
+            return (reward, 0.0, None) if whole else None
+    if t + n > last:
+        return None
+    return reward, GAMMA**n, stack_at(steps, t + n, lane, stack)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.sampled_from([(1, 1), (3, 1), (3, 4), (2, 2)]),
+    num_steps=st.integers(1, 40),
+    end_probability=st.sampled_from([0.0, 0.1, 0.5]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_equals_a_list_of_steps(sizes, num_steps, end_probability, seed):
+    n, stack = sizes
+    add, sample = programs(n, stack)
+    rng = np.random.default_rng(seed)
+    steps, replay = play(rng, num_steps, end_probability), empty(n, stack)
+    for t in range(num_steps):
+        replay = add(replay, **{name: values[t] for name, values in steps.items()})
+    oldest = max(0, num_steps - ROWS)
+    # While the ring is not full, nothing was overwritten that the oldest stack needs.
+    first = oldest + (stack - 1 if oldest else 0)
+    expected = {
+        (t % ROWS) * LANES + lane: (t, lane, found)
+        for t in range(first, num_steps)
+        for lane in range(LANES)
+        if (found := transition(steps, t, lane, n, stack)) is not None
+    }
+    priorities = np.asarray(replay.tree.levels[0])
+    assert set(np.flatnonzero(priorities)) == set(expected)
+    assert bool(prioritized.can_sample(replay)) == bool(expected)
+    if not expected:
+        return
+    batch = sample(jax.random.key(seed % 1000), replay, 16)
+    np.testing.assert_allclose(batch.probability, 1 / len(expected), rtol=1e-6)
+    for i, index in enumerate(np.asarray(batch.index)):
+        t, lane, (reward, discount, following) = expected[int(index)]
+        np.testing.assert_array_equal(batch.observation[i], stack_at(steps, t, lane, stack))
+        assert int(batch.action[i]) == steps["action"][t, lane]
+        np.testing.assert_allclose(batch.reward[i], reward, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(batch.discount[i], discount, rtol=1e-6)
+        if following is not None:
+            np.testing.assert_array_equal(batch.next_observation[i], following)
+
+
+def test_priorities_weights_and_the_priority_of_what_is_new():
+    """Against NumPy: P(i) = p_i / sum, w_i = (N P(i))^-beta over the largest."""
+    add, sample = programs(1, 1)
+    steps, replay = play(np.random.default_rng(0), 6, 0.0), empty(1, 1)
+    for t in range(5):
+        replay = add(replay, **{name: values[t] for name, values in steps.items()})
+    index = jnp.array([0, 3, 5])
+    replay = prioritized.update_priorities(replay, index, jnp.array([0.25, 4.0, 0.5]))
+    replay = add(replay, **{name: values[5] for name, values in steps.items()})
+    model = np.array([0.25, 1, 1, 4, 1, 0.5, 1, 1, 4, 4])
+    np.testing.assert_array_equal(replay.tree.levels[0][:10], model)
+    batch = sample(jax.random.key(0), replay, 64)
+    probability = model[np.asarray(batch.index)] / model.sum()
+    np.testing.assert_allclose(batch.probability, probability, rtol=1e-6)
+    for beta in (0.0, 0.4, 1.0):
+        weights = (len(model) * probability) ** -beta
+        np.testing.assert_allclose(
+            prioritized.importance_weights(batch.probability, beta),
+            weights / weights.max(),
+            rtol=1e-5,
+        )
+
+
+def test_insertion_into_a_donated_replay_copies_no_frames():
+    replay = prioritized.init(2000, 4, (84, 84), jnp.uint8, n=3, stack=4)
+    add = jax.jit(functools.partial(prioritized.add, n=3, stack=4), donate_argnums=0)
+    step = {
+        "frame": np.ones((4, 84, 84), np.uint8),
+        "action": np.zeros(4, np.int32),
+        "reward": np.zeros(4, np.float32),
+        "terminated": np.zeros(4, bool),
+        "truncated": np.zeros(4, bool),
+    }
+    assert add.lower(replay, **step).compile().memory_analysis().temp_size_in_bytes < 200_000
+    pointer = replay.frames.unsafe_buffer_pointer()
+    assert add(replay, **step).frames.unsafe_buffer_pointer() == pointer
+
+
+def test_one_replay_per_seed():
+    add, sample = programs(3, 4)
+    made = []
+    for seed in range(2):
+        steps, replay = play(np.random.default_rng(seed), 20, 0.1), empty(3, 4)
+        for t in range(20):
+            replay = add(replay, **{name: values[t] for name, values in steps.items()})
+        made.append(replay)
+    keys = jax.random.split(jax.random.key(0), 2)
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *made)
+    together = jax.vmap(lambda key, replay: sample(key, replay, 8))(keys, stacked)
+    for seed, replay in enumerate(made):
+        alone = sample(keys[seed], replay, 8)
+        jax.tree.map(
+            lambda both, one, seed=seed: np.testing.assert_allclose(both[seed], one, rtol=1e-6),
+            together,
+            alone,
+        )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ({"rows": 0, "lanes": 1, "n": 1, "stack": 1}, "at least 1"),
+        ({"rows": 6, "lanes": 1, "n": 3, "stack": 4}, "at least 7"),
+    ],
+)
+def test_sizes_that_hold_nothing_are_refused(sizes, words):
+    with pytest.raises(ValueError, match=words):
+        prioritized.init(frame_shape=(2,), dtype=jnp.uint8, **sizes)
