@@ -56,7 +56,7 @@ class NStepTransitions(NamedTuple):
       reward: sum of gamma^k r_{t+k} over k < n, up to the end of the episode.
       discount: gamma^n, 0 if the task ended within the n steps.
       next_observation: stacks that end at o_{t+n}; of no meaning where the discount is 0.
-      index: leaf of each in the tree; also the place of o_t's latent in a ring as large.
+      slot: leaf of each in the tree; also the place of o_t's latent in a ring as large.
       probability: with which it was drawn.
     """
 
@@ -65,7 +65,7 @@ class NStepTransitions(NamedTuple):
     reward: Float[Array, " batch"]
     discount: Float[Array, " batch"]
     next_observation: Shaped[Array, " batch *frame stack"]
-    index: Int[Array, " batch"]
+    slot: Int[Array, " batch"]
     probability: Float[Array, " batch"]
 
 
@@ -173,9 +173,9 @@ def sample(
     """
     rows, lanes = replay.action.shape
     uniform = jax.random.uniform(key, (batch_size,))
-    index = sum_tree.find(replay.tree, sum_tree.stratified_shares(uniform))
-    probability = sum_tree.priority_of(replay.tree, index) / sum_tree.total(replay.tree)
-    row, lane = index // lanes, index % lanes
+    slot = sum_tree.find(replay.tree, sum_tree.stratified_shares(uniform))
+    probability = sum_tree.priority_of(replay.tree, slot) / sum_tree.total(replay.tree)
+    row, lane = slot // lanes, slot % lanes
     window = (row[:, None] + jnp.arange(n)) % rows
     terminated = replay.terminated[window, lane[:, None]]
     ends_before = jnp.cumsum(terminated, axis=1) - terminated > 0
@@ -187,7 +187,7 @@ def sample(
         reward=reward,
         discount=jnp.where(jnp.any(terminated, axis=1), 0.0, gamma**n),
         next_observation=_stacks(replay, (row + n) % rows, lane, stack),
-        index=index,
+        slot=slot,
         probability=probability,
     )
 
@@ -206,15 +206,15 @@ def can_sample(replay: PrioritizedReplay) -> Bool[Array, ""]:
 
 
 def update_priorities(
-    replay: PrioritizedReplay, index: Int[Array, " batch"], priority: Float[Array, " batch"]
+    replay: PrioritizedReplay, slot: Int[Array, " batch"], priority: Float[Array, " batch"]
 ) -> PrioritizedReplay:
     """Gives transitions that were just drawn new priorities: |loss|^alpha, positive and finite.
 
-    What comes twice in `index` must come with the same priority. Nothing may have been added
+    What comes twice in `slot` must come with the same priority. Nothing may have been added
     since they were drawn.
     """
     return replay._replace(
-        tree=sum_tree.update(replay.tree, index, priority),
+        tree=sum_tree.update(replay.tree, slot, priority),
         max_priority=jnp.maximum(replay.max_priority, jnp.max(priority)),
     )
 

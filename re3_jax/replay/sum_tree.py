@@ -31,7 +31,8 @@ def init(capacity: int) -> SumTree:
     """
     if capacity < 1:
         raise ValueError(f"a tree needs at least 1 leaf, but it was to have {capacity}")
-    levels, nodes = [], capacity
+    levels: list[Float[Array, " nodes"]] = []
+    nodes = capacity
     while not levels or levels[-1].size > CHILDREN:
         parents = -(-nodes // CHILDREN)
         levels.append(jnp.zeros(parents * CHILDREN, jnp.float32))

@@ -99,7 +99,7 @@ def test_equals_a_list_of_steps(sizes, num_steps, end_probability, seed):
         return
     batch = sample(jax.random.key(seed % 1000), replay, 16)
     np.testing.assert_allclose(batch.probability, 1 / len(expected), rtol=1e-6)
-    for i, index in enumerate(np.asarray(batch.index)):
+    for i, index in enumerate(np.asarray(batch.slot)):
         t, lane, (reward, discount, following) = expected[int(index)]
         np.testing.assert_array_equal(batch.observation[i], stack_at(steps, t, lane, stack))
         assert int(batch.action[i]) == steps["action"][t, lane]
@@ -121,7 +121,7 @@ def test_priorities_weights_and_the_priority_of_what_is_new():
     model = np.array([0.25, 1, 1, 4, 1, 0.5, 1, 1, 4, 4])
     np.testing.assert_array_equal(replay.tree.levels[0][:10], model)
     batch = sample(jax.random.key(0), replay, 64)
-    probability = model[np.asarray(batch.index)] / model.sum()
+    probability = model[np.asarray(batch.slot)] / model.sum()
     np.testing.assert_allclose(batch.probability, probability, rtol=1e-6)
     for beta in (0.0, 0.4, 1.0):
         weights = (len(model) * probability) ** -beta

@@ -1,0 +1,1 @@
+"""Rainbow (Hessel et al., 2018)."""

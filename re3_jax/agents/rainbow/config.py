@@ -1,0 +1,85 @@
+"""Rainbow's hyperparameters: the defaults of Kaixhin/Rainbow, which the authors used."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Torso = Literal["canonical", "data_efficient", "minatar", "mlp"]
+
+
+@dataclass(frozen=True)
+class RainbowConfig:
+    """DQN with six improvements, each of which can be left out alone.
+
+    Attributes:
+      double: the online network chooses the action whose value the target network gives.
+      dueling: value and advantages have hidden layers of their own.
+      noisy: noise in the linear layers explores; without it epsilon does.
+      distributional: a distribution over returns is learned (C51); without it their mean, with
+        Huber's loss.
+      prioritized: transitions are drawn by their last loss; without it uniformly.
+      n_steps: rewards summed before the value is bootstrapped; 1 leaves multi-step returns out.
+      torso: what turns observations into features: the convolutions of DQN, the smaller ones of
+        data-efficient Rainbow, one 3x3 convolution (MinAtar), or one hidden layer.
+      hidden_dim: width of the hidden layer of each stream.
+      num_atoms: places of the distribution.
+      v_min: the lowest.
+      v_max: the highest.
+      noise: sigma_0 of the noisy layers.
+      epsilon: share of uniformly random actions while training without `noisy`.
+      discount: gamma.
+      learning_rate: Adam's step size.
+      adam_eps: added to the root of Adam's second moment.
+      max_grad_norm: gradients are clipped to this global norm.
+      target_every: updates between two copies to the target network.
+      batch_size: transitions per update.
+      priority_exponent: alpha of the priorities loss^alpha.
+      priority_weight: beta of the importance weights at the first update; it rises linearly to 1
+        at the last.
+
+    Raises:
+      ValueError: if a value is out of range; the sentence says which and what is allowed.
+    """
+
+    double: bool = True
+    dueling: bool = True
+    noisy: bool = True
+    distributional: bool = True
+    prioritized: bool = True
+    n_steps: int = 3
+    torso: Torso = "canonical"
+    hidden_dim: int = 512
+    num_atoms: int = 51
+    v_min: float = -10.0
+    v_max: float = 10.0
+    noise: float = 0.1
+    epsilon: float = 0.05
+    discount: float = 0.99
+    learning_rate: float = 6.25e-5
+    adam_eps: float = 1.5e-4
+    max_grad_norm: float = 10.0
+    target_every: int = 2000
+    batch_size: int = 32
+    priority_exponent: float = 0.5
+    priority_weight: float = 0.4
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot work."""
+        if self.torso not in get_args(Torso):
+            raise ValueError(
+                f"unknown torso {self.torso!r}: choose one of {', '.join(get_args(Torso))}"
+            )
+        for name in ("n_steps", "hidden_dim", "target_every", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+        if self.num_atoms < 2:
+            raise ValueError(f"num_atoms must be at least 2, but it is {self.num_atoms}")
+        if not self.v_min < self.v_max:
+            raise ValueError(f"v_min ({self.v_min}) must be below v_max ({self.v_max})")
+        for name in ("learning_rate", "adam_eps", "max_grad_norm"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0, but it is {getattr(self, name)}")
+        for name in ("epsilon", "discount", "priority_exponent", "priority_weight"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be in [0, 1], but it is {getattr(self, name)}")
+        if not self.noise >= 0:
+            raise ValueError(f"noise must not be negative, but it is {self.noise}")

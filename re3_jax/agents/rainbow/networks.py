@@ -1,0 +1,189 @@
+"""Rainbow's network: a torso, and one or two streams of two linear layers, noisy or not."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+
+from re3_jax import initializers
+from re3_jax.agents.rainbow.config import RainbowConfig, Torso
+from re3_jax.initializers import Layer
+from re3_jax.networks import noisy
+from re3_jax.networks.conv import conv2d
+from re3_jax.networks.noisy import Noise, NoisyLayer
+
+
+class Conv(NamedTuple):
+    """Size of one convolution without padding."""
+
+    filters: int
+    size: int
+    stride: int
+
+
+CONVS: dict[Torso, tuple[Conv, ...]] = {
+    "canonical": (Conv(32, 8, 4), Conv(64, 4, 2), Conv(64, 3, 1)),
+    "data_efficient": (Conv(32, 5, 5), Conv(64, 5, 5)),
+    "minatar": (Conv(16, 3, 1),),
+    "mlp": (),
+}
+"""Mnih et al. (2015); van Hasselt et al. (2019); Young and Tian (2019)."""
+
+FULLY_CONNECTED: dict[Torso, int] = {"minatar": 128, "mlp": 128}
+"""Width of a linear layer between convolutions and streams, where there is one."""
+
+AnyLayer = Layer | NoisyLayer
+
+
+class Stream(NamedTuple):
+    """Linear, ReLU, linear."""
+
+    hidden: AnyLayer
+    output: AnyLayer
+
+
+class Network(NamedTuple):
+    """Weights.
+
+    Attributes:
+      torso: convolutions, then perhaps a linear layer.
+      value: V's stream, None without dueling.
+      advantage: that of A, or of Q itself.
+    """
+
+    torso: tuple[Layer, ...]
+    value: Stream | None
+    advantage: Stream
+
+
+def init(
+    key: PRNGKeyArray, config: RainbowConfig, observation_shape: tuple[int, ...], num_actions: int
+) -> Network:
+    """Weights for observations of a shape; the torso's as PyTorch draws them by default.
+
+    Raises:
+      ValueError: if the torso needs images and the observations are none, or too small ones.
+    """
+    shapes, features = _torso_shapes(config.torso, observation_shape)
+    torso_key, value_key, advantage_key = jax.random.split(key, 3)
+    torso = tuple(initializers.layers("torch", torso_key, shapes)) if shapes else ()
+    atoms = config.num_atoms if config.distributional else 1
+
+    def stream(key: PRNGKeyArray, outputs: int) -> Stream:
+        sizes = (features, config.hidden_dim), (config.hidden_dim, outputs)
+        if not config.noisy:
+            return Stream(*initializers.layers("torch", key, sizes))
+        keys = jax.random.split(key)
+        return Stream(
+            *(noisy.init(k, *size, config.noise) for k, size in zip(keys, sizes, strict=True))
+        )
+
+    return Network(
+        torso=torso,
+        value=stream(value_key, atoms) if config.dueling else None,
+        advantage=stream(advantage_key, num_actions * atoms),
+    )
+
+
+def _torso_shapes(
+    torso: Torso, observation_shape: tuple[int, ...]
+) -> tuple[list[tuple[int, ...]], int]:
+    """Shapes of the kernels, and the number of features."""
+    shapes: list[tuple[int, ...]] = []
+    convs = CONVS[torso]
+    if convs and len(observation_shape) != 3:
+        raise ValueError(
+            f"the {torso} torso needs images, but observations have the shape "
+            f'{observation_shape}: choose torso "mlp"'
+        )
+    features = 1
+    if convs:
+        rows, columns, channels = observation_shape
+        for conv in convs:
+            shapes.append((conv.size, conv.size, channels, conv.filters))
+            rows, columns = ((size - conv.size) // conv.stride + 1 for size in (rows, columns))
+            channels = conv.filters
+        if min(rows, columns) < 1:
+            height, width, _ = observation_shape
+            raise ValueError(
+                f"images of {height}x{width} are too small for the {torso} torso: choose "
+                'torso "minatar" or "mlp"'
+            )
+        features = rows * columns * channels
+    else:
+        for size in observation_shape:
+            features *= size
+    if torso in FULLY_CONNECTED:
+        shapes.append((features, FULLY_CONNECTED[torso]))
+        features = FULLY_CONNECTED[torso]
+    return shapes, features
+
+
+def draw_noise(key: PRNGKeyArray, network: Network) -> tuple[Noise, ...] | None:
+    """Noise for all noisy layers, None where there are none."""
+    layers = [layer for layer in _stream_layers(network) if isinstance(layer, NoisyLayer)]
+    if not layers:
+        return None
+    keys = jax.random.split(key, len(layers))
+    return tuple(noisy.draw(k, layer) for k, layer in zip(keys, layers, strict=True))
+
+
+def _stream_layers(network: Network) -> tuple[AnyLayer, ...]:
+    return (*(network.value or ()), *network.advantage)
+
+
+def outputs(
+    network: Network,
+    observation: Shaped[Array, " batch *observation"],
+    noise: tuple[Noise, ...] | None,
+    config: RainbowConfig,
+) -> Float[Array, "batch actions atoms"]:
+    """Logits of the atoms of each action's return; without `distributional` one atom, Q itself.
+
+    Args:
+      network: weights.
+      observation: bytes count as 0..255 and are scaled to [0, 1]; other numbers are taken as
+        they are.
+      noise: of `draw_noise`; None for mean weights.
+      config: says what there is.
+    """
+    atoms = config.num_atoms if config.distributional else 1
+    features = _features(network, observation, config.torso)
+    value_noise, advantage_noise = _split(noise, network)
+    advantage = _stream(network.advantage, features, advantage_noise)
+    advantage = advantage.reshape(features.shape[0], -1, atoms)
+    if network.value is None:
+        return advantage
+    value = _stream(network.value, features, value_noise)[:, None]
+    return value + advantage - jnp.mean(advantage, axis=1, keepdims=True)
+
+
+def _split(noise, network: Network):
+    if noise is None:
+        return (None, None), (None, None)
+    return (noise[:2] if network.value is not None else (None, None)), noise[-2:]
+
+
+def _stream(stream: Stream, x, noise) -> Float[Array, "batch outputs"]:
+    hidden = jax.nn.relu(_linear(stream.hidden, x, noise[0]))
+    return _linear(stream.output, hidden, noise[1])
+
+
+def _linear(layer: AnyLayer, x, noise: Noise | None):
+    if isinstance(layer, NoisyLayer):
+        return noisy.noisy_linear(layer, x, noise)
+    return x @ layer.kernel + layer.bias
+
+
+def _features(network: Network, observation, torso: Torso) -> Float[Array, "batch features"]:
+    x = observation.astype(jnp.float32)
+    if observation.dtype == jnp.uint8:
+        x = x / 255
+    convs = CONVS[torso]
+    for layer, conv in zip(network.torso, convs, strict=False):
+        x = jax.nn.relu(conv2d(x, layer.kernel, layer.bias, conv.stride))
+    x = x.reshape(x.shape[0], -1)
+    for layer in network.torso[len(convs) :]:
+        x = jax.nn.relu(x @ layer.kernel + layer.bias)
+    return x

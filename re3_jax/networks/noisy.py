@@ -1,0 +1,57 @@
+"""Linear layers with factorised Gaussian noise (Fortunato et al., 2018)."""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+
+class NoisyLayer(NamedTuple):
+    """Mean and scale of the noise of one linear layer."""
+
+    kernel: Float[Array, "inputs outputs"]
+    bias: Float[Array, " outputs"]
+    kernel_sigma: Float[Array, "inputs outputs"]
+    bias_sigma: Float[Array, " outputs"]
+
+
+class Noise(NamedTuple):
+    """f(x) = sign(x) sqrt(|x|) of standard normal numbers, one for each input and output."""
+
+    inputs: Float[Array, " inputs"]
+    outputs: Float[Array, " outputs"]
+
+
+def init(key: PRNGKeyArray, inputs: int, outputs: int, sigma_0: float) -> NoisyLayer:
+    """Means U(-b, b), b = 1 / sqrt(inputs); sigma_0 / sqrt(inputs) for the noise of the kernel.
+
+    That of the bias is sigma_0 / sqrt(outputs), as Kaixhin/Rainbow has it; the paper has inputs.
+    """
+    drawn = jax.random.uniform(key, (inputs + 1, outputs), jnp.float32, -1.0, 1.0)
+    drawn = drawn / math.sqrt(inputs)
+    return NoisyLayer(
+        kernel=drawn[:inputs],
+        bias=drawn[inputs],
+        kernel_sigma=jnp.full((inputs, outputs), sigma_0 / math.sqrt(inputs), jnp.float32),
+        bias_sigma=jnp.full(outputs, sigma_0 / math.sqrt(outputs), jnp.float32),
+    )
+
+
+def draw(key: PRNGKeyArray, layer: NoisyLayer) -> Noise:
+    """Noise for one layer, the same for a whole batch."""
+    inputs, outputs = layer.kernel.shape
+    drawn = jax.random.normal(key, (inputs + outputs,))
+    factor = jnp.sign(drawn) * jnp.sqrt(jnp.abs(drawn))
+    return Noise(factor[:inputs], factor[inputs:])
+
+
+def noisy_linear(
+    layer: NoisyLayer, x: Float[Array, "batch inputs"], noise: Noise | None
+) -> Float[Array, "batch outputs"]:
+    """(W + sigma_W * e_out e_in^T) x + b + sigma_b * e_out; without noise its mean weights."""
+    if noise is None:
+        return x @ layer.kernel + layer.bias
+    kernel = layer.kernel + layer.kernel_sigma * noise.inputs[:, None] * noise.outputs
+    return x @ kernel + layer.bias + layer.bias_sigma * noise.outputs
