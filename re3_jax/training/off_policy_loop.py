@@ -197,7 +197,7 @@ def train_chunk(
     """
     # All seeds are equally far. Said so, the branches and the loop of `train_step`, which ask
     # for nothing but counters, stay branches under `vmap`; else all of them would be computed.
-    counters = Counters(*(_same_for_all_seeds(counter) for counter in state.counters))
+    counters = Counters(*(same_for_all_seeds(counter) for counter in state.counters))
 
     def step(state: OffPolicyState, _):
         return train_step(env, agent, bonus, config, state)
@@ -211,11 +211,12 @@ def train_chunk(
 
 
 @custom_vmap
-def _same_for_all_seeds(counter: Int[Array, ""]) -> Int[Array, ""]:
+def same_for_all_seeds(counter: Int[Array, ""]) -> Int[Array, ""]:
+    """The counter, which under `vmap` is taken to be that of the first seed."""
     return counter
 
 
-@_same_for_all_seeds.def_vmap
+@same_for_all_seeds.def_vmap
 def _first_of_all(axis_size: int, in_batched: list[bool], counter: Int[Array, "..."]):
     del axis_size
     return (counter[0] if in_batched[0] else counter), False
