@@ -145,12 +145,15 @@ def contenders(
         torch.set_num_threads(machine.usable_cores())
         rows = torch.from_numpy(latents)
         searches = {
-            "torch": torch_sac.nearest,
-            "torch_without_re3": None,
-            "torch_authors_knn": torch_sac.nearest_by_broadcast,
+            "torch": (torch_sac.nearest, False),
+            "torch_without_re3": (None, False),
+            "torch_as_released_good_knn": (torch_sac.nearest, True),
+            "torch_as_released": (torch_sac.nearest_by_broadcast, True),
         }
-        for name, search in searches.items():
-            update = torch_sac.TorchSAC(config.sac, frames, rows, ACTION_DIM, search).update
+        for name, (search, as_released) in searches.items():
+            update = torch_sac.TorchSAC(
+                config.sac, frames, rows, ACTION_DIM, search, as_released
+            ).update
             learners[name] = lambda phase, update=update: update(phase == "full")
     runs = {
         f"{name} {phase}": (lambda update=update, phase=phase: update(phase))

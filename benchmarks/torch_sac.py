@@ -2,7 +2,9 @@
 
 The same arithmetic as `re3_jax.agents.sac` at the same size, with every saving that PyTorch
 offers as well: convolutions tied and passed once per batch of images and weights, no gradient
-where none is needed, frames stored once and cropped as uint8.
+where none is needed, frames stored once and cropped as uint8. With `as_released` it is laid out
+as the released code is instead: PyTorch's default memory format, and actor and critic each
+encode the images for themselves.
 """
 
 import copy
@@ -26,12 +28,12 @@ def mlp(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
     )  # fmt: skip
 
 
-def convolutions(filters: int) -> nn.Sequential:
+def convolutions(filters: int, memory_format: torch.memory_format) -> nn.Sequential:
     """Four convolutions and the flattening."""
     layers: list[nn.Module] = []
     for inputs, stride in ((3 * STACK, 2), (filters, 1), (filters, 1), (filters, 1)):
         layers += [nn.Conv2d(inputs, filters, 3, stride), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Flatten()).to(memory_format=torch.channels_last)
+    return nn.Sequential(*layers, nn.Flatten()).to(memory_format=memory_format)
 
 
 def head(side: int, config: SACConfig) -> nn.Sequential:
@@ -44,10 +46,11 @@ def head(side: int, config: SACConfig) -> nn.Sequential:
 class Critic(nn.Module):
     """Convolutions, head and two Q functions."""
 
-    def __init__(self, config: SACConfig, action_dim: int):
+    def __init__(self, config: SACConfig, action_dim: int, memory_format: torch.memory_format):
         """Weights as PyTorch draws them: no time depends on them."""
         super().__init__()
-        self.convs, self.head = convolutions(config.num_filters), head(config.crop_size, config)
+        self.convs = convolutions(config.num_filters, memory_format)
+        self.head = head(config.crop_size, config)
         size = config.latent_dim + action_dim
         self.q1, self.q2 = (mlp(size, config.hidden_dim, 1) for _ in range(2))
 
@@ -86,13 +89,17 @@ class TorchSAC:
       latents: float32 [rows, latent], row i that of transition i.
       action_dim: length of an action.
       neighbour: the search for neighbours, `nearest` or `nearest_by_broadcast`, None without RE3.
+      as_released: lay it out as the released code is.
     """
 
-    def __init__(self, config, frames, latents, action_dim, neighbour):
+    def __init__(self, config, frames, latents, action_dim, neighbour, as_released=False):
         """Makes networks and optimisers."""
+        self.as_released = as_released
+        self.memory_format = torch.contiguous_format if as_released else torch.channels_last
         self.config, self.frames, self.latents = config, frames, latents
         self.neighbour, self.action_dim = neighbour, action_dim
-        self.critic, self.actor = Critic(config, action_dim), Actor(config, action_dim)
+        self.critic = Critic(config, action_dim, self.memory_format)
+        self.actor = Actor(config, action_dim)
         self.target = copy.deepcopy(self.critic).requires_grad_(False)
         self.log_alpha = torch.tensor(np.log(0.1), dtype=torch.float32, requires_grad=True)
         self.actor_optimizer = torch.optim.Adam(self.actor.parameters(), 2e-4)
@@ -114,7 +121,8 @@ class TorchSAC:
                 image[..., 3 * place : 3 * place + 3] = frame[
                     row : row + size, column : column + size
                 ]
-        return torch.from_numpy(out).permute(0, 3, 1, 2).float().div_(255)
+        images = torch.from_numpy(out).permute(0, 3, 1, 2)
+        return images.contiguous(memory_format=self.memory_format).float().div_(255)
 
     def bonus(self, index: np.ndarray) -> torch.Tensor:
         """The bonus, beta r_i / std, of the transitions `index`."""
@@ -144,6 +152,9 @@ class TorchSAC:
         with torch.no_grad():
             flat = self.critic.convs(observation)
         action, log_prob = self.actor(flat)
+        if self.as_released:
+            with torch.no_grad():
+                flat = self.critic.convs(observation)
         self.critic.requires_grad_(False)
         q = torch.min(*self.critic(flat, action))
         step(self.actor_optimizer, (alpha * log_prob - q).mean())
