@@ -7,10 +7,18 @@ from collections.abc import Callable
 import jax
 
 from experiments import machine
-from experiments.config import BONUSES_OF, OFF_POLICY, RunConfig, option_name
+from experiments.config import (
+    BONUSES_OF,
+    GROUP_OF,
+    OFF_POLICY,
+    RunConfig,
+    learner,
+    option_name,
+)
 from experiments.errors import UsageError
 from re3_jax.agents.a2c.agent import make_a2c
 from re3_jax.agents.base import Agent
+from re3_jax.agents.rainbow.agent import make_rainbow
 from re3_jax.agents.reward_free import reward_free
 from re3_jax.agents.sac.agent import make_sac
 from re3_jax.envs import host, registry
@@ -27,6 +35,7 @@ from re3_jax.intrinsic.state_entropy import scaled
 from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.host_step import HostLoopConfig
 from re3_jax.training.off_policy_loop import make_off_policy_program
+from re3_jax.training.prioritized_loop import make_prioritized_program
 from re3_jax.training.runner import DeviceRunner, Runner
 from re3_jax.training.seeds import Program, make_program
 
@@ -87,7 +96,7 @@ def make_bonus(config: RunConfig) -> IntrinsicReward:
             return icm.from_config(config.icm)
     entropy = config.re3
     if config.agent in OFF_POLICY:
-        entropy = dataclasses.replace(entropy, ring_size=config.sac.replay_capacity)
+        entropy = dataclasses.replace(entropy, ring_size=learner(config).replay_capacity)
     return scaled(entropy, _distance(config, entropy))
 
 
@@ -112,10 +121,13 @@ def make_agent(config: RunConfig, spec: EnvSpec) -> Agent:
     Raises:
       ValueError: it cannot act in the task.
     """
-    if config.agent in OFF_POLICY:
-        agent = make_sac(config.sac, spec)
-    else:
-        agent = make_a2c(config.a2c, spec)
+    match config.agent:
+        case "a2c":
+            agent = make_a2c(config.a2c, spec)
+        case "rainbow":
+            agent = make_rainbow(config.rainbow, spec)
+        case _:
+            agent = make_sac(config.sac, spec)
     return agent if config.pretrain is None else reward_free(agent)
 
 
@@ -137,7 +149,7 @@ def build(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> Ru
 
 def refusal(error: ValueError, config: RunConfig) -> UsageError:
     """The sentence of a part of the library, in which fields are called by their options."""
-    groups = ["sac" if config.agent in OFF_POLICY else "a2c"]
+    groups = [GROUP_OF[config.agent]]
     groups += [group for group, bonuses in BONUSES_OF.items() if config.bonus in bonuses]
     options = {
         item.name: option_name(f"{group}.{item.name}")
@@ -195,6 +207,17 @@ def device_program(config: RunConfig, env: DeviceEnv) -> Program:
 def _device_program(config: RunConfig, env: DeviceEnv) -> Program:
     evaluation = config.evaluation
     assert config.chunk_updates is not None
+    if config.agent == "rainbow":
+        return make_prioritized_program(
+            env,
+            make_agent(config, env.spec),
+            make_bonus(config),
+            config.rainbow,
+            chunk_steps=config.chunk_updates,
+            eval_episodes=evaluation.episodes,
+            eval_greedy=evaluation.greedy,
+            devices=devices_for(config.seeds),
+        )
     if config.agent in OFF_POLICY:
         return make_off_policy_program(
             env,

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from re3_jax.agents.a2c.config import A2CConfig
+from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs import registry
 from re3_jax.envs.host.config import DMCConfig
@@ -22,7 +23,7 @@ from re3_jax.intrinsic.pretrained import PretrainedConfig
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.rnd import RNDConfig
 
-AgentName = Literal["a2c", "rad", "drq"]
+AgentName = Literal["a2c", "rad", "drq", "rainbow"]
 BonusName = Literal[
     "none", "re3", "rnd", "icm", "contrastive", "inverse_dynamics", "imagenet", "atc"
 ]
@@ -30,8 +31,11 @@ PresetName = Literal["recommended", "paper", "released", "small", "debug"]
 
 DEFAULT_PRESET: PresetName = "recommended"
 
-OFF_POLICY: tuple[AgentName, ...] = ("rad", "drq")
-"""Agents that learn from a replay: soft actor-critic, whose options are `sac`."""
+GROUP_OF: dict[AgentName, str] = {"a2c": "a2c", "rad": "sac", "drq": "sac", "rainbow": "rainbow"}
+"""Agent -> its group of options: rad and drq are soft actor-critic."""
+
+OFF_POLICY: tuple[AgentName, ...] = ("rad", "drq", "rainbow")
+"""Agents that learn from a replay."""
 
 LEARNED: tuple[BonusName, ...] = ("contrastive", "inverse_dynamics")
 """State entropy over an encoder that is learned beside the agent, by the options `learned`."""
@@ -76,7 +80,8 @@ class RunConfig:
 
     Attributes:
       env: task, one of the paper's by bare name (doorkey_6x6) or suite:id.
-      agent: a2c for discrete actions; rad or drq (soft actor-critic) for continuous ones.
+      agent: a2c or rainbow for discrete actions; rad or drq (soft actor-critic) for continuous
+        ones.
       bonus: the intrinsic reward.
       preset: recommended (what works best here), paper (the paper's text), released (the
         authors' code), small (pixels without a GPU; only tasks of DeepMind Control) or debug
@@ -90,14 +95,15 @@ class RunConfig:
       steps: env frames to train, per seed; rounded up to whole chunks.
       out: run folder; by default runs/TASK-AGENT-BONUS-TIME.
       resume: go on from the last checkpoint in the run folder.
-      chunk_updates: agent updates (rad, drq: agent steps) in one chunk, after which the host
-        reports, evaluates, and stops if asked to; by default so many that the evaluation
+      chunk_updates: agent updates (off-policy: steps of all lanes) in one chunk, after which the
+        host reports, evaluates, and stops if asked to; by default so many that the evaluation
         interval is a whole number of chunks.
       checkpoint_seconds: wall seconds between two checkpoints.
       tensorboard: write TensorBoard events beside the CSV files.
       video: write an MP4 of an evaluation episode at the end (pixel tasks).
       a2c: options of the A2C agent.
       sac: options of soft actor-critic (rad, drq).
+      rainbow: options of the Rainbow agent.
       dmc: options of the tasks of DeepMind Control.
       re3: options of the RE3 bonus and of every other state entropy (contrastive,
         inverse_dynamics, imagenet, atc).
@@ -125,6 +131,7 @@ class RunConfig:
     video: bool = False
     a2c: A2CConfig = field(default_factory=A2CConfig)
     sac: SACConfig = field(default_factory=SACConfig)
+    rainbow: RainbowConfig = field(default_factory=RainbowConfig)
     dmc: DMCConfig = field(default_factory=DMCConfig)
     re3: RE3Config = field(default_factory=RE3Config)
     rnd: RNDConfig = field(default_factory=RNDConfig)
@@ -204,6 +211,11 @@ def option_name(dotted: str) -> str:
     return f"--{spelled}{dot}{leaf}".replace("_", "-")
 
 
+def learner(config: RunConfig) -> Any:
+    """The options of the run's agent."""
+    return getattr(config, GROUP_OF[config.agent])
+
+
 def keeps_latents(bonus: str, neighbours: str) -> bool:
     """Whether a bonus has a ring of latents; `neighbours` is `learned.neighbours`."""
     return bonus in STATE_ENTROPY and (bonus not in LEARNED or neighbours == "ring")
@@ -213,11 +225,11 @@ def lanes(config: RunConfig) -> int:
     """Environments that one seed trains in."""
     if config.agent == "a2c":
         return config.a2c.num_envs
-    return 1 if registry.is_host(config.env) else config.sac.num_envs
+    return 1 if registry.is_host(config.env) else learner(config).num_envs
 
 
 def frames_per_update(config: RunConfig, action_repeat: int) -> int:
-    """Env frames of one seed in one agent update (rad, drq: in one step of its lanes)."""
+    """Env frames of one seed in one agent update (off-policy: in one step of its lanes)."""
     steps = config.a2c.rollout_length if config.agent == "a2c" else 1
     return lanes(config) * steps * action_repeat
 
@@ -227,6 +239,9 @@ TARGET_CHUNK_FRAMES = 32_000
 
 TARGET_CHUNK_AGENT_STEPS = 250
 """Agent steps in one chunk of rad and drq, each with an update of every seed."""
+
+TARGET_CHUNK_RAINBOW_STEPS = 1_000
+"""Steps of all lanes in one chunk of rainbow, whose updates are small and rarer."""
 
 
 def choose_chunk_updates(config: RunConfig, action_repeat: int) -> int:
@@ -238,7 +253,8 @@ def choose_chunk_updates(config: RunConfig, action_repeat: int) -> int:
     if config.agent == "a2c":
         limit = max(1, TARGET_CHUNK_FRAMES // (per_update * config.seeds))
     else:
-        limit = TARGET_CHUNK_AGENT_STEPS
+        is_rainbow = config.agent == "rainbow"
+        limit = TARGET_CHUNK_RAINBOW_STEPS if is_rainbow else TARGET_CHUNK_AGENT_STEPS
     interval, rest = divmod(config.evaluation.every_env_frames, per_update)
     if rest or interval == 0:
         return max(1, min(limit, interval))

@@ -12,7 +12,7 @@ class UsageError(Exception):
 def refuse_lack_of_memory(
     options: str = (
         "--seeds, --evaluation.episodes, and --a2c.num-envs and --re3.ring-size or "
-        "--sac.batch-size and --sac.replay-capacity"
+        "--sac.batch-size and --sac.replay-capacity (rainbow: the same of --rainbow)"
     ),
 ) -> Iterator[None]:
     """Makes the backend's error, when a device has too little memory, a `UsageError`.

@@ -13,7 +13,7 @@ import numpy as np
 from experiments import run_folder
 from experiments.build import seed_numbers, task_spec
 from experiments.config import (
-    OFF_POLICY,
+    GROUP_OF,
     RunConfig,
     flatten,
     option_name,
@@ -34,6 +34,16 @@ NETWORKS = {
         "sac.hidden_dim",
         "sac.log_std_min",
         "sac.log_std_max",
+    ),
+    "rainbow": (
+        "rainbow.dueling",
+        "rainbow.noisy",
+        "rainbow.distributional",
+        "rainbow.torso",
+        "rainbow.hidden_dim",
+        "rainbow.num_atoms",
+        "rainbow.v_min",
+        "rainbow.v_max",
     ),
 }
 """Options without which an agent's parameters mean something else."""
@@ -173,7 +183,7 @@ def _check_spaces(
 
 
 def _check_options(config: RunConfig, source: RunConfig, folder: Path) -> None:
-    names = NETWORKS["sac" if config.agent in OFF_POLICY else "a2c"]
+    names = NETWORKS[GROUP_OF[config.agent]]
     names += ENCODERS.get(config.bonus, ())
     here, there = flatten(config), flatten(source)
     for name in names:

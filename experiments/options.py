@@ -17,6 +17,7 @@ from experiments import presets, run_folder
 from experiments.config import (
     BONUSES_OF,
     DEFAULT_PRESET,
+    GROUP_OF,
     OFF_POLICY,
     PRETRAINED,
     RunConfig,
@@ -80,8 +81,8 @@ def parse(argv: list[str]) -> RunConfig:
         values["steps"] = values["pretrain"]
     if values["agent"] in OFF_POLICY:
         # A latent is found by the number of its transition: one ring cannot outlive the other.
-        values["re3.ring_size"] = values["sac.replay_capacity"]
-    for group in ("a2c", "sac", "dmc", *BONUSES_OF):
+        values["re3.ring_size"] = values[f"{GROUP_OF[values['agent']]}.replay_capacity"]
+    for group in (*dict.fromkeys(GROUP_OF.values()), "dmc", *BONUSES_OF):
         _check_group(group, values)
     validate_values(values)
     return unflatten(values)
@@ -102,8 +103,8 @@ def _check_effect(name: str, values: dict[str, Any]) -> None:
             f"--steps {values['steps']} has no effect with --pretrain {values['pretrain']}, which "
             "says how long the run is: leave one of the two out"
         )
-    if (group == "a2c" and off_policy) or (group == "sac" and not off_policy):
-        others = " or ".join(OFF_POLICY) if group == "sac" else "a2c"
+    if group in GROUP_OF.values() and group != GROUP_OF[agent]:
+        others = " or ".join(name for name, of in GROUP_OF.items() if of == group)
         raise UsageError(
             f"{option} has no effect with --agent {agent}: leave it out or use --agent {others}"
         )
@@ -135,7 +136,7 @@ def _check_effect(name: str, values: dict[str, Any]) -> None:
     if name == "re3.ring_size" and off_policy:
         raise UsageError(
             f"{option} has no effect with --agent {agent}, which keeps a latent for each "
-            "transition of its replay: set --sac.replay-capacity"
+            f"transition of its replay: set --{GROUP_OF[agent]}.replay-capacity"
         )
     if name in ("sac.num_envs", "sac.updates_per_step") and pixels:
         raise UsageError(

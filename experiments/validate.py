@@ -4,14 +4,15 @@ import math
 from typing import Any
 
 from experiments.config import (
+    GROUP_OF,
     LEARNED,
-    OFF_POLICY,
     PRETRAINED,
     RunConfig,
     choose_chunk_updates,
     frames_per_update,
     keeps_latents,
     lanes,
+    learner,
     option_name,
 )
 from experiments.errors import UsageError
@@ -122,16 +123,16 @@ def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> st
     too_many = math.ceil(
         (needed_bytes - available_bytes) / (config.seeds * _least_bytes_per_transition(config))
     )
-    capacity = config.sac.replay_capacity - too_many
-    if capacity >= max(config.sac.batch_size, config.sac.initial_agent_steps):
+    capacity = learner(config).replay_capacity - too_many
+    option = f"--{GROUP_OF[config.agent]}.replay-capacity"
+    if capacity >= max(learner(config).batch_size, learner(config).initial_agent_steps):
         rounded = capacity // 1000 * 1000 or capacity
-        fits.append(f"--sac.replay-capacity {rounded}")
+        fits.append(f"{option} {rounded}")
     if seeds := available_bytes * config.seeds // needed_bytes:
         fits.append(f"--seeds {seeds}")
     if fits:
         return f"{' or '.join(fits)} would fit"
-    smaller = "--dmc.image-size and --sac.replay-capacity"
-    return f"lower {smaller if registry.is_host(config.env) else '--sac.replay-capacity'}"
+    return f"lower {'--dmc.image-size and ' * registry.is_host(config.env)}{option}"
 
 
 def _least_bytes_per_transition(config: RunConfig) -> int:
@@ -145,13 +146,13 @@ def _least_bytes_per_transition(config: RunConfig) -> int:
 
 def _check_agent(config: RunConfig, spec: EnvSpec) -> None:
     discrete = isinstance(spec.action_space, Discrete)
-    if config.agent == "a2c" and not discrete:
+    if config.agent in ("a2c", "rainbow") and not discrete:
         raise UsageError(
-            f"--agent a2c cannot act in {config.env}, whose actions are continuous: use --agent "
-            "rad, or choose a task with discrete actions, such as doorkey_6x6 or "
+            f"--agent {config.agent} cannot act in {config.env}, whose actions are continuous: use "
+            "--agent rad, or choose a task with discrete actions, such as doorkey_6x6 or "
             "gymnax:CartPole-v1"
         )
-    if config.agent in OFF_POLICY and discrete:
+    if config.agent in ("rad", "drq") and discrete:
         raise UsageError(
             f"--agent {config.agent} cannot act in {config.env}, whose actions are discrete: use "
             "--agent a2c, or choose a task with continuous actions, such as cheetah_run_sparse "
@@ -162,7 +163,7 @@ def _check_agent(config: RunConfig, spec: EnvSpec) -> None:
             f"--agent drq shifts images, which {config.env} does not show: use --agent rad, or "
             "choose a task seen as pixels, such as cheetah_run_sparse"
         )
-    if config.agent in OFF_POLICY and len(spec.observation_shape) == 3:
+    if config.agent in ("rad", "drq") and len(spec.observation_shape) == 3:
         _check_images(config)
 
 
@@ -206,12 +207,14 @@ def _check_ring_of_rollouts(values: dict[str, Any]) -> None:
 
 def _check_minibatch(values: dict[str, Any]) -> None:
     rank, on_policy = values["re3.last_neighbour"], values["agent"] == "a2c"
-    batch = values["sac.batch_size"]
+    group = GROUP_OF[values["agent"]]
     if on_policy:
         batch = values["a2c.num_envs"] * values["a2c.rollout_length"]
+    else:
+        batch = values[f"{group}.batch_size"]
     if rank > batch - (0 if values["re3.count_self"] else 1):
         raise UsageError(
             f"--learned.neighbours minibatch has no neighbour of rank {rank} among {batch} states: "
             f"lower --re3.last-neighbour or raise "
-            f"{'--a2c.num-envs' if on_policy else '--sac.batch-size'}"
+            f"--{group}.{'num-envs' if on_policy else 'batch-size'}"
         )

@@ -14,7 +14,7 @@ from experiments.config import (
     PresetName,
     RunConfig,
 )
-from experiments.presets import brax, minigrid
+from experiments.presets import brax, minigrid, rainbow
 
 DEFAULT_BONUS: BonusName = "re3"
 
@@ -35,6 +35,8 @@ def default_agent(task_id: str) -> AgentName:
 
 def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
     """Configuration of any gymnax task; the numbers depend on the agent alone."""
+    if agent == "rainbow":
+        return rainbow.preset(task_id, name)
     if agent != "a2c":
         return brax.preset(task_id, name, agent)
     base = minigrid.preset("DoorKey-6x6", "released" if name == "debug" else name)

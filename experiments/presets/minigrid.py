@@ -15,6 +15,7 @@ from experiments.config import (
     PresetName,
     RunConfig,
 )
+from experiments.presets import rainbow
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.intrinsic.icm import ICMConfig
 from re3_jax.intrinsic.re3_config import RE3Config
@@ -134,9 +135,10 @@ def default_agent(task_id: str) -> AgentName:
 
 
 def preset(task_id: str, name: PresetName, agent: AgentName = "a2c") -> RunConfig:
-    """Configuration of `Empty-NxN` or `DoorKey-NxN`; no agent but A2C acts there."""
-    del agent
+    """Configuration of `Empty-NxN` or `DoorKey-NxN`, of which the paper has A2C's alone."""
     task = _row(task_id)
+    if agent == "rainbow":
+        return rainbow.preset(task_id, name)
     paper = name == "paper"
     other = RECOMMENDED_A2C if name == "recommended" else RELEASED_A2C
     config = RunConfig(

@@ -7,7 +7,6 @@ import jax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax.agents.base import AgentState, Info
-from re3_jax.agents.transitions import Transitions
 from re3_jax.intrinsic import diagnostics
 from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, IntrinsicState
 from re3_jax.training.train_state import Counters
@@ -34,12 +33,17 @@ class OffPolicyState(NamedTuple):
     evaluation_key: PRNGKeyArray
 
 
+Batch = Any
+"""What an agent learns from: a NamedTuple with `Transitions`' observation, action, next_observation
+and bonus, and whatever else it needs."""
+
+
 def learn(
-    agent_update: Callable[[AgentState, Transitions, PRNGKeyArray], tuple[AgentState, Info]],
+    agent_update: Callable[[AgentState, Batch, PRNGKeyArray], tuple[AgentState, Info]],
     bonus: IntrinsicReward,
     agent_state: AgentState,
     intrinsic: IntrinsicState,
-    sample: Callable[[PRNGKeyArray], tuple[Transitions, Int[Array, " batch"]]],
+    sample: Callable[[PRNGKeyArray], tuple[Batch, Int[Array, " batch"]]],
     agent_steps: Int[Array, ""],
     key: PRNGKeyArray,
 ) -> tuple[AgentState, IntrinsicState, Metrics]:

@@ -8,7 +8,6 @@ start, as Kaixhin/Rainbow has it: its noise explores, or epsilon does. Nothing i
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +15,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax.agents.base import Agent
 from re3_jax.agents.rainbow.agent import RainbowBatch
+from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.envs.base import DeviceEnv
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.replay import prioritized
@@ -27,43 +27,11 @@ from re3_jax.training.seeds import Program, compile_program
 from re3_jax.training.train_state import Counters, Lanes
 
 
-class PrioritizedConfig(NamedTuple):
-    """Numbers of the loop.
-
-    Attributes:
-      num_envs: lanes per seed.
-      batch_size: transitions per update.
-      replay_capacity: agent steps kept per seed; a multiple of `num_envs`, and what RE3's ring
-        must hold.
-      initial_agent_steps: agent steps, summed over lanes, before the first update.
-      agent_steps_per_update: how many go with one update; fewer than `num_envs` make several
-        updates a turn.
-      total_agent_steps: length of the run, at whose end importance weights are whole.
-      n_steps: of a transition.
-      discount: gamma.
-      prioritized: whether priorities follow losses; else all that is stored is drawn alike.
-      priority_weight: beta of the importance weights at the first update.
-      reward_clip: rewards are stored within plus and minus this; infinite for no clip.
-    """
-
-    num_envs: int
-    batch_size: int
-    replay_capacity: int
-    initial_agent_steps: int
-    agent_steps_per_update: int
-    total_agent_steps: int
-    n_steps: int
-    discount: float
-    prioritized: bool
-    priority_weight: float
-    reward_clip: float
-
-
 def init_state(
     env: DeviceEnv,
     agent: Agent,
     bonus: IntrinsicReward,
-    config: PrioritizedConfig,
+    config: RainbowConfig,
     key: PRNGKeyArray,
 ) -> OffPolicyState:
     """State at env frame 0; the key decides everything that follows."""
@@ -99,7 +67,7 @@ def train_step(
     env: DeviceEnv,
     agent: Agent,
     bonus: IntrinsicReward,
-    config: PrioritizedConfig,
+    config: RainbowConfig,
     state: OffPolicyState,
 ) -> tuple[OffPolicyState, tuple[Metrics, EpisodeTotals, Float[Array, ""]]]:
     """One step of all lanes, the choice of the next actions, and the updates that go with it.
@@ -152,7 +120,7 @@ def train_step(
 def _learn(
     agent: Agent,
     bonus: IntrinsicReward,
-    config: PrioritizedConfig,
+    config: RainbowConfig,
     state: OffPolicyState,
     num_updates: Int[Array, ""],
     key: PRNGKeyArray,
@@ -207,12 +175,12 @@ def _learn(
 
 
 def _priority_weight(
-    config: PrioritizedConfig, agent_steps: Int[Array, ""]
+    config: RainbowConfig, agent_steps: Int[Array, ""]
 ) -> Float[Array, ""] | float:
     """Beta of the importance weights: linear from the first update to the end of the run."""
     if not config.prioritized:
         return 0.0
-    length = max(config.total_agent_steps - config.initial_agent_steps, 1)
+    length = max(config.anneal_agent_steps - config.initial_agent_steps, 1)
     done = jnp.clip((agent_steps - config.initial_agent_steps) / length, 0.0, 1.0)
     return config.priority_weight + (1.0 - config.priority_weight) * done
 
@@ -221,7 +189,7 @@ def train_chunk(
     env: DeviceEnv,
     agent: Agent,
     bonus: IntrinsicReward,
-    config: PrioritizedConfig,
+    config: RainbowConfig,
     state: OffPolicyState,
     *,
     chunk_steps: int,
@@ -248,7 +216,7 @@ def make_prioritized_program(
     env: DeviceEnv,
     agent: Agent,
     bonus: IntrinsicReward,
-    config: PrioritizedConfig,
+    config: RainbowConfig,
     *,
     chunk_steps: int,
     eval_episodes: int,
@@ -262,7 +230,7 @@ def make_prioritized_program(
       agent: Rainbow.
       bonus: rewards it for exploring; `intrinsic.none()` for no bonus. RE3's `ring_size` must be
         `replay_capacity`.
-      config: numbers of the loop.
+      config: numbers of the agent and of the loop.
       chunk_steps: steps of all lanes per call of `train`; the host hears once per chunk.
       eval_episodes: episodes per evaluation.
       eval_greedy: evaluate the best action of the mean weights; otherwise it explores.

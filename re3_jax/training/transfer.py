@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array
 
 from re3_jax.agents.a2c.agent import A2CState
+from re3_jax.agents.rainbow.agent import RainbowState
 from re3_jax.agents.sac.agent import SACState
 from re3_jax.intrinsic.base import ChainState
 from re3_jax.intrinsic.contrastive import ContrastiveState
@@ -60,6 +61,13 @@ FIELDS: dict[type, dict[str, Fate]] = {
         "temperature_opt_state": "afresh",
         "updates": "afresh",
         "actor_info": "afresh",
+    },
+    RainbowState: {
+        "online": "inherited",
+        "target": "inherited",
+        "opt_state": "afresh",
+        "priority": "afresh",
+        "updates": "afresh",
     },
     # Of the transforms only the running standard deviation has a state.
     ChainState: {"bonus": "by field", "transforms": "inherited"},

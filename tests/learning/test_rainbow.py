@@ -12,7 +12,7 @@ from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.intrinsic import re3
 from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3_config import RE3Config
-from re3_jax.training.prioritized_loop import PrioritizedConfig, make_prioritized_program
+from re3_jax.training.prioritized_loop import make_prioritized_program
 from tests.probe_envs import corridor, countdown
 
 AGENT = RainbowConfig(
@@ -25,29 +25,19 @@ AGENT = RainbowConfig(
     discount=0.9,
     learning_rate=1e-3,
     target_every=50,
-)
-LOOP = PrioritizedConfig(
-    num_envs=4,
-    batch_size=AGENT.batch_size,
     replay_capacity=2_000,
     initial_agent_steps=200,
-    agent_steps_per_update=4,
-    total_agent_steps=4_000,
-    n_steps=3,
-    discount=0.9,
-    prioritized=True,
-    priority_weight=0.4,
-    reward_clip=1.0,
+    anneal_agent_steps=4_000,
+    num_envs=4,
 )
 
 
-def make(env, config=AGENT, loop=LOOP, bonus=None, chunk_steps=100):
-    loop = loop._replace(prioritized=config.prioritized, n_steps=config.n_steps)
+def make(env, config=AGENT, bonus=None, chunk_steps=100):
     return make_prioritized_program(
         env,
         make_rainbow(config, env.spec),
         bonus or none(),
-        loop,
+        config,
         chunk_steps=chunk_steps,
         eval_episodes=20,
         eval_greedy=True,
@@ -82,8 +72,8 @@ def test_it_walks_to_the_end_of_a_corridor(change):
 
 
 def test_updates_follow_agent_steps_and_priorities_follow_losses():
-    loop = LOOP._replace(agent_steps_per_update=8)
-    state, metrics = train(make(countdown(), loop=loop), 1)
+    config = dataclasses.replace(AGENT, agent_steps_per_update=8)
+    state, metrics = train(make(countdown(), config), 1)
     # 100 turns of 4 lanes; learning begins with agent step 200.
     np.testing.assert_array_equal(state.counters.agent_steps, 400)
     np.testing.assert_array_equal(state.counters.updates, 26)
@@ -96,12 +86,12 @@ def test_updates_follow_agent_steps_and_priorities_follow_losses():
 
 def test_re3_rewards_what_was_stored():
     """Slots of the replay are rows of the latents."""
-    config = RE3Config(ring_size=LOOP.replay_capacity, latent_dim=8, beta=0.5)
+    config = RE3Config(ring_size=AGENT.replay_capacity, latent_dim=8, beta=0.5)
     state, metrics = train(make(corridor(4), bonus=re3.from_config(config)), 7)
     ring, replay = state.intrinsic.bonus.ring, state.replay
-    np.testing.assert_array_equal(ring.num_valid, LOOP.replay_capacity)
+    np.testing.assert_array_equal(ring.num_valid, AGENT.replay_capacity)
     assert np.all(np.isfinite(metrics["loss"]))
-    frames = np.asarray(replay.frames).reshape(2, LOOP.replay_capacity, -1)
+    frames = np.asarray(replay.frames).reshape(2, AGENT.replay_capacity, -1)
     latents = np.asarray(ring.latents)
     for seed in range(2):
         for row in range(0, 50, 7):
@@ -132,6 +122,6 @@ def test_seeds_do_not_disturb_one_another():
 )
 def test_sizes_that_cannot_work_are_refused(change, words):
     with pytest.raises(ValueError, match=words):
-        make(corridor(4), loop=LOOP._replace(**change))
+        make(corridor(4), dataclasses.replace(AGENT, **change))
     with pytest.raises(ValueError, match="lower n_steps"):
         make(countdown(3))

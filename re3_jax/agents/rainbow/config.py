@@ -33,8 +33,13 @@ class RainbowConfig:
       target_every: updates between two copies to the target network.
       batch_size: transitions per update.
       priority_exponent: alpha of the priorities loss^alpha.
-      priority_weight: beta of the importance weights at the first update; it rises linearly to 1
-        at the last.
+      priority_weight: beta of the importance weights at the first update; it rises linearly to 1.
+      anneal_agent_steps: the agent step at which it is 1.
+      replay_capacity: agent steps kept per seed.
+      initial_agent_steps: agent steps before the first update.
+      agent_steps_per_update: agent steps that go with one update.
+      num_envs: lanes stepped in parallel.
+      reward_clip: rewards are stored within plus and minus this.
 
     Raises:
       ValueError: if a value is out of range; the sentence says which and what is allowed.
@@ -61,6 +66,12 @@ class RainbowConfig:
     batch_size: int = 32
     priority_exponent: float = 0.5
     priority_weight: float = 0.4
+    anneal_agent_steps: int = 50_000_000
+    replay_capacity: int = 1_000_000
+    initial_agent_steps: int = 20_000
+    agent_steps_per_update: int = 4
+    num_envs: int = 1
+    reward_clip: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuses what cannot work."""
@@ -68,14 +79,16 @@ class RainbowConfig:
             raise ValueError(
                 f"unknown torso {self.torso!r}: choose one of {', '.join(get_args(Torso))}"
             )
-        for name in ("n_steps", "hidden_dim", "target_every", "batch_size"):
+        counts = "n_steps", "hidden_dim", "target_every", "batch_size", "anneal_agent_steps"
+        loop = "replay_capacity", "initial_agent_steps", "agent_steps_per_update", "num_envs"
+        for name in (*counts, *loop):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
         if self.num_atoms < 2:
             raise ValueError(f"num_atoms must be at least 2, but it is {self.num_atoms}")
         if not self.v_min < self.v_max:
             raise ValueError(f"v_min ({self.v_min}) must be below v_max ({self.v_max})")
-        for name in ("learning_rate", "adam_eps", "max_grad_norm"):
+        for name in ("learning_rate", "adam_eps", "max_grad_norm", "reward_clip"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0, but it is {getattr(self, name)}")
         for name in ("epsilon", "discount", "priority_exponent", "priority_weight"):

@@ -1,0 +1,70 @@
+"""`AGENT=rainbow` on the command line."""
+
+import pytest
+
+from experiments import presets
+from experiments.errors import UsageError
+from experiments.options import parse
+from experiments.validate import validate_for_task
+from re3_jax.envs import registry
+
+
+def config_of(task, *more, preset="recommended"):
+    words = ["--env", task, "--agent", "rainbow", "--preset", preset, *more]
+    config = parse(words)
+    validate_for_task(config, registry.make(task).spec)
+    return config
+
+
+@pytest.mark.parametrize(
+    ("task", "torso"),
+    [
+        ("gymnax:Breakout-MinAtar", "minatar"),
+        ("gymnax:CartPole-v1", "mlp"),
+        ("doorkey_6x6", "mlp"),
+    ],
+)
+@pytest.mark.parametrize("preset", ["recommended", "paper", "released", "debug"])
+def test_presets(task, torso, preset):
+    config = config_of(task, preset=preset)
+    assert (config.agent, config.rainbow.torso) == ("rainbow", torso)
+    # A latent for each transition.
+    assert config.re3.ring_size == config.rainbow.replay_capacity
+    # The paper's bonus for Atari: log(1 + distance), constant beta of 0.0001.
+    assert (config.re3.log1p, config.re3.normalize) == (True, "none")
+    assert (config.re3.beta, config.re3.rho) == (1e-4, 0.0)
+
+
+def test_defaults_are_kaixhins():
+    """github.com/Kaixhin/Rainbow, main.py, in agent steps."""
+    rainbow = presets.RunConfig().rainbow
+    assert (rainbow.num_atoms, rainbow.v_min, rainbow.v_max) == (51, -10.0, 10.0)
+    assert (rainbow.n_steps, rainbow.discount, rainbow.noise) == (3, 0.99, 0.1)
+    assert (rainbow.priority_exponent, rainbow.priority_weight) == (0.5, 0.4)
+    assert (rainbow.learning_rate, rainbow.adam_eps) == (6.25e-5, 1.5e-4)
+    assert (rainbow.max_grad_norm, rainbow.batch_size, rainbow.hidden_dim) == (10.0, 32, 512)
+    assert (rainbow.replay_capacity, rainbow.initial_agent_steps) == (1_000_000, 20_000)
+    assert (rainbow.agent_steps_per_update, rainbow.reward_clip) == (4, 1.0)
+    # Every 8,000 agent steps.
+    assert rainbow.target_every * rainbow.agent_steps_per_update == 8_000
+
+
+@pytest.mark.parametrize(
+    ("task", "more", "words"),
+    [
+        ("gymnax:Pendulum-v1", (), "--agent rainbow cannot act .* --agent rad"),
+        ("doorkey_6x6", ("--a2c.num-envs", "4"), "--a2c.num-envs .* --agent rainbow.* --agent a2c"),
+        ("doorkey_6x6", ("--re3.ring-size", "9"), "set --rainbow.replay-capacity"),
+        ("doorkey_6x6", ("--rainbow.num-atoms", "1"), "--rainbow.num-atoms must be at least 2"),
+        ("doorkey_6x6", ("--rainbow.v-min", "99"), "--rainbow.v-min .* below --rainbow.v-max"),
+        ("doorkey_6x6", ("--rainbow.torso", "deep"), "--rainbow.torso deep .* canonical"),
+    ],
+)
+def test_bad_input_is_one_sentence(task, more, words):
+    with pytest.raises(UsageError, match=words):
+        config_of(task, *more)
+
+
+def test_its_options_are_for_it_alone():
+    with pytest.raises(UsageError, match="--rainbow.n-steps has no effect with --agent a2c"):
+        parse(["--env", "doorkey_6x6", "--rainbow.n-steps", "1"])
