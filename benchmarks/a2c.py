@@ -1,5 +1,8 @@
 """Env frames per second of A2C on DoorKey-8x8, with and without RE3, for 1, 5, 10 and 20 seeds.
 
+RE3 both with copies of a latent merged, as in the presets, and with a plain ring, of whose
+search the part `knn` is.
+
 Prints one JSON. As in a run, each CPU core is a device and the seeds are spread over as many
 as divide them evenly. Evaluation and compilation are excluded; the ring of 10,000 latents is full
 before the clock starts. The configurations take turns, so that a machine whose speed
@@ -32,9 +35,12 @@ KNN_REPEATS = 50
 class Contender:
     """One configuration, its state, and the times of its turns."""
 
-    def __init__(self, bonus: str, seeds: int, preset: str):
-        """Compiles, and trains until the ring is full."""
+    def __init__(self, bonus: str, seeds: int, preset: str, merge_copies: bool | None = None):
+        """Compiles, and trains until the ring is full; `merge_copies` goes over the preset's."""
         config = resolve(TASK, bonus=bonus, preset=preset)
+        if merge_copies is not None:
+            re3 = dataclasses.replace(config.re3, merge_copies=merge_copies)
+            config = dataclasses.replace(config, re3=re3)
         config = dataclasses.replace(config, seeds=seeds, chunk_updates=CHUNK_UPDATES)
         self.bonus, self.seeds, self.config = bonus, seeds, config
         self.program: Program = device_program(config, make_environment(config.env))
@@ -64,6 +70,7 @@ class Contender:
         frames = self.seeds * self.program.env_frames_per_chunk
         return {
             "bonus": self.bonus,
+            "merge_copies": self.bonus == "re3" and self.config.re3.merge_copies,
             "seeds": self.seeds,
             "devices": len(devices_for(self.seeds)),
             "env_frames_per_second": round(frames / statistics.median(self.times)),
@@ -138,14 +145,14 @@ def main() -> None:
     machine.use_every_core()
 
     contenders = [
-        Contender(bonus, seeds, options.preset)
+        Contender(bonus, seeds, options.preset, merge_copies)
         for seeds in options.seeds
-        for bonus in ("none", "re3")
+        for bonus, merge_copies in (("none", None), ("re3", True), ("re3", False))
     ]
     for _ in range(options.turns):
         for contender in contenders:
             contender.turn()
-    single = next(c for c in contenders if c.bonus == "re3")
+    single = contenders[2]
     batch = single.config.a2c.num_envs * single.config.a2c.rollout_length
     knn_ms = time_knn(single)
     latent_dim = single.state.intrinsic.bonus.ring.latents.shape[-1]
