@@ -31,6 +31,9 @@ WEIGHTS = {
 }
 """Bonus -> the file that it cannot do without."""
 
+FROM_ONE_STEP = ("icm", "inverse_dynamics")
+"""Bonuses that predict across one step of the environment."""
+
 POSITIVE = (
     "seeds",
     "steps",
@@ -58,6 +61,8 @@ def validate_values(values: dict[str, Any]) -> None:
         )
     if values["bonus"] in PRETRAINED and values["pretrained.weights"] is None:
         raise UsageError(f"--bonus {values['bonus']} needs {WEIGHTS[values['bonus']]}")
+    if values["agent"] == "rainbow" and values["bonus"] in FROM_ONE_STEP:
+        _check_one_step(values)
     has_ring = keeps_latents(values["bonus"], values["learned.neighbours"])
     if has_ring and values["agent"] == "a2c":
         _check_ring_of_rollouts(values)
@@ -202,6 +207,15 @@ def _check_ring_of_rollouts(values: dict[str, Any]) -> None:
         raise UsageError(
             f"--re3.ring-size {ring} cannot hold one rollout of {lanes * steps} states "
             f"({lanes} lanes x {steps} steps): give at least {lanes * steps}"
+        )
+
+
+def _check_one_step(values: dict[str, Any]) -> None:
+    if values["rainbow.n_steps"] > 1:
+        raise UsageError(
+            f"--bonus {values['bonus']} learns from one observation and the next, but transitions "
+            f"span --rainbow.n-steps {values['rainbow.n_steps']}: add --rainbow.n-steps 1 or "
+            "choose another bonus"
         )
 
 
