@@ -44,6 +44,8 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
         base,
         steps=500_000,
         a2c=replace(base.a2c, bootstrap_truncation=True),
+        # Real-valued observations hardly repeat.
+        re3=replace(base.re3, merge_copies=False),
         evaluation=EvaluationConfig(every_env_frames=25_600, episodes=100),
     )
     return minigrid.shrink(config) if name == "debug" else config
