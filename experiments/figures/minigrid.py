@@ -1,6 +1,6 @@
 """The paper's MiniGrid figure: A2C with and without exploration bonuses and pre-training.
 
-    make figure FIG=minigrid
+    make figure FIG=minigrid [ARGS="--jobs 2"]
     python -m experiments.figures.minigrid [--presets recommended] [--rows none re3] [--seeds 10]
 
 Runs what is missing, goes on with what was cut off, and writes, for each preset, a picture
@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from experiments.config import PresetName
 from experiments.errors import UsageError
 from experiments.figures import curves, minigrid_rows, rows
+from experiments.figures.jobs import Jobs
 from experiments.figures.minigrid_rows import ROWS, TASKS
 from experiments.presets import minigrid
 
@@ -32,11 +33,19 @@ Betas = dict[str, dict[str, float]]
 
 
 def ensure_all(
-    preset: str, tasks: Sequence[str], names: Sequence[str], seeds: int, betas: Betas, runs: Path
+    preset: str,
+    tasks: Sequence[str],
+    names: Sequence[str],
+    seeds: int,
+    betas: Betas,
+    runs: Path,
+    jobs: Jobs,
 ) -> Runs:
     """The folders of all cells, each run to the paper's budget."""
-    return {
-        (task, name): minigrid_rows.ensure(
+
+    def ensure(cell: tuple[str, str]) -> Path:
+        task, name = cell
+        return minigrid_rows.ensure(
             ROWS[name],
             task,
             preset,
@@ -44,10 +53,11 @@ def ensure_all(
             steps=minigrid.TASKS[TASKS[task]].budget,
             beta=betas.get(task, {}).get(name),
             runs=runs,
+            jobs=jobs,
         )
-        for task in tasks
-        for name in names
-    }
+
+    cells = [(task, name) for task in tasks for name in names]
+    return dict(zip(cells, jobs.map(ensure, cells), strict=True))
 
 
 def draw(preset: PresetName, runs: Runs, betas: Betas, out: Path) -> None:
@@ -79,15 +89,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=list(ROWS))
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on its cores")
     parser.add_argument("--betas", type=Path, default=minigrid_rows.BETAS)
     parser.add_argument("--runs", type=Path, default=rows.RUNS)
     parser.add_argument("--out", type=Path, default=Path("results/minigrid"))
     words = parser.parse_args(argv)
     words.out.mkdir(parents=True, exist_ok=True)
     try:
+        jobs = Jobs(words.jobs)
         for preset in words.presets:
             betas = minigrid_rows.searched_betas(preset, words.betas)
-            runs = ensure_all(preset, words.tasks, words.rows, words.seeds, betas, words.runs)
+            runs = ensure_all(preset, words.tasks, words.rows, words.seeds, betas, words.runs, jobs)
             for (task, name), folder in runs.items():
                 shutil.copyfile(folder / "eval.csv", words.out / f"{preset}-{task}-{name}.csv")
             draw(preset, runs, betas, words.out)

@@ -1,6 +1,6 @@
 """The search of beta behind the MiniGrid figure, on seeds that the figure does not use.
 
-    make figure FIG=minigrid_betas
+    make figure FIG=minigrid_betas [ARGS="--jobs 2"]
     python -m experiments.figures.minigrid_betas [--tasks TASK ...] [--rows ROW ...]
 
 For each task and each row with a beta, the paper's nine values. All nine are trained for two
@@ -14,7 +14,9 @@ import argparse
 import json
 import math
 import sys
+import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ import numpy as np
 from experiments import run_folder
 from experiments.errors import UsageError
 from experiments.figures import curves, minigrid_rows, rows
+from experiments.figures.jobs import Jobs
 from experiments.figures.minigrid_rows import ROWS, TASKS
 from experiments.presets import minigrid
 
@@ -38,34 +41,42 @@ LEAST_EVALUATIONS = 15
 """In a whole budget: enough for an area, and fewer than the figure's, which take their time."""
 
 
-def search(name: str, task: str, preset: str, seeds: int, runs: Path) -> dict[str, Any]:
+EPISODES = 30
+"""An evaluation of 100 episodes, the figure's, takes longer than the training in between."""
+
+
+def search(name: str, task: str, preset: str, seeds: int, runs: Path, jobs: Jobs) -> dict[str, Any]:
     """The best beta of one row on one task, and every score on the way."""
     known = minigrid.TASKS[TASKS[task]]
     evaluations = max(1, known.budget // known.evaluation_frequency // LEAST_EVALUATIONS)
     every = evaluations * known.evaluation_frequency
+
+    def score(beta: float, steps: int) -> float:
+        changes = {"evaluation.every-env-frames": str(every), "evaluation.episodes": str(EPISODES)}
+        folder = minigrid_rows.ensure(
+            ROWS[name],
+            task,
+            preset,
+            seeds=seeds,
+            first_seed=FIRST_SEED,
+            steps=steps,
+            beta=beta,
+            changes=changes,
+            runs=runs,
+            jobs=jobs,
+        )
+        return area(folder, steps)
+
     left, report = list(BETAS), []
     for share, kept in RUNGS:
         left = left[:kept]
         steps = known.budget if share == 1 else every * math.ceil(share * known.budget / every)
-        scores = {}
-        for beta in left:
-            folder = minigrid_rows.ensure(
-                ROWS[name],
-                task,
-                preset,
-                seeds=seeds,
-                first_seed=FIRST_SEED,
-                steps=steps,
-                beta=beta,
-                changes={"evaluation.every-env-frames": str(every)},
-                runs=runs,
-            )
-            scores[beta] = area(folder, steps)
+        scores = dict(zip(left, jobs.map(partial(score, steps=steps), left), strict=True))
         left.sort(key=scores.__getitem__, reverse=True)
         report.append(
             {"env_frames": steps, "scores": {f"{beta:g}": round(scores[beta], 5) for beta in left}}
         )
-    return {"beta": left[0], "rungs": report}
+    return {"beta": left[0], "seeds": list(range(FIRST_SEED, FIRST_SEED + seeds)), "rungs": report}
 
 
 def area(folder: Path, env_frames: int) -> float:
@@ -84,6 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--rows", nargs="+", default=SEARCHED, choices=SEARCHED)
     parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on its cores")
     parser.add_argument("--runs", type=Path, default=rows.RUNS)
     parser.add_argument("--out", type=Path, default=minigrid_rows.BETAS)
     words = parser.parse_args(argv)
@@ -92,13 +104,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         minigrid_rows.searched_betas(words.preset, words.out)
         searched = json.loads(path.read_text())["searched"] if path.exists() else {}
-        for task in words.tasks:
-            for name in words.rows:
-                found = search(name, task, words.preset, words.seeds, words.runs)
-                found["seeds"] = list(range(FIRST_SEED, FIRST_SEED + words.seeds))
+        jobs, writing = Jobs(words.jobs), threading.Lock()
+
+        def find(cell: tuple[str, str]) -> None:
+            task, name = cell
+            found = search(name, task, words.preset, words.seeds, words.runs, jobs)
+            with writing:
                 searched.setdefault(task, {})[name] = found
                 run_folder.write_json(path, {"preset": words.preset, "searched": searched})
-                print(f"{task}, {ROWS[name].label}: beta {found['beta']:g}")
+                print(f"{task}, {ROWS[name].label}: beta {found['beta']:g}", flush=True)
+
+        jobs.map(find, [(task, name) for task in words.tasks for name in words.rows])
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from experiments.config import BonusName, PresetName, flatten
 from experiments.errors import UsageError
 from experiments.figures import rows
+from experiments.figures.jobs import ONE_AT_A_TIME, Jobs
 from experiments.presets import resolve
 
 TASKS = {"empty_16x16": "Empty-16x16", "doorkey_6x6": "DoorKey-6x6", "doorkey_8x8": "DoorKey-8x8"}
@@ -58,6 +59,7 @@ def ensure(
     beta: float | None = None,
     changes: dict[str, str] | None = None,
     runs: Path = rows.RUNS,
+    jobs: Jobs = ONE_AT_A_TIME,
 ) -> Path:
     """The folder of a finished run of a row, its pre-training run first.
 
@@ -73,6 +75,7 @@ def ensure(
       beta: weight of the bonus; by default the preset's.
       changes: further options, without the leading dashes.
       runs: folder of all runs.
+      jobs: what starts the processes.
 
     Raises:
       UsageError or SystemExit: as `rows.ensure`.
@@ -95,10 +98,11 @@ def ensure(
                 steps=PRETRAINING_FRAMES,
                 changes=options,
                 runs=runs,
+                jobs=jobs,
             )
         )
     return rows.ensure(
-        task, row.bonus, preset, seeds=seeds, steps=steps, changes=changes, runs=runs
+        task, row.bonus, preset, seeds=seeds, steps=steps, changes=changes, runs=runs, jobs=jobs
     )
 
 

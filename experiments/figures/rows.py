@@ -4,13 +4,13 @@ Rows that several figures share are one run: its folder is named after its optio
 """
 
 import json
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from experiments import run_folder
 from experiments.errors import UsageError
+from experiments.figures.jobs import ONE_AT_A_TIME, Jobs
 
 RUNS = Path("runs/figures")
 
@@ -25,6 +25,7 @@ def ensure(
     steps: int,
     changes: Mapping[str, str] | None = None,
     runs: Path = RUNS,
+    jobs: Jobs = ONE_AT_A_TIME,
 ) -> Path:
     """The folder of a finished run, which is run or gone on with if need be.
 
@@ -38,6 +39,7 @@ def ensure(
       changes: further options of `experiments.train`, without the leading dashes; of a path
         only the last part goes into the folder's name.
       runs: folder of all runs.
+      jobs: what starts the processes.
 
     Raises:
       UsageError: the folder holds a run of another number of seeds.
@@ -49,16 +51,6 @@ def ensure(
     )
     name = task if agent == "a2c" else f"{task}-{agent}"
     folder = runs / f"{name}-{bonus}-{preset}{extra}"
-    summary = folder / "summary.json"
-    if summary.exists():
-        reached = json.loads(summary.read_text())
-        if len(reached["final_return"]) != seeds:
-            raise UsageError(
-                f"the run in {folder} has {len(reached['final_return'])} seed(s), not {seeds}: "
-                "give as many with --seeds, or another folder for all runs with --runs"
-            )
-        if reached["complete"] and reached["env_frames"] >= steps:
-            return folder
     options = {"env": task, "agent": agent, "bonus": bonus, "preset": preset}
     options |= {"seeds": str(seeds), **changes, "out": str(folder)}
     # A run of pre-training says by that option how long it is.
@@ -66,9 +58,25 @@ def ensure(
         options["steps"] = str(steps)
     command = [sys.executable, "-m", "experiments.train", "--no-tensorboard"]
     command += [word for name, value in options.items() for word in (f"--{name}", value)]
-    if (folder / run_folder.CONFIG).exists():
-        command.append("--resume")
-    code = subprocess.run(command, check=False).returncode
+    with jobs.alone_in(folder):
+        if _is_finished(folder, seeds, steps):
+            return folder
+        if (folder / run_folder.CONFIG).exists():
+            command.append("--resume")
+        code = jobs.run(command, folder.name, runs / f"{folder.name}.log")
     if code:
         raise SystemExit(code)
     return folder
+
+
+def _is_finished(folder: Path, seeds: int, steps: int) -> bool:
+    summary = folder / "summary.json"
+    if not summary.exists():
+        return False
+    reached = json.loads(summary.read_text())
+    if len(reached["final_return"]) != seeds:
+        raise UsageError(
+            f"the run in {folder} has {len(reached['final_return'])} seed(s), not {seeds}: "
+            "give as many with --seeds, or another folder for all runs with --runs"
+        )
+    return bool(reached["complete"]) and reached["env_frames"] >= steps

@@ -17,7 +17,7 @@ def asked(monkeypatch):
     """Runs asked for, as (task, bonus, preset, options); each has an eval.csv of zeros."""
     runs = []
 
-    def ensure(task, bonus, preset, *, seeds, steps, changes, runs: object):
+    def ensure(task, bonus, preset, *, seeds, steps, changes, runs: object, jobs):
         options = {"seeds": seeds, "steps": steps, **changes}
         runs_asked.append((task, bonus, preset, options))
         folder = runs / f"{len(runs_asked)}-{task}-{bonus}"
