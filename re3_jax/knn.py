@@ -14,14 +14,15 @@ Memory: queries x ring is never stored beyond 8 MB; what grows is queries x grou
 Latents are taken as constants: no gradient flows to queries or ring.
 """
 
+from functools import partial
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from re3_jax.knn_plan import Plan, make_plan
+from re3_jax.knn_rings import DISTINCT_ROWS, among_first_rows, over_rings
 from re3_jax.replay.distinct_ring import DistinctRing
 from re3_jax.replay.latent_ring import LatentRing
 
@@ -29,9 +30,6 @@ Ring = LatentRing | DistinctRing
 
 # Tolerated relative error of a squared distance between rows that the product cannot order.
 TIE_TOLERANCE = 3e-4
-
-# Rows of a distinct ring that are searched at least; all of it is searched only where it is full.
-DISTINCT_ROWS = (512, 2048)
 
 
 def kth_distance(
@@ -168,10 +166,10 @@ def _checked_search(queries, ring, k, exclude, axis_name) -> Float[Array, "batch
     rows = _Rows(ring.latents, ring.squared_norms, ring.copies if distinct else None)
     num_rows = ring.num_rows if distinct else ring.num_valid
     arguments = lax.stop_gradient((queries, own_row, rows, num_rows))
-    search = _make_search(min(k, capacity), exclude is not None)
+    search = over_rings(partial(_search, k=min(k, capacity), excluding=exclude is not None))
     if distinct:
         sizes = [size for size in DISTINCT_ROWS if 4 * k <= size < capacity] + [capacity]
-        search = _among_first_rows(search, sizes)
+        search = among_first_rows(search, sizes)
     squared = search(*arguments)
     if axis_name is None:
         return squared
@@ -185,97 +183,6 @@ class _Rows(NamedTuple):
     latents: Float[Array, "capacity latent"]
     norms: Float[Array, " capacity"]
     copies: Int[Array, " capacity"] | None
-
-
-def _make_search(k: int, excluding: bool):
-    """The search of one ring, with a rule for `vmap` over rings (one ring per seed)."""
-
-    def one(queries, own_row, rows, num_rows):
-        return _search(queries, own_row, rows, num_rows, k, excluding)
-
-    # The loop over blocks must have one trip count for all rings: a batched one would make XLA
-    # select over the whole carry in each iteration.
-    @jax.custom_batching.custom_vmap
-    def together(queries, own_row, rows, num_rows):
-        last_row = jnp.max(num_rows)
-
-        def body(queries, own_row, rows):
-            return _search(queries, own_row, rows, last_row, k, excluding)
-
-        return jax.vmap(body)(queries, own_row, rows)
-
-    @together.def_vmap
-    def _(axis_size, batched, *arguments):
-        stacked = _broadcast(axis_size, batched, arguments)
-        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), stacked)
-        found = together(*flat)
-        return found.reshape(axis_size, -1, *found.shape[1:]), True
-
-    search = jax.custom_batching.custom_vmap(one)
-
-    @search.def_vmap
-    def _(axis_size, batched, *arguments):
-        def one_by_one(*arguments):
-            leaves, structure = jax.tree.flatten(arguments)
-            flags = jax.tree.leaves(batched)
-            mapped = [x for x, is_batched in zip(leaves, flags, strict=True) if is_batched]
-
-            def body(slices):
-                rest = iter(slices)
-                pairs = zip(leaves, flags, strict=True)
-                taken = [next(rest) if is_batched else x for x, is_batched in pairs]
-                return search(*jax.tree.unflatten(structure, taken))
-
-            return lax.map(body, mapped)
-
-        def all_at_once(*arguments):
-            return together(*_broadcast(axis_size, batched, arguments))
-
-        # Batched products are slow on a CPU and one ring already fills its cores.
-        found = lax.platform_dependent(*arguments, cpu=one_by_one, default=all_at_once)
-        return found, True
-
-    return search
-
-
-def _among_first_rows(search, sizes: list[int]):
-    """`search`, in a program for each size: only rows in use are copied and selected from."""
-
-    def of_size(of_all_rings, axis):
-        def branch(size):
-            def first(*arguments):
-                queries, own_row, rows, num_rows = arguments
-                rows = jax.tree.map(lambda x: lax.slice_in_dim(x, 0, size, axis=axis), rows)
-                return of_all_rings(queries, own_row, rows, num_rows)
-
-            return first
-
-        def switch(*arguments):
-            number = jnp.searchsorted(jnp.asarray(sizes), jnp.max(arguments[-1]))
-            return lax.switch(number, [branch(size) for size in sizes], *arguments)
-
-        return jax.custom_batching.custom_vmap(switch)
-
-    one, together = of_size(search, 0), of_size(jax.vmap(search), 1)
-
-    @one.def_vmap
-    def _(axis_size, batched, *arguments):
-        return together(*_broadcast(axis_size, batched, arguments)), True
-
-    @together.def_vmap
-    def _(axis_size, batched, *arguments):
-        stacked = _broadcast(axis_size, batched, arguments)
-        found = together(*jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), stacked))
-        return found.reshape(axis_size, -1, *found.shape[1:]), True
-
-    return one
-
-
-def _broadcast(axis_size, batched, arguments):
-    def stack(x, is_batched):
-        return x if is_batched else jnp.broadcast_to(x, (axis_size, *x.shape))
-
-    return tuple(jax.tree.map(stack, *pair) for pair in zip(arguments, batched, strict=True))
 
 
 def _search(queries, own_row, rows: _Rows, last_row, k, excluding) -> Float[Array, "batch k"]:

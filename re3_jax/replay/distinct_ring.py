@@ -13,6 +13,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
+from re3_jax.replay.latent_ring import check_batch, check_size
+
 NUM_PROBES = 4
 """Neighbouring buckets in which a row may be noted."""
 
@@ -58,11 +60,7 @@ def init(capacity: int, latent_dim: int) -> DistinctRing:
     Raises:
       ValueError: if either is not positive.
     """
-    if capacity < 1 or latent_dim < 1:
-        raise ValueError(
-            f"a ring of {capacity} rows of {latent_dim} numbers cannot hold anything: "
-            "both must be at least 1"
-        )
+    check_size(capacity, latent_dim)
     num_buckets = 1 << (BUCKETS_PER_ROW * capacity - 1).bit_length()
     return DistinctRing(
         latents=jnp.zeros((capacity, latent_dim), jnp.float32),
@@ -93,11 +91,7 @@ def add(
       ValueError: if the batch has more latents than the ring has places.
     """
     capacity, batch_size = ring.latents.shape[0], latents.shape[0]
-    if batch_size > capacity:
-        raise ValueError(
-            f"a batch of {batch_size} latents does not fit a ring of {capacity} rows: "
-            "make the ring at least as large as one rollout"
-        )
+    check_batch(batch_size, capacity)
     place = jnp.arange(batch_size, dtype=jnp.int32)
     index = (ring.cursor + place) % capacity
     hashes = _hash(latents)

@@ -29,11 +29,7 @@ def init(capacity: int, latent_dim: int) -> LatentRing:
     Raises:
       ValueError: if either is not positive.
     """
-    if capacity < 1 or latent_dim < 1:
-        raise ValueError(
-            f"a ring of {capacity} rows of {latent_dim} numbers cannot hold anything: "
-            "both must be at least 1"
-        )
+    check_size(capacity, latent_dim)
     return LatentRing(
         latents=jnp.zeros((capacity, latent_dim), jnp.float32),
         squared_norms=jnp.full((capacity,), jnp.inf, jnp.float32),
@@ -57,11 +53,7 @@ def add(
       ValueError: if the batch has more rows than the ring.
     """
     capacity, batch_size = ring.latents.shape[0], latents.shape[0]
-    if batch_size > capacity:
-        raise ValueError(
-            f"a batch of {batch_size} latents does not fit a ring of {capacity} rows: "
-            "make the ring at least as large as one rollout"
-        )
+    check_batch(batch_size, capacity)
     index = (ring.cursor + jnp.arange(batch_size, dtype=jnp.int32)) % capacity
     return (
         LatentRing(
@@ -76,3 +68,29 @@ def add(
         ),
         index,
     )
+
+
+def check_size(capacity: int, latent_dim: int) -> None:
+    """Refuses a ring that could not hold anything.
+
+    Raises:
+      ValueError: if either is not positive.
+    """
+    if capacity < 1 or latent_dim < 1:
+        raise ValueError(
+            f"a ring of {capacity} rows of {latent_dim} numbers cannot hold anything: "
+            "both must be at least 1"
+        )
+
+
+def check_batch(batch_size: int, capacity: int) -> None:
+    """Refuses a batch that would overwrite itself.
+
+    Raises:
+      ValueError: if the batch has more latents than the ring has places.
+    """
+    if batch_size > capacity:
+        raise ValueError(
+            f"a batch of {batch_size} latents does not fit a ring of {capacity} rows: "
+            "make the ring at least as large as one rollout"
+        )

@@ -1,0 +1,112 @@
+"""How the search of one ring becomes that of many: rules for `vmap`, and programs by size."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+Search = Callable[..., Any]
+
+# Of a distinct ring only the first rows are searched, as few of these as hold all that is in use;
+# where more are in use than the largest of them, all rows are.
+DISTINCT_ROWS = (512, 2048)
+
+
+def over_rings(search_one: Search) -> Search:
+    """The search of one ring, with a rule for `vmap` over rings (one ring per seed).
+
+    Args:
+      search_one: (queries, query's own row, rows, number of rows to look at) -> (queries, k).
+    """
+
+    # The loop over blocks must have one trip count for all rings: a batched one would make XLA
+    # select over the whole carry in each iteration.
+    @jax.custom_batching.custom_vmap
+    def together(queries, own_row, rows, num_rows):
+        last_row = jnp.max(num_rows)
+
+        def body(queries, own_row, rows):
+            return search_one(queries, own_row, rows, last_row)
+
+        return jax.vmap(body)(queries, own_row, rows)
+
+    @together.def_vmap
+    def _(axis_size, batched, *arguments):
+        stacked = _broadcast(axis_size, batched, arguments)
+        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), stacked)
+        found = together(*flat)
+        return found.reshape(axis_size, -1, *found.shape[1:]), True
+
+    search = jax.custom_batching.custom_vmap(search_one)
+
+    @search.def_vmap
+    def _(axis_size, batched, *arguments):
+        def one_by_one(*arguments):
+            leaves, structure = jax.tree.flatten(arguments)
+            flags = jax.tree.leaves(batched)
+            mapped = [x for x, is_batched in zip(leaves, flags, strict=True) if is_batched]
+
+            def body(slices):
+                rest = iter(slices)
+                pairs = zip(leaves, flags, strict=True)
+                taken = [next(rest) if is_batched else x for x, is_batched in pairs]
+                return search(*jax.tree.unflatten(structure, taken))
+
+            return lax.map(body, mapped)
+
+        def all_at_once(*arguments):
+            return together(*_broadcast(axis_size, batched, arguments))
+
+        # Batched products are slow on a CPU and one ring already fills its cores.
+        found = lax.platform_dependent(*arguments, cpu=one_by_one, default=all_at_once)
+        return found, True
+
+    return search
+
+
+def among_first_rows(search: Search, sizes: list[int]) -> Search:
+    """`search`, in a program for each size: only rows in use are copied and selected from.
+
+    Args:
+      search: of `over_rings`.
+      sizes: ascending, the last one the capacity; the smallest that holds the rows in use of all
+        rings is searched.
+    """
+
+    def of_size(of_all_rings, axis):
+        def branch(size):
+            def first(*arguments):
+                queries, own_row, rows, num_rows = arguments
+                rows = jax.tree.map(lambda x: lax.slice_in_dim(x, 0, size, axis=axis), rows)
+                return of_all_rings(queries, own_row, rows, num_rows)
+
+            return first
+
+        def switch(*arguments):
+            number = jnp.searchsorted(jnp.asarray(sizes), jnp.max(arguments[-1]))
+            return lax.switch(number, [branch(size) for size in sizes], *arguments)
+
+        return jax.custom_batching.custom_vmap(switch)
+
+    one, together = of_size(search, 0), of_size(jax.vmap(search), 1)
+
+    @one.def_vmap
+    def _(axis_size, batched, *arguments):
+        return together(*_broadcast(axis_size, batched, arguments)), True
+
+    @together.def_vmap
+    def _(axis_size, batched, *arguments):
+        stacked = _broadcast(axis_size, batched, arguments)
+        found = together(*jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), stacked))
+        return found.reshape(axis_size, -1, *found.shape[1:]), True
+
+    return one
+
+
+def _broadcast(axis_size, batched, arguments):
+    def stack(x, is_batched):
+        return x if is_batched else jnp.broadcast_to(x, (axis_size, *x.shape))
+
+    return tuple(jax.tree.map(stack, *pair) for pair in zip(arguments, batched, strict=True))
