@@ -16,9 +16,9 @@ from re3_jax.training.train_state import Counters, Lanes
 from tests.probe_envs import countdown
 
 AGENTS = {
-    # task: (inherited, afresh)
-    "doorkey_6x6": ({"params"}, {"opt_state"}),
-    "cheetah_run_sparse": (
+    # task, agent: (inherited, afresh)
+    ("doorkey_6x6", "a2c"): ({"params"}, {"opt_state"}),
+    ("cheetah_run_sparse", "rad"): (
         {"actor", "critic", "target"},
         {
             "log_alpha",
@@ -29,6 +29,7 @@ AGENTS = {
             "actor_info",
         },
     ),
+    ("doorkey_6x6", "rainbow"): ({"online", "target"}, {"opt_state", "priority", "updates"}),
 }
 
 BONUSES = {
@@ -50,18 +51,18 @@ BONUSES = {
 OTHER = {"replay", "lanes", "counters", "key", "evaluation_key"}
 
 
-def abstract(task, bonus, **changes):
+def abstract(task, bonus, agent=None, **changes):
     """Shapes of one seed's state, but for the environments; nothing is computed."""
-    config = presets.resolve(task, bonus=bonus, preset="debug")
+    config = presets.resolve(task, agent=agent, bonus=bonus, preset="debug")
     for group, options in changes.items():
         group_config = dataclasses.replace(getattr(config, group), **options)
         config = dataclasses.replace(config, **{group: group_config})
     spec = task_spec(config)
-    agent, made = make_agent(config, spec), make_bonus(config)
+    learner, made = make_agent(config, spec), make_bonus(config)
     key = jax.eval_shape(lambda: jax.random.key(0))
     counter = jax.ShapeDtypeStruct((), jnp.int32)
     return OffPolicyState(
-        agent=jax.eval_shape(agent.init, key),
+        agent=jax.eval_shape(learner.init, key),
         intrinsic=jax.eval_shape(lambda k: made.init(k, spec), key),
         replay=jax.ShapeDtypeStruct((3,), jnp.uint8),
         lanes=Lanes((), counter, counter, counter),
@@ -86,13 +87,15 @@ def assert_below(names, allowed, prefix):
         assert any(f"{name}/".startswith(f"{prefix}/{a}/") for a in allowed), name
 
 
-@pytest.mark.parametrize("task", AGENTS)
+@pytest.mark.parametrize(("task", "agent"), AGENTS)
 @pytest.mark.parametrize("bonus", BONUSES)
-def test_the_list(task, bonus):
-    inherited, afresh = split(abstract(task, bonus))
+def test_the_list(task, agent, bonus):
+    inherited, afresh = split(abstract(task, bonus, agent))
+    # Rainbow's bonus is not normalised.
+    statistics = {"transforms"} if agent == "rainbow" else set()
     for names, of_agent, of_bonus in (
-        (inherited, AGENTS[task][0], BONUSES[bonus][0]),
-        (afresh, AGENTS[task][1], BONUSES[bonus][1]),
+        (inherited, AGENTS[task, agent][0], BONUSES[bonus][0] - statistics),
+        (afresh, AGENTS[task, agent][1], BONUSES[bonus][1]),
     ):
         assert_below({n for n in names if n.startswith("agent/")}, of_agent, "agent")
         assert_below({n for n in names if n.startswith("intrinsic/")}, of_bonus, "intrinsic")

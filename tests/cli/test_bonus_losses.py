@@ -1,0 +1,65 @@
+"""The picture of what bonuses learn, from made-up training logs."""
+
+import csv
+
+import pytest
+
+from experiments.figures import bonus_losses, rows
+from experiments.figures.bonus_losses import LOSSES
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Runs asked for; each logs its losses for two seeds, after a chunk without updates."""
+    runs_asked = []
+
+    def ensure(task, bonus, preset, *, agent, seeds, steps, changes, runs):
+        runs_asked.append((task, bonus, preset, agent, seeds, steps, changes))
+        folder = runs / bonus
+        folder.mkdir(parents=True, exist_ok=True)
+        columns = [column for column, (of, _) in LOSSES.items() if of == bonus]
+        with (folder / "train.csv").open("w", newline="") as out:
+            log = csv.writer(out)
+            log.writerow(["seed", "env_frames", *columns])
+            for seed in (1, 2):
+                log.writerow([seed, 100, *["nan"] * len(columns)])
+                for i, frames in enumerate((200, 300)):
+                    log.writerow([seed, frames, *(seed / 2**i for _ in columns)])
+        return folder
+
+    monkeypatch.setattr(rows, "ensure", ensure)
+    return runs_asked
+
+
+def test_every_learned_bonus_is_run_and_all_its_losses_are_written(asked, tmp_path):
+    words = ["--seeds", "2", "--steps", "300", "--runs", str(tmp_path / "runs")]
+    assert bonus_losses.main([*words, "--out", str(tmp_path / "out")]) == 0
+    assert {run[1] for run in asked} == {"rnd", "icm", "contrastive", "inverse_dynamics"}
+    assert {run[3:6] for run in asked} == {("rad", 2, 300)}
+    # One evaluation, at the end.
+    assert all(run[6] == {"evaluation.every-env-frames": "300"} for run in asked)
+    with (tmp_path / "out" / "losses.csv").open() as lines:
+        table = list(csv.DictReader(lines))
+    assert {row["loss"] for row in table} == set(LOSSES)
+    points = [
+        (int(row["seed"]), int(row["env_frames"]), float(row["value"]))
+        for row in table
+        if row["loss"] == "rnd_loss"
+    ]
+    assert points == [(1, 200, 1.0), (1, 300, 0.5), (2, 200, 2.0), (2, 300, 1.0)]
+    assert (tmp_path / "out" / "losses.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_run_without_the_loss_is_refused(asked, tmp_path, monkeypatch, capsys):
+    made = rows.ensure
+
+    def ensure(*words, **options):
+        folder = made(*words, **options)
+        (folder / "train.csv").write_text("seed,env_frames\n1,100\n")
+        return folder
+
+    monkeypatch.setattr(rows, "ensure", ensure)
+    words = ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+    assert bonus_losses.main(words) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ") and "no column rnd_loss" in said and said.count("\n") == 1
