@@ -87,6 +87,17 @@ def test_every_step_equals_gymnax(name, policy):
     jax.tree.map(lambda mine, other: close(mine, other[:-1]), later, after)
 
 
+@pytest.mark.parametrize("name", [name for name in adapter.ids() if "MinAtar" in name])
+def test_minatar_is_planes_of_zeros_and_ones(name):
+    env, (theirs, params) = adapter.make(name), gymnax.make(name)
+    policy = partial(random_discrete, env.spec.action_space.num_actions)
+    states, observations, _, _ = rollout(env, policy, jax.random.key(7), 300)
+    raw = np.asarray(jax.vmap(lambda state: theirs.get_obs(state, params))(states))
+    assert observations.dtype == env.spec.observation_dtype == np.dtype(bool)
+    assert set(np.unique(raw)) <= {0, 1}
+    np.testing.assert_array_equal(observations, raw)
+
+
 # gymnax's continuous mountain car keeps its velocity at the left wall, where gymnasium's stops.
 @pytest.mark.parametrize(("name", "policy"), CASES[:-1])
 def test_every_step_equals_gymnasium(name, policy):

@@ -20,9 +20,10 @@ from re3_jax.envs.names import unknown_name
 def make(name: str) -> DeviceEnv:
     """The gymnax environment `name` with its default parameters.
 
-    Observations keep gymnax's shape and are float32, whatever gymnax gives. An episode
-    that outlives `max_steps_in_episode` is truncated, not terminated; where the task
-    itself ends at that step (DeepSea) both flags are true. Continuous actions are in [-1, 1] and
+    Observations keep gymnax's shape and are float32, whatever gymnax gives; those of MinAtar,
+    planes of zeros and ones, are bool, of which a replay holds four times as many. An episode
+    that outlives `max_steps_in_episode` is truncated, not terminated; where the task itself ends
+    at that step (DeepSea) both flags are true. Continuous actions are in [-1, 1] and
     stretched to the environment's own bounds.
 
     Args:
@@ -46,21 +47,22 @@ def make(name: str) -> DeviceEnv:
         ) from error
 
     action_space, to_gymnax = _actions(name, env.action_space(params))
+    dtype = np.dtype(bool if name.endswith("-MinAtar") else np.float32)
 
     def reset(key: PRNGKeyArray):
         observation, state = env.reset(key, params)
-        return _strong(state), jnp.asarray(observation, jnp.float32)
+        return _strong(state), jnp.asarray(observation, dtype)
 
     def step(state, action, key: PRNGKeyArray):
         observation, state, reward, terminated, truncated, info = env.step(
             key, state, to_gymnax(action), params
         )
         return _strong(state), TimeStep(
-            observation=jnp.asarray(observation, jnp.float32),
+            observation=jnp.asarray(observation, dtype),
             reward=jnp.asarray(reward, jnp.float32),
             terminated=jnp.asarray(terminated, jnp.bool),
             truncated=jnp.asarray(truncated, jnp.bool),
-            final_observation=jnp.asarray(info["final_observation"], jnp.float32),
+            final_observation=jnp.asarray(info["final_observation"], dtype),
         )
 
     observation = jax.eval_shape(lambda key: env.reset(key, params)[0], jax.random.key(0))
@@ -69,7 +71,7 @@ def make(name: str) -> DeviceEnv:
     spec = EnvSpec(
         task=f"gymnax:{name}",
         observation_shape=observation.shape,
-        observation_dtype=np.dtype(np.float32),
+        observation_dtype=dtype,
         action_space=action_space,
         max_agent_steps=int(params.max_steps_in_episode),
     )
