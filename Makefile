@@ -29,9 +29,10 @@ help:
 	@printf '%s\n' \
 	  'make run ENV=doorkey_6x6   train, and write a run folder: curves, checkpoints, events' \
 	  '    or ENV=cheetah_run_sparse: pixels of DeepMind Control, PRESET=small without a GPU' \
-	  '    [AGENT=a2c|rad|drq] [SEEDS=5] [STEPS=env frames]' \
+	  '    or ENV=montezuma_revenge: Atari, PRESET=data_efficient without a GPU' \
+	  '    [AGENT=a2c|rad|drq|rainbow] [SEEDS=5] [STEPS=env frames]' \
 	  '    [BONUS=re3|none|rnd|icm|contrastive|inverse_dynamics|imagenet|atc]' \
-	  '    [PRESET=recommended|paper|released|small|debug]' \
+	  '    [PRESET=recommended|paper|released|small|data_efficient|debug]' \
 	  '    [PRETRAIN=env frames] train on the bonus alone, then another task with [INIT=folder]' \
 	  '    [OUT=folder] [RESUME=1] [ARGS="--a2c.learning-rate 1e-3"]  all options: ARGS=--help' \
 	  'make test                  lint, types and tests [TESTS="tests/unit -k ring"]' \

@@ -23,7 +23,7 @@ from re3_jax.agents.reward_free import reward_free
 from re3_jax.agents.sac.agent import make_sac
 from re3_jax.envs import host, registry
 from re3_jax.envs.base import DeviceEnv, EnvSpec
-from re3_jax.envs.host import dmc, renderer
+from re3_jax.envs.host import atari, dmc, renderer
 from re3_jax.intrinsic import icm, rnd
 from re3_jax.intrinsic.base import IntrinsicReward, none
 from re3_jax.intrinsic.contrastive import contrastive
@@ -32,8 +32,9 @@ from re3_jax.intrinsic.pretrained import atc, imagenet, load_atc, load_imagenet
 from re3_jax.intrinsic.re3 import re3
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import scaled
+from re3_jax.training import prioritized_host_step
 from re3_jax.training.host_loop import HostProgram
-from re3_jax.training.host_step import HostLoopConfig
+from re3_jax.training.host_step import HostStepConfig, OneSeed, SeedFunctions
 from re3_jax.training.off_policy_loop import make_off_policy_program
 from re3_jax.training.prioritized_loop import make_prioritized_program
 from re3_jax.training.runner import DeviceRunner, Runner
@@ -49,6 +50,8 @@ def task_spec(config: RunConfig) -> EnvSpec:
     if not _is_host(config):
         return make_environment(config.env).spec
     try:
+        if _is_atari(config):
+            return atari.spec(_host_task(config), config.atari)
         return dmc.spec(_host_task(config), config.dmc)
     except (ValueError, ImportError) as error:
         raise UsageError(str(error)) from None
@@ -72,7 +75,7 @@ def settle_renderer(config: RunConfig) -> RunConfig:
     Raises:
       UsageError: the renderer asked for cannot work on this machine.
     """
-    if not _is_host(config):
+    if not _is_host(config) or _is_atari(config):
         return config
     try:
         chosen = renderer.choose(config.dmc)
@@ -171,23 +174,27 @@ def host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]
 
 
 def _host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> HostProgram:
-    sac, evaluation = config.sac, config.evaluation
     assert config.chunk_updates is not None
-    return HostProgram(
-        spec,
-        make_agent(config, spec),
-        make_bonus(config),
-        HostLoopConfig(
+    agent, bonus, greedy = make_agent(config, spec), make_bonus(config), config.evaluation.greedy
+    one: SeedFunctions
+    if config.agent == "rainbow":
+        one = prioritized_host_step.OneSeed(spec, agent, bonus, config.rainbow, eval_greedy=greedy)
+    else:
+        step_config = HostStepConfig(
             frame_stack=config.dmc.frame_stack,
-            batch_size=sac.batch_size,
-            replay_capacity=sac.replay_capacity,
-            initial_agent_steps=sac.initial_agent_steps,
-            chunk_agent_steps=config.chunk_updates,
-            eval_episodes=evaluation.episodes,
-            eval_greedy=evaluation.greedy,
-        ),
-        lambda lanes: host.make(_host_task(config), config.dmc, lanes, report),
+            batch_size=config.sac.batch_size,
+            replay_capacity=config.sac.replay_capacity,
+            initial_agent_steps=config.sac.initial_agent_steps,
+            eval_greedy=greedy,
+        )
+        one = OneSeed(spec, agent, bonus, step_config)
+    engine = config.atari if _is_atari(config) else config.dmc
+    return HostProgram(
+        one,
+        lambda lanes: host.make(_host_task(config), engine, lanes, report),
         seeds=seed_numbers(config),
+        chunk_agent_steps=config.chunk_updates,
+        eval_episodes=config.evaluation.episodes,
         devices=devices_for(config.seeds),
     )
 
@@ -273,6 +280,10 @@ def _is_host(config: RunConfig) -> bool:
         return registry.is_host(config.env)
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def _is_atari(config: RunConfig) -> bool:
+    return registry.suite(config.env) == "atari"
 
 
 def _host_task(config: RunConfig) -> str:

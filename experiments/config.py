@@ -16,7 +16,7 @@ from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs import registry
-from re3_jax.envs.host.config import DMCConfig
+from re3_jax.envs.host.config import AtariConfig, DMCConfig
 from re3_jax.intrinsic.icm import ICMConfig
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.pretrained import PretrainedConfig
@@ -27,7 +27,7 @@ AgentName = Literal["a2c", "rad", "drq", "rainbow"]
 BonusName = Literal[
     "none", "re3", "rnd", "icm", "contrastive", "inverse_dynamics", "imagenet", "atc"
 ]
-PresetName = Literal["recommended", "paper", "released", "small", "debug"]
+PresetName = Literal["recommended", "paper", "released", "small", "data_efficient", "debug"]
 
 DEFAULT_PRESET: PresetName = "recommended"
 
@@ -84,8 +84,8 @@ class RunConfig:
         ones.
       bonus: the intrinsic reward.
       preset: recommended (what works best here), paper (the paper's text), released (the
-        authors' code), small (pixels without a GPU; only tasks of DeepMind Control) or debug
-        (seconds).
+        authors' code), small (pixels without a GPU; only tasks of DeepMind Control), data_efficient
+        (100,000 agent steps; only Atari) or debug (seconds).
       seeds: number of independent seeds trained at once.
       seed: the first seed; the others follow it.
       pretrain: train for so many env frames on the bonus alone, instead of `steps`; the task's
@@ -105,6 +105,7 @@ class RunConfig:
       sac: options of soft actor-critic (rad, drq).
       rainbow: options of the Rainbow agent.
       dmc: options of the tasks of DeepMind Control.
+      atari: options of Atari games.
       re3: options of the RE3 bonus and of every other state entropy (contrastive,
         inverse_dynamics, imagenet, atc).
       rnd: options of random network distillation.
@@ -133,6 +134,7 @@ class RunConfig:
     sac: SACConfig = field(default_factory=SACConfig)
     rainbow: RainbowConfig = field(default_factory=RainbowConfig)
     dmc: DMCConfig = field(default_factory=DMCConfig)
+    atari: AtariConfig = field(default_factory=AtariConfig)
     re3: RE3Config = field(default_factory=RE3Config)
     rnd: RNDConfig = field(default_factory=RNDConfig)
     icm: ICMConfig = field(default_factory=ICMConfig)
@@ -225,7 +227,9 @@ def lanes(config: RunConfig) -> int:
     """Environments that one seed trains in."""
     if config.agent == "a2c":
         return config.a2c.num_envs
-    return 1 if registry.is_host(config.env) else learner(config).num_envs
+    if config.agent != "rainbow" and registry.is_host(config.env):
+        return 1
+    return int(learner(config).num_envs)
 
 
 def frames_per_update(config: RunConfig, action_repeat: int) -> int:
@@ -238,10 +242,10 @@ TARGET_CHUNK_FRAMES = 32_000
 """Env frames of A2C over all seeds in one chunk: about a second on two CPU cores."""
 
 TARGET_CHUNK_AGENT_STEPS = 250
-"""Agent steps in one chunk of rad and drq, each with an update of every seed."""
+"""Agent steps in one chunk of rad and drq, each with an update of every seed; and on Atari."""
 
 TARGET_CHUNK_RAINBOW_STEPS = 1_000
-"""Steps of all lanes in one chunk of rainbow, whose updates are small and rarer."""
+"""Steps of all lanes in one chunk of rainbow on the device: its updates are small and rarer."""
 
 
 def choose_chunk_updates(config: RunConfig, action_repeat: int) -> int:
@@ -253,8 +257,8 @@ def choose_chunk_updates(config: RunConfig, action_repeat: int) -> int:
     if config.agent == "a2c":
         limit = max(1, TARGET_CHUNK_FRAMES // (per_update * config.seeds))
     else:
-        is_rainbow = config.agent == "rainbow"
-        limit = TARGET_CHUNK_RAINBOW_STEPS if is_rainbow else TARGET_CHUNK_AGENT_STEPS
+        is_small = config.agent == "rainbow" and not registry.is_host(config.env)
+        limit = TARGET_CHUNK_RAINBOW_STEPS if is_small else TARGET_CHUNK_AGENT_STEPS
     interval, rest = divmod(config.evaluation.every_env_frames, per_update)
     if rest or interval == 0:
         return max(1, min(limit, interval))

@@ -82,7 +82,7 @@ def parse(argv: list[str]) -> RunConfig:
     if values["agent"] in OFF_POLICY:
         # A latent is found by the number of its transition: one ring cannot outlive the other.
         values["re3.ring_size"] = values[f"{GROUP_OF[values['agent']]}.replay_capacity"]
-    for group in (*dict.fromkeys(GROUP_OF.values()), "dmc", *BONUSES_OF):
+    for group in (*dict.fromkeys(GROUP_OF.values()), *registry.HOST_SUITES, *BONUSES_OF):
         _check_group(group, values)
     validate_values(values)
     return unflatten(values)
@@ -92,7 +92,7 @@ def _check_effect(name: str, values: dict[str, Any]) -> None:
     """Refuses an option that the others make meaningless."""
     option, group = option_name(name), name.partition(".")[0]
     env, agent, bonus = values["env"], values["agent"], values["bonus"]
-    off_policy, pixels = agent in OFF_POLICY, registry.is_host(env)
+    off_policy, pixels, suite = agent in OFF_POLICY, registry.is_host(env), registry.suite(env)
     if group in BONUSES_OF and bonus not in BONUSES_OF[group]:
         raise UsageError(
             f"{option} has no effect with --bonus {bonus}: leave it out or use --bonus "
@@ -108,7 +108,12 @@ def _check_effect(name: str, values: dict[str, Any]) -> None:
         raise UsageError(
             f"{option} has no effect with --agent {agent}: leave it out or use --agent {others}"
         )
-    if (group == "dmc" or name == "video") and not pixels and values[name] is not False:
+    if group in registry.HOST_SUITES and group != suite:
+        example = "cheetah_run_sparse" if group == "dmc" else "montezuma_revenge"
+        raise UsageError(
+            f"{option} has no effect on {env}: leave it out or choose a task such as {example}"
+        )
+    if name == "video" and not pixels and values[name] is not False:
         raise UsageError(
             f"{option} has no effect on {env}, which is not seen as pixels: leave it out or "
             "choose a task such as cheetah_run_sparse"
@@ -124,9 +129,11 @@ def _check_effect(name: str, values: dict[str, Any]) -> None:
                 f"{option} has no effect with {option_name(other)} {values[other]}: leave it out "
                 f"or use {option_name(other)} {value}"
             )
-    if name in IMAGE_OPTIONS and not pixels:
+    if name in IMAGE_OPTIONS and (not pixels or (suite == "atari" and "filters" in name)):
         raise UsageError(
             f"{option} has no effect on {env}, which is not seen as pixels: leave it out"
+            if not pixels
+            else f"{option} has no effect on {env}, whose encoder has DQN's filters: leave it out"
         )
     if name == "re3.ring_size" and not keeps_latents(bonus, values["learned.neighbours"]):
         raise UsageError(

@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.build import host_program, seed_numbers
-from experiments.config import RunConfig, keeps_latents
+from experiments.config import GROUP_OF, RunConfig, keeps_latents, lanes, learner
+from re3_jax.envs import registry
 from re3_jax.envs.base import EnvSpec
 from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.learner import OffPolicyState
@@ -49,8 +50,12 @@ def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> HostProfile:
     Raises:
       UsageError: the configuration cannot be run.
     """
-    sac = dataclasses.replace(config.sac, initial_agent_steps=CHUNK)
-    config = dataclasses.replace(config, chunk_updates=CHUNK, sac=sac)
+    group = GROUP_OF[config.agent]
+    first = CHUNK
+    if config.agent == "rainbow":
+        first = max(CHUNK, config.rainbow.n_steps + 1) * config.rainbow.num_envs
+    options = dataclasses.replace(learner(config), initial_agent_steps=first)
+    config = dataclasses.replace(config, chunk_updates=CHUNK, **{group: options})
     program = host_program(config, spec, print)
     try:
         return _measure(program, config, spec, folder)
@@ -61,9 +66,11 @@ def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> HostProfile:
 def report(config: RunConfig, result: HostProfile) -> str:
     """The table that is printed."""
     together = sum(result.parts.values())
+    is_drawn = registry.suite(config.env) == "dmc"
+    drawn = f", renderer {config.dmc.renderer}" if is_drawn else ""
     lines = [
         f"{config.env}: {config.agent} + {config.bonus}, preset {config.preset}, {config.seeds} "
-        f"seed(s), renderer {config.dmc.renderer}, {result.latents:,} latents in the ring, on "
+        f"seed(s){drawn}, {result.latents:,} latents in the ring, on "
         f"{jax.devices()[0].device_kind}",
         f"{result.loop:.1f} ms per agent step = {1e3 * result.env_frames / result.loop:,.0f} env "
         "frames/s in all",
@@ -79,7 +86,7 @@ def report(config: RunConfig, result: HostProfile) -> str:
 def _measure(program: HostProgram, config: RunConfig, spec: EnvSpec, folder: Path) -> HostProfile:
     state = program.init(jnp.asarray(seed_numbers(config), jnp.int32))
     program.compile(state)
-    for _ in range(2):
+    for _ in range(2 + config.rainbow.n_steps // CHUNK):
         state, _ = program.train(state)
     seconds = []
     for _ in range(REPEATS):
@@ -96,13 +103,21 @@ def _measure(program: HostProgram, config: RunConfig, spec: EnvSpec, folder: Pat
     latents = int(state.counters.agent_steps[0]) if has_ring else 0
     return HostProfile(
         loop=1e3 * min(seconds) / CHUNK,
-        parts=_parts(program, state),
+        parts=_parts(program, state, _updates_per_step(config)),
         latents=latents,
-        env_frames=config.seeds * spec.action_repeat,
+        env_frames=config.seeds * lanes(config) * spec.action_repeat,
     )
 
 
-def _parts(program: HostProgram, state: OffPolicyState) -> dict[str, float]:
+def _updates_per_step(config: RunConfig) -> float:
+    if config.agent != "rainbow":
+        return 1.0
+    return config.rainbow.num_envs / config.rainbow.agent_steps_per_update
+
+
+def _parts(
+    program: HostProgram, state: OffPolicyState, updates_per_step: float
+) -> dict[str, float]:
     agent, intrinsic, replay, lanes, counters, key, _ = state
     programs, env = program.programs, program.lanes()
     times: dict[str, list[float]] = {"act": [], "lanes": [], "update": [], "insert": []}
@@ -119,11 +134,14 @@ def _parts(program: HostProgram, state: OffPolicyState) -> dict[str, float]:
 
     for i in range(REPEATS * len(programs.learn)):
         learn = programs.learn[i % len(programs.learn)]
-        action, observation = timed("act", programs.act, agent, replay, key, counters.agent_steps)
+        action, observation = timed(
+            "act", programs.act[0], agent, replay, lanes, key, counters.agent_steps
+        )
         made = timed("lanes", step, action)
-        agent, intrinsic, counters, _ = timed(
+        agent, intrinsic, written, counters, _ = timed(
             "update", learn, agent, intrinsic, replay, counters, key
         )
+        replay = replay if written is None else written
         made = program.on_device(made)
         arguments = replay, intrinsic, lanes, counters, observation, action, made
         replay, intrinsic, lanes, counters, _ = timed("insert", programs.insert, *arguments)
@@ -134,6 +152,6 @@ def _parts(program: HostProgram, state: OffPolicyState) -> dict[str, float]:
     return {
         "act": medians["act"],
         "lanes": medians["lanes"],
-        "update": 1e3 * float(np.mean(cycle)),
+        "update": 1e3 * float(np.mean(cycle)) * updates_per_step,
         "insert": medians["insert"],
     }

@@ -177,7 +177,7 @@ class _Loop:
         self.terminal.say(
             f"{c.env}: {c.agent} + {c.bonus}, preset {c.preset}, {c.seeds} seed(s) of {c.steps:,} "
             f"env frames on {_devices(len(used), len(usable), used[0].device_kind)}"
-            f"{f', drawn by {c.dmc.renderer}' if registry.is_host(c.env) else ''} "
+            f"{f', drawn by {c.dmc.renderer}' if registry.suite(c.env) == 'dmc' else ''} "
             f"-> {self.folder}"
         )
         if c.pretrain is not None:
@@ -208,6 +208,11 @@ class _Loop:
                 f"({error}): start anew with another --out"
             ) from None
         self.terminal.say(f"going on from env frame {self.record.env_frames:,}")
+        if not self.runner.restores_environments:
+            self.terminal.say(
+                "the environments' engine cannot tell its state: new episodes begin, all else goes "
+                "on exactly"
+            )
         return self.runner.resume(state)
 
     def _compile(self, state: State) -> None:

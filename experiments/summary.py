@@ -13,6 +13,7 @@ from experiments.statistics import (
     mean_half_width,
 )
 from re3_jax.envs import registry
+from re3_jax.envs.host import atari_games
 
 
 def draw_curve(folder: Path, config: RunConfig) -> None:
@@ -43,7 +44,7 @@ def write_summary(
         "agent": config.agent,
         "bonus": config.bonus,
         "preset": config.preset,
-        "renderer": config.dmc.renderer if registry.is_host(config.env) else None,
+        "renderer": config.dmc.renderer if registry.suite(config.env) == "dmc" else None,
         "complete": complete,
         "env_frames": int(curve.env_frames[-1]),
         "final_return": {str(s): float(r) for s, r in zip(seeds, final, strict=True)},
@@ -51,6 +52,7 @@ def write_summary(
         "final_return_mean_ci95": [mean - half, mean + half],
         "final_return_iqm": float(interquartile_mean(final)),
         "final_return_iqm_ci95": list(interquartile_mean_interval(final)),
+        **_human_normalised(config, mean),
         **timing,
         "peak_host_bytes": machine.peak_host_bytes(),
         "peak_device_bytes": machine.peak_device_bytes(),
@@ -58,3 +60,10 @@ def write_summary(
     }
     write_json(folder / "summary.json", values)
     return values
+
+
+def _human_normalised(config: RunConfig, final_return: float) -> dict[str, float]:
+    suite, _, game = registry.canonical(config.env).partition(":")
+    if suite != "atari":
+        return {}
+    return {"human_normalised_return": atari_games.human_normalised(game, final_return)}

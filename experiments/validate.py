@@ -18,6 +18,7 @@ from experiments.config import (
 from experiments.errors import UsageError
 from re3_jax.envs import registry
 from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.envs.host import atari
 from re3_jax.intrinsic.pretrained import IMAGENET_URL
 
 INT32_MAX = 2**31 - 1
@@ -137,12 +138,15 @@ def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> st
         fits.append(f"--seeds {seeds}")
     if fits:
         return f"{' or '.join(fits)} would fit"
-    return f"lower {'--dmc.image-size and ' * registry.is_host(config.env)}{option}"
+    smaller_images = "--dmc.image-size and " * (registry.suite(config.env) == "dmc")
+    return f"lower {smaller_images}{option}"
 
 
 def _least_bytes_per_transition(config: RunConfig) -> int:
     """What one more transition adds to a seed's state at the least."""
-    frame = 3 * config.dmc.image_size**2 if registry.is_host(config.env) else 0
+    frame = {"dmc": 3 * config.dmc.image_size**2, "atari": atari.SIZE**2}.get(
+        registry.suite(config.env), 0
+    )
     has_latents = keeps_latents(config.bonus, config.learned.neighbours)
     latents = config.re3.ensemble_size * config.re3.latent_dim if has_latents else 0
     action_reward_discount = 3
@@ -162,6 +166,11 @@ def _check_agent(config: RunConfig, spec: EnvSpec) -> None:
             f"--agent {config.agent} cannot act in {config.env}, whose actions are discrete: use "
             "--agent a2c, or choose a task with continuous actions, such as cheetah_run_sparse "
             "or gymnax:Pendulum-v1"
+        )
+    if config.agent == "a2c" and registry.is_host(config.env):
+        raise UsageError(
+            f"--agent a2c learns from tasks on the device, and {config.env} is stepped on the "
+            "host: use --agent rainbow"
         )
     if config.agent == "drq" and len(spec.observation_shape) != 3:
         raise UsageError(

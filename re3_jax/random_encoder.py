@@ -2,9 +2,10 @@
 
 A MiniGrid view goes through the agent's own convolution stack with weights of its own, its
 integer codes unscaled, and ends in 64 numbers after the last ReLU (paper, Appendix "Details on
-MiniGrid Experiments"). Any other observation that is not an image is flattened and goes through
-linear, ReLU, linear; the paper has no such task, so width and depth are ours. Observations
-are not scaled: coordinates of larger range weigh more in the distance.
+MiniGrid Experiments"). A stack of grey frames goes through the convolutions of DQN and a linear
+layer (paper, Appendix "Details on Atari experiments"). Any other observation that is not an image
+is flattened and goes through linear, ReLU, linear; the paper has no such task, so width and depth
+are ours. Observations are not scaled: coordinates of larger range weigh more in the distance.
 
 Several encoders (paper, Section 4.1, "Robustness to noise and perturbations via ensembles") are
 the same parameters with a leading member axis.
@@ -20,16 +21,15 @@ from jaxtyping import Array, Float, Num, PRNGKeyArray
 
 from re3_jax import initializers
 from re3_jax.envs.base import EnvSpec
-from re3_jax.networks import minigrid, pixels
+from re3_jax.networks import dqn, minigrid, pixels
 
 HIDDEN_DIM = 256
-COLOURS = 3
 LAYER_NORM_EPSILON = 1e-5
 
 ImageInput = Literal["newest_frame", "stacked_crop"]
 """What of a stack of frames is encoded.
 
-`newest_frame`: the last three channels, whole; what the authors' code for RAD does.
+`newest_frame`: the channels of the last frame, whole; what the authors' code for RAD does.
 `stacked_crop`: the centre crop of all channels, what RAD's own encoder gets (the paper: "the
 same architecture as the underlying RL algorithm").
 """
@@ -56,7 +56,14 @@ class PixelEncoder(NamedTuple):
     output: LinearLayer
 
 
-EncoderParams = minigrid.TrunkParams | PixelEncoder | VectorEncoder
+class GreyEncoder(NamedTuple):
+    """Parameters of the encoder of stacks of grey frames."""
+
+    convs: tuple[initializers.Layer, ...]
+    output: LinearLayer
+
+
+EncoderParams = minigrid.TrunkParams | PixelEncoder | GreyEncoder | VectorEncoder
 
 
 def init(
@@ -87,6 +94,11 @@ def init(
     """
     if is_minigrid_view(spec):
         shapes: tuple[tuple[int, ...], ...] = minigrid.KERNEL_SHAPES
+    elif is_image(spec) and spec.colours == 1:
+        kernels, flat = dqn.kernel_shapes(
+            dqn.CANONICAL, *_encoded_shape(spec, image_input, image_crop)
+        )
+        shapes = *kernels, (flat, latent_dim)
     elif is_image(spec):
         height, width, channels = _encoded_shape(spec, image_input, image_crop)
         flat = pixels.flat_dim(height, width, num_filters)
@@ -99,6 +111,9 @@ def init(
         if is_minigrid_view(spec):
             first, second, third = (minigrid.ConvLayer(*layer) for layer in layers)
             return first, second, third
+        if is_image(spec) and spec.colours == 1:
+            *convs, output = layers
+            return GreyEncoder(tuple(convs), LinearLayer(*output))
         if is_image(spec):
             one, two, three, four = (pixels.ConvLayer(*layer) for layer in layers[:-1])
             return PixelEncoder((one, two, three, four), LinearLayer(*layers[-1]))
@@ -128,7 +143,11 @@ def encode(
         if isinstance(params, VectorEncoder):
             return _encode_vector(params, observation)
         if isinstance(params, PixelEncoder):
-            return _encode_pixels(params, _encoded_part(observation, image_input, image_crop))
+            return _encode_pixels(params, _encoded_part(observation, image_input, image_crop, 3))
+        if isinstance(params, GreyEncoder):
+            image = _encoded_part(observation, image_input, image_crop, 1)
+            flat = dqn.features(params.convs, dqn.CANONICAL, image)
+            return flat @ params.output.kernel + params.output.bias
         return minigrid.trunk(params, observation)
 
     with jax.default_matmul_precision("highest"):
@@ -153,13 +172,13 @@ def is_image(spec: EnvSpec) -> bool:
 
 def _encoded_shape(spec: EnvSpec, image_input: ImageInput, crop: int) -> tuple[int, int, int]:
     height, width, channels = spec.observation_shape
-    if channels % COLOURS:
+    if channels % spec.colours:
         raise ValueError(
             f"there is no random encoder for images of shape {spec.observation_shape}: the "
-            "channels must be whole frames of three colours"
+            f"channels must be whole frames of {spec.colours} channel(s)"
         )
     if image_input == "newest_frame":
-        return height, width, COLOURS
+        return height, width, spec.colours
     if crop > min(height, width):
         raise ValueError(
             f"a crop of {crop}x{crop} does not fit images of {height}x{width} pixels: lower "
@@ -169,10 +188,13 @@ def _encoded_shape(spec: EnvSpec, image_input: ImageInput, crop: int) -> tuple[i
 
 
 def _encoded_part(
-    observation: Num[Array, "batch height width channels"], image_input: ImageInput, crop: int
+    observation: Num[Array, "batch height width channels"],
+    image_input: ImageInput,
+    crop: int,
+    colours: int,
 ) -> Num[Array, "batch rows columns encoded"]:
     if image_input == "newest_frame":
-        return observation[..., -COLOURS:]
+        return observation[..., -colours:]
     top, left = ((size - crop) // 2 for size in observation.shape[1:3])
     return observation[:, top : top + crop, left : left + crop]
 

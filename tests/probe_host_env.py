@@ -1,12 +1,15 @@
-"""A host environment small enough to learn in seconds: a dot on a line, seen as an image."""
+"""Host environments small enough to learn in seconds: a dot on a line, seen as an image."""
 
 import numpy as np
 
-from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.envs.host.base import HostStep
 
 SIZE = 16
 EPISODE = 10
+GREY_SIZE = 36
+LINE = 3
+LIMIT = 12
 
 
 def spec(stack: int = 2) -> EnvSpec:
@@ -39,7 +42,8 @@ class DotLanes:
         truncated = self.steps == EPISODE
         self.steps[truncated] = 0
         self._place(truncated)
-        return HostStep(self._frame(), reward, np.zeros_like(truncated), truncated, final_frame)
+        never = np.zeros_like(truncated)
+        return HostStep(self._frame(), reward, never, truncated, final_frame, never)
 
     def get_state(self) -> dict[str, np.ndarray]:
         names = ("random", "steps", "position")
@@ -65,4 +69,57 @@ class DotLanes:
         column = np.rint(self.position * (SIZE - 1)).astype(int)
         for lane in range(self.num_lanes):
             frame[lane, 4:12, max(column[lane] - 1, 0) : column[lane] + 2] = 255
+        return frame
+
+
+def grey_spec(stack: int = 2) -> EnvSpec:
+    shape = (GREY_SIZE, GREY_SIZE, stack)
+    return EnvSpec("probe:grey", shape, np.dtype(np.uint8), Discrete(2), LIMIT, 4, colours=1)
+
+
+class GreyLanes:
+    """A dot on a line, in grey, with lives: action 1 moves it right, action 0 back to the start.
+
+    The right end pays 1 and costs one of two lives, the second of which ends the game; so does a
+    time limit.
+    """
+
+    can_restore = False
+
+    def __init__(self, num_lanes: int):
+        self.spec, self.num_lanes, self.closed = grey_spec(), num_lanes, False
+        self.seen: list[HostStep] = []
+
+    def reset(self, seeds: np.ndarray) -> np.ndarray:
+        self.seeds = np.array(seeds)
+        self.position = np.zeros(self.num_lanes, int)
+        self.steps, self.lives = np.zeros(self.num_lanes, int), np.full(self.num_lanes, 2)
+        return self._frame()
+
+    def send(self, action: np.ndarray) -> None:
+        self.action = np.array(action).reshape(self.num_lanes)
+
+    def receive(self) -> HostStep:
+        self.position = np.where(self.action == 1, self.position + 1, 0)
+        self.steps += 1
+        lost = self.position == LINE
+        self.lives -= lost
+        terminated = self.lives == 0
+        truncated = ~terminated & (self.steps == LIMIT)
+        final_frame = self._frame()
+        # A life that is lost in a game that goes on leaves the dot where it is seen to be.
+        ended = terminated | truncated
+        self.position[ended], self.steps[ended], self.lives[ended] = 0, 0, 2
+        frame = self._frame()
+        self.position[lost & ~ended] = 0
+        step = HostStep(frame, lost.astype(np.float32), terminated, truncated, final_frame, lost)
+        self.seen.append(step)
+        return step
+
+    def close(self) -> None:
+        self.closed = True
+
+    def _frame(self) -> np.ndarray:
+        frame = np.zeros((self.num_lanes, GREY_SIZE, GREY_SIZE, 1), np.uint8)
+        frame[np.arange(self.num_lanes), :, 8 * self.position] = 255
         return frame

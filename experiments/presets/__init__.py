@@ -4,10 +4,10 @@ import dataclasses
 
 from experiments.config import DEFAULT_PRESET, LEARNED, AgentName, BonusName, PresetName, RunConfig
 from experiments.errors import UsageError
-from experiments.presets import brax, dmc, gymnax, minigrid
+from experiments.presets import atari, brax, dmc, gymnax, minigrid
 from re3_jax.envs.registry import canonical
 
-SUITES = {"minigrid": minigrid, "dmc": dmc, "brax": brax, "gymnax": gymnax}
+SUITES = {"minigrid": minigrid, "dmc": dmc, "brax": brax, "gymnax": gymnax, "atari": atari}
 
 
 def resolve(
@@ -30,11 +30,16 @@ def resolve(
         suite, _, task_id = canonical(env).partition(":")
     except ValueError as error:
         raise UsageError(str(error)) from None
-    if preset == "small" and suite != "dmc":
-        raise UsageError(
-            f"--preset small is for tasks seen as pixels, which {env} is not: choose "
-            "recommended, paper, released or debug"
-        )
+    for only, of_suite, what in (
+        ("small", "dmc", "tasks of DeepMind Control"),
+        ("data_efficient", "atari", "Atari games"),
+    ):
+        if preset == only and suite != of_suite:
+            others = "small, " * (suite == "dmc") + "data_efficient, " * (suite == "atari")
+            raise UsageError(
+                f"--preset {only} is for {what}, which {env} is not one of: choose recommended, "
+                f"paper, released, {others}or debug"
+            )
     module = SUITES[suite]
     agent = agent or module.default_agent(task_id)
     bonus = bonus or module.DEFAULT_BONUS
@@ -43,6 +48,8 @@ def resolve(
         # An observation met again has another latent by then.
         re3 = dataclasses.replace(config.re3, merge_copies=False)
         config = dataclasses.replace(config, re3=re3)
+        if suite == "atari":
+            config = atari.with_learned_encoder(task_id, config)
     return dataclasses.replace(
         module.fine_tuned(task_id, config) if fine_tunes else config,
         env=env,

@@ -44,6 +44,7 @@ class EnvSpec:
       action_space: `Discrete` or `Box`.
       max_agent_steps: time limit of an episode in agent steps.
       action_repeat: env frames per agent step; counters and x-axes are env frames.
+      colours: channels of one frame where observations are stacks of images: 3, or 1 in grey.
     """
 
     task: str
@@ -52,6 +53,7 @@ class EnvSpec:
     action_space: Discrete | Box
     max_agent_steps: int
     action_repeat: int = 1
+    colours: int = 3
 
 
 class TimeStep(NamedTuple):

@@ -3,6 +3,7 @@
 import re
 
 from re3_jax.envs.base import DeviceEnv
+from re3_jax.envs.host import atari_games
 from re3_jax.envs.host import tasks as dmc_tasks
 from re3_jax.envs.names import unknown_name
 
@@ -11,13 +12,14 @@ PAPER_TASKS = {
     "doorkey_6x6": "minigrid:DoorKey-6x6",
     "doorkey_8x8": "minigrid:DoorKey-8x8",
     **{name: f"dmc:{name}" for name in dmc_tasks.PAPER_TASKS},
+    **{name: f"atari:{name}" for name in atari_games.PAPER_GAMES},
 }
 """Bare name of each task of the paper -> canonical name."""
 
-SUITES = ("minigrid", "gymnax", "brax", "dmc")
+SUITES = ("minigrid", "gymnax", "brax", "dmc", "atari")
 """What may stand before the colon."""
 
-HOST_SUITES = ("dmc",)
+HOST_SUITES = ("dmc", "atari")
 """Suites whose environments run on the host: see `re3_jax.envs.host`, not `make`."""
 
 _MINIGRID_ID = re.compile(r"(?:MiniGrid-)?(Empty|DoorKey)-(\d+)x(\d+)(?:-v0)?")
@@ -47,6 +49,8 @@ def canonical(task: str) -> str:
         return f"minigrid:{kind}-{size}x{size}"
     if name == "dmc":
         dmc_tasks.find(task_id)
+    if name == "atari":
+        return f"atari:{atari_games.find(task_id)}"
     return task
 
 
@@ -121,6 +125,7 @@ def _suggestions() -> list[str]:
     known = [*PAPER_TASKS, *PAPER_TASKS.values()]
     known += [f"dmc:{name}" for name in dmc_tasks.names() if name not in PAPER_TASKS]
     known += [f"brax:{name}" for name in brax.TASKS]
+    known += [f"atari:{name}" for name in atari_games.GAMES]
     try:
         return [*known, *(f"gymnax:{name}" for name in gymnax.ids())]
     except ImportError:

@@ -23,7 +23,7 @@ from re3_jax.intrinsic.re3 import encoder_from
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import Encoder, refuse_ensemble, state_entropy
 from re3_jax.networks import minigrid
-from re3_jax.random_encoder import EncoderParams
+from re3_jax.random_encoder import EncoderParams, GreyEncoder
 
 Images = Shaped[Array, "batch height width channels"]
 
@@ -71,15 +71,20 @@ def contrastive_encoder(config: RE3Config, learned: LearnedEncoderConfig) -> Enc
     )
     optimizer = optax.adam(learned.learning_rate)
 
-    def visible(images: Images) -> Images:
-        newest = crops and config.image_input == "newest_frame"
-        return images[..., -random_encoder.COLOURS :] if newest else images
+    only_newest = crops and config.image_input == "newest_frame"
+
+    def visible(images: Images, encoder: EncoderParams) -> Images:
+        is_grey = isinstance(encoder, GreyEncoder)
+        return images[..., -(1 if is_grey else 3) :] if only_newest else images
 
     def init(key: PRNGKeyArray, spec: EnvSpec) -> ContrastiveState:
         _check_images(spec, config, crops)
         encoder_key, bilinear_key = jax.random.split(key)
-        seen = jax.eval_shape(visible, jax.ShapeDtypeStruct(spec.observation_shape, jnp.uint8))
-        encoder = network.init(encoder_key, dataclasses.replace(spec, observation_shape=seen.shape))
+        seen = spec
+        if only_newest and not random_encoder.is_minigrid_view(spec):
+            shape = *spec.observation_shape[:2], spec.colours
+            seen = dataclasses.replace(spec, observation_shape=shape)
+        encoder = network.init(encoder_key, seen)
         latent_dim = network.latent_dim(spec)
         # CURL's code draws from [0, 1). Features of a MiniGrid view have no LayerNorm: from such
         # logits four of five units die within a hundred updates.
@@ -89,7 +94,7 @@ def contrastive_encoder(config: RE3Config, learned: LearnedEncoderConfig) -> Enc
         return ContrastiveState(params, jax.tree.map(jnp.copy, encoder), optimizer.init(params))
 
     def encode(state: ContrastiveState, observation: Images) -> Float[Array, "batch latent"]:
-        return network.encode(state.params.encoder, visible(observation))
+        return network.encode(state.params.encoder, visible(observation, state.params.encoder))
 
     def augmented(key: PRNGKeyArray, images: Images) -> Images:
         if crops and images.shape[1:] != minigrid.OBSERVATION_SHAPE:
@@ -100,7 +105,7 @@ def contrastive_encoder(config: RE3Config, learned: LearnedEncoderConfig) -> Enc
         state: ContrastiveState, batch: IntrinsicBatch, key: PRNGKeyArray
     ) -> tuple[ContrastiveState, Info]:
         query_key, key_key = jax.random.split(key)
-        images = visible(batch.observation)
+        images = visible(batch.observation, state.key_encoder)
         keys = network.encode(state.key_encoder, augmented(key_key, images))
         query_images = augmented(query_key, images)
 

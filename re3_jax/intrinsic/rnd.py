@@ -26,7 +26,7 @@ from re3_jax.intrinsic.prediction_error import Normalization
 from re3_jax.losses import l2_norm
 from re3_jax.networks import mlp
 from re3_jax.networks.mlp import MLPParams
-from re3_jax.random_encoder import EncoderParams, ImageInput, PixelEncoder
+from re3_jax.random_encoder import EncoderParams, GreyEncoder, ImageInput, PixelEncoder
 from re3_jax.running_stats import RunningStats
 
 Rewarded = Literal["current", "next"]
@@ -180,5 +180,5 @@ def _input(
     if not isinstance(state.seen, RunningStats):
         return observation
     whitened = whitening.whiten(state.seen, observation)
-    # The pixel encoder takes bytes and divides them by 255.
-    return whitened * BYTE if isinstance(state.target, PixelEncoder) else whitened
+    # The encoders of pixels take bytes and divide them by 255.
+    return whitened * BYTE if isinstance(state.target, PixelEncoder | GreyEncoder) else whitened

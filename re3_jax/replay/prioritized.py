@@ -150,6 +150,12 @@ def add(
     return written._replace(tree=tree)
 
 
+def cut(replay: PrioritizedReplay) -> PrioritizedReplay:
+    """Ends the episodes of all lanes as a time limit does, after what was added last."""
+    row = (replay.cursor - 1) % replay.action.shape[0]
+    return replay._replace(truncated=replay.truncated.at[row].set(~replay.terminated[row]))
+
+
 def _meets_time_limit(replay: PrioritizedReplay, row, n: int) -> Bool[Array, " lanes"]:
     """Whether a time limit, and no end of the task before it, is within n steps of a row."""
     window = (row + jnp.arange(n)) % replay.action.shape[0]

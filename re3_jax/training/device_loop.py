@@ -24,16 +24,10 @@ def init_train_state(
 ) -> TrainState:
     """State at env frame 0; the key decides everything that follows."""
     train_key, evaluation_key, agent_key, bonus_key, reset_key = jax.random.split(key, 5)
-    env_state, observation = jax.vmap(env.reset)(jax.random.split(reset_key, num_envs))
     return TrainState(
         agent=agent.init(agent_key),
         intrinsic=bonus.init(bonus_key, env.spec),
-        lanes=Lanes(
-            env=env_state,
-            observation=observation,
-            episode_return=jnp.zeros(num_envs, jnp.float32),
-            episode_length=jnp.zeros(num_envs, jnp.int32),
-        ),
+        lanes=Lanes.begin(env, num_envs, reset_key),
         counters=Counters.zero(),
         key=train_key,
         evaluation_key=evaluation_key,

@@ -22,6 +22,7 @@ def evaluate_lanes(
     env_frames: int,
     episodes: int,
     frame_stack: int,
+    pads_with_zeros: bool,
     sharding: Sharding,
     record: Callable[[np.ndarray], None] | None = None,
 ) -> EvalStats:
@@ -35,8 +36,10 @@ def evaluate_lanes(
       env_frames: training frames so far: each evaluation has episodes of its own.
       episodes: per seed.
       frame_stack: frames in one observation.
+      pads_with_zeros: what is before an episode's first frame: zeros, or that frame.
       sharding: of arrays with a leading axis `seed`.
-      record: is given every frame of the first lane's episode.
+      record: is given every frame of the first lane's episode, in colour also where they are
+        grey.
 
     Returns:
       Statistics with a leading axis `seed`; lengths in agent steps.
@@ -47,7 +50,8 @@ def evaluate_lanes(
         return x.reshape(num_seeds, episodes, *x.shape[1:])
 
     frame = env.reset(lane_seeds(seeds, env_frames, episodes))
-    stack = np.concatenate([frame] * frame_stack, axis=-1)
+    before = np.zeros_like(frame) if pads_with_zeros else frame
+    stack = np.concatenate([before] * (frame_stack - 1) + [frame], axis=-1)
     returns = np.zeros(env.num_lanes)
     lengths = np.zeros(env.num_lanes, int)
     finished = np.zeros(env.num_lanes, bool)
@@ -56,7 +60,8 @@ def evaluate_lanes(
     agent_steps = np.zeros(num_seeds, np.int32)
     while not finished.all():
         if record is not None and not finished[0]:
-            record(stack[0, ..., -frame.shape[-1] :])
+            newest = stack[0, ..., -frame.shape[-1] :]
+            record(np.broadcast_to(newest, (*newest.shape[:2], 3)))
         observation, now = jax.device_put((by_seed(stack), agent_steps), sharding)
         action = np.asarray(act(observation, keys, now))
         agent_steps += 1

@@ -1,6 +1,6 @@
 """The off-policy loop over environments on the host (io).
 
-One lane a seed. While the lanes make step t, the device runs the update of step t, which does
+While the lanes make step t, the device runs the update of step t, which does
 not need it (the order of the released code: act, update, step, store). Programs are called
 once per agent step from the host and never sit inside a loop of the device, where a CPU's
 convolutions are slow.
@@ -16,14 +16,11 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Int
 
-from re3_jax.agents.base import Agent
-from re3_jax.envs.base import EnvSpec
 from re3_jax.envs.host.base import HostEnv, HostStep
-from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.training.episodes import EpisodeTotals, episode_metrics
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.host_evaluation import evaluate_lanes, lane_seeds
-from re3_jax.training.host_step import HostLoopConfig, OneSeed
+from re3_jax.training.host_step import SeedFunctions
 from re3_jax.training.learner import OffPolicyState
 from re3_jax.training.over_seeds import SEED_AXIS, map_over_seeds, with_sharding
 
@@ -33,19 +30,17 @@ Metrics = dict[str, np.ndarray]
 class StepPrograms(NamedTuple):
     """What the device runs in one agent step; all over a leading axis `seed`.
 
-    act(agent, replay, key, agent_steps) -> (action, observation).
-    act_randomly(replay, key, agent_steps) -> (action, observation).
+    act: (agent, replay, lanes, key, agent_steps) -> (action, observation).
     learn: one per phase of the agent;
-      (agent, intrinsic, replay, counters, key) -> (agent, intrinsic, counters, info), donating
-      all that comes back.
+      (agent, intrinsic, replay, counters, key) -> (agent, intrinsic, replay or None, counters,
+      info), donating all that comes back.
     insert(replay, intrinsic, lanes, counters, observation, action, step) ->
       (replay, intrinsic, lanes, counters, info), donating all that comes back. It takes the
       observation that the agent saw: a program that also read it from the replay would copy
       the frames before it writes to them.
     """
 
-    act: Any
-    act_randomly: Any
+    act: tuple[Any, ...]
     learn: tuple[Any, ...]
     insert: Any
 
@@ -63,36 +58,34 @@ class HostProgram:
 
     def __init__(
         self,
-        spec: EnvSpec,
-        agent: Agent,
-        bonus: IntrinsicReward,
-        config: HostLoopConfig,
+        one: SeedFunctions,
         make_env: Callable[[int], HostEnv],
         *,
         seeds: Sequence[int],
+        chunk_agent_steps: int,
+        eval_episodes: int,
         devices: Sequence[jax.Device] | None = None,
     ):
         """Builds the programs; no environment is started yet.
 
         Args:
-          spec: the task.
-          agent: learns it.
-          bonus: rewards it for exploring; `intrinsic.none()` for no bonus.
-          config: numbers of the loop.
+          one: what is run for one seed: `host_step.OneSeed`, or `prioritized_host_step.OneSeed`.
           make_env: number of lanes -> environment; called once for training and once for
             evaluation.
-          seeds: one lane each.
+          seeds: numbers of the seeds.
+          chunk_agent_steps: agent steps of a lane per call of `train`.
+          eval_episodes: episodes per evaluation and seed.
           devices: devices to spread the seeds over; their number must divide that of seeds.
         """
-        self.config, self.spec, self.agent = config, spec, agent
-        self.env_frames_per_chunk = config.chunk_agent_steps * spec.action_repeat
+        self._one, self.spec, self.agent = one, one.spec, one.agent
+        self._chunk_agent_steps, self._eval_episodes = chunk_agent_steps, eval_episodes
+        self.env_frames_per_chunk = chunk_agent_steps * one.spec.action_repeat * one.num_lanes
         self._seeds = np.asarray(seeds)
         self._make_env = make_env
         self._env: HostEnv | None = None
         self._evaluation_env: HostEnv | None = None
         mesh = Mesh(np.asarray(devices or jax.devices()[:1]), (SEED_AXIS,))
         self._sharding = NamedSharding(mesh, PartitionSpec(SEED_AXIS))
-        one = OneSeed(spec, agent, bonus, config)
 
         def compiled(function: Callable[..., Any], donate: tuple[int, ...] = ()):
             return jax.jit(
@@ -103,14 +96,13 @@ class HostProgram:
             )
 
         self._init = compiled(one.init)
-        phases = agent.phases or (agent.update,)
+        phases = one.agent.phases or (one.agent.update,)
         learn = {
-            phase: compiled(partial(one.learn, phase), donate=(0, 1, 3))
+            phase: compiled(partial(one.learn, phase), donate=one.donated_by_learn)
             for phase in dict.fromkeys(phases)
         }
         self.programs = StepPrograms(
-            act=compiled(one.act),
-            act_randomly=compiled(one.act_randomly),
+            act=tuple(compiled(actor) for actor in one.actors),
             learn=tuple(learn[phase] for phase in phases),
             insert=compiled(one.insert, donate=(0, 1, 2, 3)),
         )
@@ -121,22 +113,20 @@ class HostProgram:
     def abstract_state(self) -> OffPolicyState:
         """Shapes and dtypes of the state, but for the lanes' own; starts nothing."""
         seeds = jax.ShapeDtypeStruct(self._seeds.shape, jnp.int32)
-        height, width = self.spec.observation_shape[:2]
-        frames = jax.ShapeDtypeStruct((len(self._seeds), height, width, 3), jnp.uint8)
-        return jax.eval_shape(self._init, seeds, frames)
+        return jax.eval_shape(self._init, seeds, self._by_seed(self._zero_step().frame))
 
     def template(self) -> OffPolicyState:
         """Shapes, dtypes and shardings of a captured state; starts the lanes."""
         state, env = self.abstract_state(), self.lanes()
         if env.can_restore:
-            env.reset(self._seeds)
+            env.reset(self._lane_seeds(0))
             state = state._replace(lanes=state.lanes._replace(env=_as_bytes(env.get_state())))
         return with_sharding(state, self._sharding)
 
     def init(self, seeds: Int[Array, " seed"]) -> OffPolicyState:
         """State at env frame 0, with the lanes' first frames in the replay."""
-        frames = self.lanes().reset(self._seeds)
-        return self.capture(self._init(seeds, frames))
+        frames = self.lanes().reset(self._lane_seeds(0))
+        return self.capture(self._init(seeds, self._by_seed(frames)))
 
     def capture(self, state: OffPolicyState) -> OffPolicyState:
         """The state with the lanes' present ones in it, where the engine can tell them."""
@@ -156,27 +146,33 @@ class HostProgram:
             env.set_state(_from_bytes(stored, like=env.get_state()))
             return state
         env_frames = int(state.counters.env_frames[0])
-        frames = env.reset(lane_seeds(self._seeds, env_frames, 1))
+        frames = self._by_seed(env.reset(self._lane_seeds(env_frames)))
         replay, lanes = self._begin(state.replay, state.lanes, frames)
         return state._replace(replay=replay, lanes=lanes)
+
+    @property
+    def restores_environments(self) -> bool:
+        """Whether the engine can put its lanes back."""
+        return self.lanes().can_restore
 
     def compile(self, state: OffPolicyState) -> None:
         """Compiles every program of training, ahead of their first call."""
         s, c, programs = state, state.counters, self.programs
-        act = programs.act.lower(s.agent, s.replay, s.key, c.agent_steps)
-        act_randomly = programs.act_randomly.lower(s.replay, s.key, c.agent_steps)
+        act = [
+            program.lower(s.agent, s.replay, s.lanes, s.key, c.agent_steps)
+            for program in programs.act
+        ]
         learn = {
             program: program.lower(s.agent, s.intrinsic, s.replay, c, s.key).compile()
             for program in dict.fromkeys(programs.learn)
         }
         action, observation = (
-            jax.ShapeDtypeStruct(info.shape, info.dtype) for info in act.out_info
+            jax.ShapeDtypeStruct(info.shape, info.dtype) for info in act[0].out_info
         )
-        step = self.on_device(_zero_step(self.spec, len(self._seeds)))
+        step = self.on_device(self._zero_step())
         insert = programs.insert.lower(s.replay, s.intrinsic, s.lanes, c, observation, action, step)
         self.programs = StepPrograms(
-            act.compile(),
-            act_randomly.compile(),
+            tuple(actor.compile() for actor in act),
             tuple(learn[program] for program in programs.learn),
             insert.compile(),
         )
@@ -194,20 +190,18 @@ class HostProgram:
         agent_steps = int(counters.agent_steps[0])
         updates = int(counters.updates[0])
         of_updates, of_steps = [], []
-        for _ in range(self.config.chunk_agent_steps):
-            learns = agent_steps >= self.config.initial_agent_steps
+        for _ in range(self._chunk_agent_steps):
             with annotate("act"):
-                if learns:
-                    action, observation = programs.act(agent, replay, key, counters.agent_steps)
-                else:
-                    action, observation = programs.act_randomly(replay, key, counters.agent_steps)
+                act = programs.act[self._one.actor(agent_steps)]
+                action, observation = act(agent, replay, lanes, key, counters.agent_steps)
                 env.send(np.asarray(action))
-            if learns:
+            for _ in range(self._one.updates_due(agent_steps)):
                 with annotate("dispatch update"):
                     learn = programs.learn[updates % len(programs.learn)]
-                    agent, intrinsic, counters, info = learn(
+                    agent, intrinsic, written, counters, info = learn(
                         agent, intrinsic, replay, counters, key
                     )
+                    replay = replay if written is None else written
                 of_updates.append(info)
                 updates += 1
             with annotate("wait for lanes"):
@@ -217,7 +211,7 @@ class HostProgram:
                     replay, intrinsic, lanes, counters, observation, action, self.on_device(step)
                 )
             of_steps.append(info)
-            agent_steps += 1
+            agent_steps += self._one.num_lanes
         state = OffPolicyState(agent, intrinsic, replay, lanes, counters, key, evaluation_key)
         of_updates = jax.device_get(of_updates) or [self._no_update]
         return state, _summarise(jax.device_get(of_steps), of_updates)
@@ -234,15 +228,16 @@ class HostProgram:
         agent = self._snapshot(state.agent)
         env_frames = int(state.counters.env_frames[0])
         if self._evaluation_env is None:
-            self._evaluation_env = self._make_env(len(self._seeds) * self.config.eval_episodes)
+            self._evaluation_env = self._make_env(len(self._seeds) * self._eval_episodes)
         return partial(
             evaluate_lanes,
             self._evaluation_env,
             partial(self._evaluation_act, agent),
             seeds=self._seeds,
             env_frames=env_frames,
-            episodes=self.config.eval_episodes,
-            frame_stack=self.config.frame_stack,
+            episodes=self._eval_episodes,
+            frame_stack=self._one.frame_stack,
+            pads_with_zeros=self._one.pads_with_zeros,
             sharding=self._sharding,
             record=record,
         )
@@ -260,12 +255,27 @@ class HostProgram:
     def lanes(self) -> HostEnv:
         """The training environment, started when first asked for."""
         if self._env is None:
-            self._env = self._make_env(len(self._seeds))
+            self._env = self._make_env(len(self._seeds) * self._one.num_lanes)
         return self._env
 
     def on_device(self, step: HostStep) -> HostStep:
         """The step, spread over the devices as the seeds are."""
-        return jax.device_put(step, self._sharding)
+        return jax.device_put(self._by_seed(step), self._sharding)
+
+    def _by_seed(self, arrays: Any) -> Any:
+        return self._one.by_seed(arrays, len(self._seeds))
+
+    def _lane_seeds(self, env_frames: int) -> np.ndarray:
+        """Seeds of the lanes' episodes after so many frames; one lane begins with its seed's."""
+        if env_frames == 0 and self._one.num_lanes == 1:
+            return self._seeds
+        return lane_seeds(self._seeds, env_frames, self._one.num_lanes)
+
+    def _zero_step(self) -> HostStep:
+        num_lanes = len(self._seeds) * self._one.num_lanes
+        shape = num_lanes, *self.spec.observation_shape[:2], self.spec.colours
+        frame, flag = np.zeros(shape, np.uint8), np.zeros(num_lanes, bool)
+        return HostStep(frame, np.zeros(num_lanes, np.float32), flag, flag, frame, flag)
 
 
 def _as_bytes(state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -280,12 +290,6 @@ def _from_bytes(state: dict[str, np.ndarray], like: dict[str, np.ndarray]) -> di
         name: np.array(state[name]).view(value.dtype).reshape(value.shape)
         for name, value in like.items()
     }
-
-
-def _zero_step(spec: EnvSpec, num_lanes: int) -> HostStep:
-    frame = np.zeros((num_lanes, *spec.observation_shape[:2], 3), np.uint8)
-    flag = np.zeros(num_lanes, bool)
-    return HostStep(frame, np.zeros(num_lanes, np.float32), flag, flag, frame)
 
 
 def _summarise(

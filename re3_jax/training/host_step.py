@@ -3,7 +3,8 @@
 `host_loop` maps them over seeds and calls them in turn with the lanes of the host.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -20,16 +21,14 @@ from re3_jax.training.learner import OffPolicyState, learn
 from re3_jax.training.train_state import Counters, HostLanes
 
 
-class HostLoopConfig(NamedTuple):
-    """Numbers of the loop.
+class HostStepConfig(NamedTuple):
+    """Numbers of soft actor-critic's steps.
 
     Attributes:
       frame_stack: frames in one observation.
       batch_size: transitions per update.
       replay_capacity: transitions kept per seed.
       initial_agent_steps: steps of uniformly random actions before the first update.
-      chunk_agent_steps: agent steps per call of `train`.
-      eval_episodes: episodes per evaluation and seed.
       eval_greedy: evaluate the mode of the policy; otherwise actions are sampled.
     """
 
@@ -37,19 +36,75 @@ class HostLoopConfig(NamedTuple):
     batch_size: int
     replay_capacity: int
     initial_agent_steps: int
-    chunk_agent_steps: int
-    eval_episodes: int
     eval_greedy: bool
 
 
-class OneSeed:
-    """Pure functions that share the task, the agent, the bonus and the numbers of the loop."""
+class SeedFunctions(Protocol):
+    """What the loop runs for one seed; all but the last three are pure functions for the device.
 
-    def __init__(self, spec: EnvSpec, agent: Agent, bonus: IntrinsicReward, config: HostLoopConfig):
+    Attributes:
+      spec: the task.
+      agent: learns it.
+      frame_stack: frames in one observation.
+      actors: (agent, replay, lanes, key, agent_steps) -> (action, observation), one of which acts
+        at a time.
+      donated_by_learn: arguments of `learn` that it gives back.
+      num_lanes: lanes of one seed.
+      pads_with_zeros: whether observations have zeros before an episode's first frame, and not
+        that frame again.
+    """
+
+    spec: EnvSpec
+    agent: Agent
+    frame_stack: int
+    actors: tuple[Callable[..., Any], ...]
+    donated_by_learn: tuple[int, ...]
+    num_lanes: int
+    pads_with_zeros: bool
+
+    def init(self, seed: Int[Array, ""], frame: UInt8[Array, "..."]) -> OffPolicyState:
+        """State at env frame 0, the lanes showing `frame`."""
+
+    def begin(self, replay: Any, lanes: Any, frame: UInt8[Array, "..."]) -> tuple[Any, Any]:
+        """(replay, lanes) with new episodes in place of those that cannot be gone on with."""
+
+    def evaluation_act(
+        self, agent: AgentState, observation: Any, key: Any, agent_steps: Any
+    ) -> Any:
+        """Actions of the lanes of an evaluation."""
+
+    def learn(self, phase: Any, agent: Any, intrinsic: Any, replay: Any, counters: Any, key: Any):
+        """(agent, intrinsic, replay or None, counters, metrics) after one update by `phase`.
+
+        None says that the replay was only read.
+        """
+
+    def insert(self, replay, intrinsic, lanes, counters, observation, action, step):
+        """(replay, intrinsic, lanes, counters, (totals of episodes, reward)) after a step."""
+
+    def actor(self, agent_steps: int) -> int:
+        """Which of the actors acts now."""
+
+    def updates_due(self, agent_steps: int) -> int:
+        """Updates that go with the step that begins now."""
+
+    def by_seed(self, step: Any, num_seeds: int) -> Any:
+        """NumPy arrays of all lanes as arrays of all seeds."""
+
+
+class OneSeed:
+    """Soft actor-critic: one lane, a ring of frames, an update with every step."""
+
+    num_lanes = 1
+    pads_with_zeros = False
+    donated_by_learn: tuple[int, ...] = (0, 1, 3)
+
+    def __init__(self, spec: EnvSpec, agent: Agent, bonus: IntrinsicReward, config: HostStepConfig):
         """Nothing is computed yet."""
         assert isinstance(spec.action_space, Box)
         self.spec, self.agent, self.bonus, self.config = spec, agent, bonus, config
-        self.action_shape = spec.action_space.shape
+        self.action_shape, self.frame_stack = spec.action_space.shape, config.frame_stack
+        self.actors: tuple[Callable[..., Any], ...] = (self.act, self.act_randomly)
 
     def init(self, seed: Int[Array, ""], frame: UInt8[Array, "height width 3"]) -> OffPolicyState:
         """State at env frame 0, the lane showing `frame`."""
@@ -80,16 +135,18 @@ class OneSeed:
         )
         return frame_ring.start(replay, frame), lanes
 
-    def act(self, agent: AgentState, replay, key, agent_steps):
+    def act(self, agent: AgentState, replay, lanes: HostLanes, key, agent_steps):
         """Chooses the action for the newest observation, which comes back too."""
+        del lanes
         observation = frame_ring.newest_stack(replay, self.config.frame_stack)
-        action = self.agent.act(agent, observation[None], _step_key(key, agent_steps, 0), True)[0]
+        action = self.agent.act(agent, observation[None], step_key(key, agent_steps, 0), True)[0]
         return action, observation
 
-    def act_randomly(self, replay, key, agent_steps):
+    def act_randomly(self, agent: AgentState, replay, lanes: HostLanes, key, agent_steps):
         """As `act`, uniformly."""
+        del agent, lanes
         observation = frame_ring.newest_stack(replay, self.config.frame_stack)
-        key = _step_key(key, agent_steps, 0)
+        key = step_key(key, agent_steps, 0)
         return jax.random.uniform(key, self.action_shape, jnp.float32, -1.0, 1.0), observation
 
     def evaluation_act(
@@ -100,7 +157,7 @@ class OneSeed:
         agent_steps: Int[Array, ""],
     ) -> Float[Array, "lane action"]:
         """Actions of the lanes of an evaluation."""
-        key = _step_key(key, agent_steps, 2)
+        key = step_key(key, agent_steps, 2)
         return self.agent.act(agent, observation, key, not self.config.eval_greedy)
 
     def learn(self, phase, agent: AgentState, intrinsic, replay, counters: Counters, key):
@@ -116,9 +173,9 @@ class OneSeed:
             intrinsic,
             sample,
             counters.agent_steps,
-            _step_key(key, counters.agent_steps, 1),
+            step_key(key, counters.agent_steps, 1),
         )
-        return agent, intrinsic, counters._replace(updates=counters.updates + 1), info
+        return agent, intrinsic, None, counters._replace(updates=counters.updates + 1), info
 
     def insert(
         self,
@@ -150,7 +207,20 @@ class OneSeed:
         )
         return replay, intrinsic, lanes, counters, (totals, step.reward)
 
+    def actor(self, agent_steps: int) -> int:
+        """Uniformly random actions come first."""
+        return int(agent_steps < self.config.initial_agent_steps)
 
-def _step_key(key, agent_steps: Int[Array, ""], stream: int):
+    def updates_due(self, agent_steps: int) -> int:
+        """One with every step, once there are enough."""
+        return int(agent_steps >= self.config.initial_agent_steps)
+
+    def by_seed(self, step: Any, num_seeds: int) -> Any:
+        """A lane is a seed."""
+        del num_seeds
+        return step
+
+
+def step_key(key, agent_steps: Int[Array, ""], stream: int):
     """A key of its own for each step, so that no key has to pass from program to program."""
     return jax.random.fold_in(jax.random.fold_in(key, agent_steps), stream)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax.agents.base import Agent, AgentState
@@ -21,8 +20,9 @@ from re3_jax.envs.base import Box, DeviceEnv, EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward, IntrinsicState
 from re3_jax.replay import transition_ring
 from re3_jax.replay.transition_ring import TransitionRing
-from re3_jax.training.episodes import EpisodeTotals, count_episodes, episode_metrics
+from re3_jax.training.episodes import EpisodeTotals, count_episodes
 from re3_jax.training.learner import Metrics, OffPolicyState, learn
+from re3_jax.training.off_policy_chunk import ActingLanes, train_chunk
 from re3_jax.training.seeds import Program, compile_program
 from re3_jax.training.train_state import Counters, Lanes
 
@@ -45,36 +45,20 @@ class OffPolicyConfig(NamedTuple):
     updates_per_step: int
 
 
-class ActingLanes(NamedTuple):
-    """The environments of one seed, and what each is about to do.
-
-    Attributes:
-      lanes: as they are now.
-      action: chosen, not yet taken.
-    """
-
-    lanes: Lanes
-    action: Float[Array, " lane *action"]
-
-
 def init_off_policy_state(
     env: DeviceEnv, agent: Agent, bonus: IntrinsicReward, config: OffPolicyConfig, key: PRNGKeyArray
 ) -> OffPolicyState:
     """State at env frame 0; the key decides everything that follows."""
     keys = jax.random.split(key, 6)
     train_key, evaluation_key, agent_key, bonus_key, reset_key, act_key = keys
-    env_state, observation = jax.vmap(env.reset)(jax.random.split(reset_key, config.num_envs))
-    lanes = Lanes(
-        env=env_state,
-        observation=observation,
-        episode_return=jnp.zeros(config.num_envs, jnp.float32),
-        episode_length=jnp.zeros(config.num_envs, jnp.int32),
-    )
     return OffPolicyState(
         agent=agent.init(agent_key),
         intrinsic=bonus.init(bonus_key, env.spec),
         replay=transition_ring.init(config.replay_capacity, env.spec),
-        lanes=ActingLanes(lanes, _random_action(act_key, env.spec, config.num_envs)),
+        lanes=ActingLanes(
+            Lanes.begin(env, config.num_envs, reset_key),
+            _random_action(act_key, env.spec, config.num_envs),
+        ),
         counters=Counters.zero(),
         key=train_key,
         evaluation_key=evaluation_key,
@@ -181,47 +165,6 @@ def _learn_from(
     return jax.lax.fori_loop(0, num_updates, step, (agent_state, intrinsic, zeros))
 
 
-def train_chunk(
-    env: DeviceEnv,
-    agent: Agent,
-    bonus: IntrinsicReward,
-    config: OffPolicyConfig,
-    state: OffPolicyState,
-    *,
-    chunk_steps: int,
-) -> tuple[OffPolicyState, Metrics]:
-    """`chunk_steps` steps of all lanes.
-
-    Metrics of updates are means over those of the chunk, NaN if there were none; episode
-    statistics over the episodes that ended in it, likewise.
-    """
-    # All seeds are equally far. Said so, the branches and the loop of `train_step`, which ask
-    # for nothing but counters, stay branches under `vmap`; else all of them would be computed.
-    counters = Counters(*(same_for_all_seeds(counter) for counter in state.counters))
-
-    def step(state: OffPolicyState, _):
-        return train_step(env, agent, bonus, config, state)
-
-    state, (sums, totals, reward) = jax.lax.scan(
-        step, state._replace(counters=counters), length=chunk_steps
-    )
-    num_updates = state.counters.updates - counters.updates
-    metrics = jax.tree.map(lambda total: jnp.sum(total) / num_updates, sums)
-    return state, {**metrics, "reward_mean": jnp.mean(reward), **episode_metrics(totals)}
-
-
-@custom_vmap
-def same_for_all_seeds(counter: Int[Array, ""]) -> Int[Array, ""]:
-    """The counter, which under `vmap` is taken to be that of the first seed."""
-    return counter
-
-
-@same_for_all_seeds.def_vmap
-def _first_of_all(axis_size: int, in_batched: list[bool], counter: Int[Array, "..."]):
-    del axis_size
-    return (counter[0] if in_batched[0] else counter), False
-
-
 def _random_action(key: PRNGKeyArray, spec: EnvSpec, num_envs: int) -> Float[Array, "lane action"]:
     space = spec.action_space
     assert isinstance(space, Box)
@@ -287,7 +230,9 @@ def make_off_policy_program(
         env,
         agent,
         partial(init_off_policy_state, env, agent, bonus, config),
-        partial(train_chunk, env, agent, bonus, config, chunk_steps=chunk_steps),
+        partial(
+            train_chunk, partial(train_step, env, agent, bonus, config), chunk_steps=chunk_steps
+        ),
         eval_episodes=eval_episodes,
         eval_greedy=eval_greedy,
         env_frames_per_chunk=chunk_steps * num_envs * env.spec.action_repeat,

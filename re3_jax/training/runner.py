@@ -25,10 +25,15 @@ class Runner(Protocol):
       env_frames_per_chunk: env frames that one call of `train` adds to each seed.
       evaluates_beside_training: whether an evaluation may be played in a thread while `train`
         goes on.
+      restores_environments: whether `resume` puts them where they were; else episodes begin anew.
     """
 
     env_frames_per_chunk: int
     evaluates_beside_training: bool
+
+    @property
+    def restores_environments(self) -> bool:
+        """See above."""
 
     def abstract_state(self) -> State:
         """Shapes and dtypes of the state; allocates nothing."""
@@ -64,6 +69,7 @@ class DeviceRunner:
     """A `Program`, whose environments are part of its state."""
 
     evaluates_beside_training = False
+    restores_environments = True
 
     def __init__(self, program: Program, num_seeds: int):
         """Nothing is compiled yet."""

@@ -2,11 +2,12 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped, UInt8
 
 from re3_jax.agents.base import AgentState
-from re3_jax.envs.base import EnvState
+from re3_jax.envs.base import DeviceEnv, EnvState
 from re3_jax.intrinsic.base import IntrinsicState
 
 
@@ -44,6 +45,17 @@ class Lanes(NamedTuple):
     episode_return: Float[Array, " lane"]
     episode_length: Int[Array, " lane"]
 
+    @classmethod
+    def begin(cls, env: DeviceEnv, num_envs: int, key: PRNGKeyArray) -> "Lanes":
+        """`num_envs` lanes, each at the start of an episode."""
+        env_state, observation = jax.vmap(env.reset)(jax.random.split(key, num_envs))
+        return cls(
+            env=env_state,
+            observation=observation,
+            episode_return=jnp.zeros(num_envs, jnp.float32),
+            episode_length=jnp.zeros(num_envs, jnp.int32),
+        )
+
 
 class HostLanes(NamedTuple):
     """The lane of one seed between two chunks.
@@ -58,6 +70,22 @@ class HostLanes(NamedTuple):
     env: dict[str, Array]
     episode_return: Float[Array, ""]
     episode_length: Int[Array, ""]
+
+
+class StackedLanes(NamedTuple):
+    """The lanes of one seed.
+
+    Attributes:
+      env: empty; the engine cannot tell its state.
+      episode_return: task reward since the lane's last reset.
+      episode_length: agent steps since then.
+      stack: newest frames, zero before the episode's first.
+    """
+
+    env: dict[str, Array]
+    episode_return: Float[Array, " lane"]
+    episode_length: Int[Array, " lane"]
+    stack: UInt8[Array, "lane height width frames"]
 
 
 class TrainState(NamedTuple):

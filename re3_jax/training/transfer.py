@@ -24,7 +24,7 @@ from re3_jax.intrinsic.icm import ICMState
 from re3_jax.intrinsic.inverse_dynamics import InverseDynamicsState
 from re3_jax.intrinsic.rnd import RNDState
 from re3_jax.intrinsic.state_entropy import StateEntropyState
-from re3_jax.random_encoder import PixelEncoder, VectorEncoder
+from re3_jax.random_encoder import GreyEncoder, PixelEncoder, VectorEncoder
 from re3_jax.training.learner import OffPolicyState
 from re3_jax.training.train_state import TrainState
 
@@ -73,6 +73,7 @@ FIELDS: dict[type, dict[str, Fate]] = {
     ChainState: {"bonus": "by field", "transforms": "inherited"},
     StateEntropyState: {"encoder": "by field", "ring": "afresh"},
     PixelEncoder: {"convs": "inherited", "output": "inherited"},
+    GreyEncoder: {"convs": "inherited", "output": "inherited"},
     VectorEncoder: {"hidden": "inherited", "output": "inherited"},
     ContrastiveState: {"params": "inherited", "key_encoder": "inherited", "opt_state": "afresh"},
     InverseDynamicsState: {"params": "inherited", "opt_state": "afresh"},

@@ -13,6 +13,7 @@ from re3_jax.intrinsic import re3
 from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.training.prioritized_loop import make_prioritized_program
+from re3_jax.training.prioritized_update import priority_weight
 from tests.probe_envs import corridor, countdown
 
 AGENT = RainbowConfig(
@@ -91,6 +92,7 @@ def test_re3_rewards_what_was_stored():
     ring, replay = state.intrinsic.bonus.ring, state.replay
     np.testing.assert_array_equal(ring.num_valid, AGENT.replay_capacity)
     assert np.all(np.isfinite(metrics["loss"]))
+    assert np.all(metrics["intrinsic_reward_mean"] > 0)
     frames = np.asarray(replay.frames).reshape(2, AGENT.replay_capacity, -1)
     latents = np.asarray(ring.latents)
     for seed in range(2):
@@ -98,6 +100,22 @@ def test_re3_rewards_what_was_stored():
             same = (frames[seed] == frames[seed, row]).all(axis=1)
             near = np.abs(latents[seed] - latents[seed, row]).max(axis=1) < 1e-5
             np.testing.assert_array_equal(same, near)
+
+
+def test_rewards_are_clipped_where_they_are_stored():
+    """What is reported is the task's own."""
+    state, metrics = train(make(corridor(4), dataclasses.replace(AGENT, reward_clip=0.25)), 5)
+    assert set(np.unique(state.replay.reward)) == {0.0, 0.25}
+    assert np.all(metrics["episode_return_mean"] > 0.5)
+
+
+def test_the_weight_of_priorities_rises_to_one():
+    """Schaul et al. (2016), section 3.4, from the first update on."""
+    config = dataclasses.replace(AGENT, priority_weight=0.4)
+    steps = jnp.array([200, 1_150, 2_100, 4_000, 9_000])
+    weights = jax.vmap(lambda step: priority_weight(config, step))(steps)
+    np.testing.assert_allclose(weights, [0.4, 0.55, 0.7, 1.0, 1.0], rtol=1e-6)
+    assert priority_weight(dataclasses.replace(config, prioritized=False), steps[0]) == 0
 
 
 def test_seeds_do_not_disturb_one_another():

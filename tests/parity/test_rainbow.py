@@ -29,7 +29,9 @@ def tensor(x, grad=False):
 
 def make_batch(seed=0, spec=SPEC):
     rng = np.random.default_rng(seed)
-    images = rng.integers(0, 256, (2, BATCH, *spec.observation_shape)).astype(np.uint8)
+    top = 2 if spec.observation_dtype == np.bool_ else 256
+    images = rng.integers(0, top, (2, BATCH, *spec.observation_shape))
+    images = images.astype(spec.observation_dtype)
     return RainbowBatch(
         observation=jnp.asarray(images[0]),
         action=jnp.asarray(rng.integers(0, ACTIONS, BATCH), jnp.int32),
@@ -52,11 +54,14 @@ def torch_linear(layer, x, noise):
 
 def torch_outputs(network, observation, noise, config):
     """The network, channels first inside and channels last where it is flattened."""
-    x = observation.permute(0, 3, 1, 2).float() / 255
+    x = observation.float() / (255 if observation.dtype == torch.uint8 else 1)
     convs = networks.CONVS[config.torso]
-    for layer, conv in zip(network.torso, convs, strict=False):
-        x = F.relu(F.conv2d(x, layer.kernel.permute(3, 2, 0, 1), layer.bias, conv.stride))
-    x = x.permute(0, 2, 3, 1).flatten(1)
+    if convs:
+        x = x.permute(0, 3, 1, 2)
+        for layer, conv in zip(network.torso, convs, strict=False):
+            x = F.relu(F.conv2d(x, layer.kernel.permute(3, 2, 0, 1), layer.bias, conv.stride))
+        x = x.permute(0, 2, 3, 1)
+    x = x.flatten(1)
     for layer in network.torso[len(convs) :]:
         x = F.relu(F.linear(x, layer.kernel.T, layer.bias))
     atoms = config.num_atoms if config.distributional else 1
@@ -137,15 +142,26 @@ CHANGES = {
     "without distributions": {"distributional": False},
     "none of it": {"double": False, "dueling": False, "noisy": False, "distributional": False},
     "canonical": {"torso": "canonical"},
+    "minatar": {"torso": "minatar"},
+    "mlp": {"torso": "mlp"},
 }
+
+SPECS = {
+    "minatar": dataclasses.replace(
+        SPEC, observation_shape=(10, 10, 4), observation_dtype=np.dtype(bool)
+    ),
+    "mlp": dataclasses.replace(SPEC, observation_shape=(7,), observation_dtype=np.dtype("f4")),
+}
+"""Of torsos that are not for Atari's images."""
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_one_update(change):
     config = dataclasses.replace(CONFIG, **change)
-    agent, batch, key = make_rainbow(config, SPEC), make_batch(), jax.random.key(3)
+    spec = SPECS.get(config.torso, SPEC)
+    agent, batch, key = make_rainbow(config, spec), make_batch(spec=spec), jax.random.key(3)
     state = agent.init(jax.random.key(0))
-    other = networks.init(jax.random.key(1), config, SPEC.observation_shape, ACTIONS)
+    other = networks.init(jax.random.key(1), config, spec.observation_shape, ACTIONS)
     state = state._replace(target=other)
     after, info = jax.jit(agent.update)(state, batch, key)
     noises = tuple(

@@ -12,7 +12,8 @@ from re3_jax.agents.sac.config import SACConfig
 from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3 import RE3Config, from_config
 from re3_jax.training.host_evaluation import lane_seeds
-from re3_jax.training.host_loop import HostLoopConfig, HostProgram
+from re3_jax.training.host_loop import HostProgram
+from re3_jax.training.host_step import HostStepConfig, OneSeed
 from tests.probe_host_env import EPISODE, DotLanes, spec
 
 CAPACITY, INITIAL, CHUNK = 300, 50, 50
@@ -36,13 +37,13 @@ def make(seeds, bonus=None, num_devices=1):
         critic_learning_rate=3e-3,
         actor_learning_rate=3e-3,
     )
+    config = HostStepConfig(2, 32, CAPACITY, INITIAL, eval_greedy=True)
     program = HostProgram(
-        spec(),
-        make_sac(sac, spec()),
-        bonus or none(),
-        HostLoopConfig(2, 32, CAPACITY, INITIAL, CHUNK, eval_episodes=3, eval_greedy=True),
+        OneSeed(spec(), make_sac(sac, spec()), bonus or none(), config),
         make_env,
         seeds=seeds,
+        chunk_agent_steps=CHUNK,
+        eval_episodes=3,
         devices=jax.devices()[:num_devices],
     )
     return program, made

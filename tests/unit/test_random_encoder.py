@@ -1,11 +1,14 @@
 """The random encoder: shapes, duplicates, ensembles, seeds, refusals."""
 
+import dataclasses
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
+from torch.nn import functional as F
 
 from re3_jax import random_encoder
 from re3_jax.envs.base import Discrete, EnvSpec
@@ -103,7 +106,7 @@ def test_pixel_encoders_of_seeds_can_be_vmapped():
 @pytest.mark.parametrize(
     ("shape", "options", "sentence"),
     [
-        ((64, 64, 4), {}, "whole frames of three colours"),
+        ((64, 64, 4), {}, "whole frames of 3 channel"),
         ((14, 64, 9), {}, "images of 14x64 pixels are too small"),
         ((64, 64, 9), {"image_input": "stacked_crop"}, "a crop of 84x84 does not fit images of"),
     ],
@@ -116,3 +119,20 @@ def test_images_that_cannot_be_encoded_are_refused(shape, options, sentence):
 def test_unknown_schemes_are_refused():
     with pytest.raises(ValueError, match="unknown initialisation 'zeros'"):
         random_encoder.init(jax.random.key(0), MINIGRID, init="zeros")
+
+
+@pytest.mark.parametrize(("image_input", "channels"), [("stacked_crop", 4), ("newest_frame", 1)])
+def test_stacks_of_grey_frames_go_through_dqns_convolutions(image_input, channels):
+    grey = dataclasses.replace(spec((84, 84, 4), np.uint8), colours=1)
+    params = random_encoder.init(jax.random.key(0), grey, latent_dim=50, image_input=image_input)
+    images = np.random.default_rng(0).integers(0, 256, (3, 84, 84, 4)).astype(np.uint8)
+    latents = random_encoder.encode(params, jnp.asarray(images), image_input=image_input)
+    x = torch.tensor(images[..., 4 - channels :]).permute(0, 3, 1, 2).float() / 255
+    for layer, stride in zip(params.convs, (4, 2, 1), strict=True):
+        kernel = torch.tensor(np.array(layer.kernel)).permute(3, 2, 0, 1)
+        x = F.relu(F.conv2d(x, kernel, torch.tensor(np.array(layer.bias)), stride))
+    flat = x.permute(0, 2, 3, 1).flatten(1)
+    assert flat.shape[1] == 3136
+    expected = flat @ torch.tensor(np.array(params.output.kernel))
+    expected = expected + torch.tensor(np.array(params.output.bias))
+    np.testing.assert_allclose(latents, expected, rtol=1e-4, atol=1e-5)

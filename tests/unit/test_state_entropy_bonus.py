@@ -16,7 +16,8 @@ from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.re3 import encoder_from, re3
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import scaled
-from re3_jax.training.host_loop import HostLoopConfig, HostProgram
+from re3_jax.training.host_loop import HostProgram
+from re3_jax.training.host_step import HostStepConfig, OneSeed
 from re3_jax.training.off_policy_loop import make_off_policy_program
 from tests.probe_envs import aim
 from tests.probe_host_env import DotLanes
@@ -156,11 +157,11 @@ def test_the_host_loop_trains_an_encoder_of_pixels():
         replay_capacity=capacity, initial_agent_steps=10, actor_every=1, target_every=1,
     )  # fmt: skip
     config = RE3Config(ring_size=capacity, latent_dim=8, num_filters=4, image_crop=15)
-    program = HostProgram(
+    one = OneSeed(
         spec, make_sac(sac, spec), make("contrastive", "ring", config),
-        HostLoopConfig(2, 16, capacity, 10, 30, eval_episodes=1, eval_greedy=True),
-        DotLanes, seeds=[1],
+        HostStepConfig(2, 16, capacity, 10, eval_greedy=True),
     )  # fmt: skip
+    program = HostProgram(one, DotLanes, seeds=[1], chunk_agent_steps=30, eval_episodes=1)
     state = program.init(jnp.array([1], jnp.int32))
     start = jax.tree.map(np.asarray, state.intrinsic.encoder.params)
     program.compile(state)

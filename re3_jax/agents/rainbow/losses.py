@@ -59,7 +59,7 @@ def scalar_target(
     reward: Float[Array, " batch"],
     discount: Float[Array, " batch"],
 ) -> Float[Array, " batch"]:
-    """R + gamma^n Q(o_{t+n}, a*)."""
+    """The target r + gamma^n Q(o_{t+n}, a*)."""
     chosen = jnp.take_along_axis(target_outputs[..., 0], action[:, None], axis=1)[:, 0]
     return jax.lax.stop_gradient(reward + discount * chosen)
 

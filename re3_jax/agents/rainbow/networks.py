@@ -1,5 +1,6 @@
 """Rainbow's network: a torso, and one or two streams of two linear layers, noisy or not."""
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -9,26 +10,15 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 from re3_jax import initializers
 from re3_jax.agents.rainbow.config import RainbowConfig, Torso
 from re3_jax.initializers import Layer
-from re3_jax.networks import noisy
-from re3_jax.networks.conv import conv2d
+from re3_jax.networks import dqn, noisy
 from re3_jax.networks.noisy import Noise, NoisyLayer
 
-
-class Conv(NamedTuple):
-    """Size of one convolution without padding."""
-
-    filters: int
-    size: int
-    stride: int
-
-
-CONVS: dict[Torso, tuple[Conv, ...]] = {
-    "canonical": (Conv(32, 8, 4), Conv(64, 4, 2), Conv(64, 3, 1)),
-    "data_efficient": (Conv(32, 5, 5), Conv(64, 5, 5)),
-    "minatar": (Conv(16, 3, 1),),
+CONVS: dict[Torso, tuple[dqn.Conv, ...]] = {
+    "canonical": dqn.CANONICAL,
+    "data_efficient": dqn.DATA_EFFICIENT,
+    "minatar": dqn.MINATAR,
     "mlp": (),
 }
-"""Mnih et al. (2015); van Hasselt et al. (2019); Young and Tian (2019)."""
 
 FULLY_CONNECTED: dict[Torso, int] = {"minatar": 128, "mlp": 128}
 """Width of a linear layer between convolutions and streams, where there is one."""
@@ -90,30 +80,20 @@ def _torso_shapes(
     torso: Torso, observation_shape: tuple[int, ...]
 ) -> tuple[list[tuple[int, ...]], int]:
     """Shapes of the kernels, and the number of features."""
-    shapes: list[tuple[int, ...]] = []
     convs = CONVS[torso]
     if convs and len(observation_shape) != 3:
         raise ValueError(
             f"the {torso} torso needs images, but observations have the shape "
             f'{observation_shape}: choose torso "mlp"'
         )
-    features = 1
+    shapes: list[tuple[int, ...]] = []
+    features = math.prod(observation_shape)
     if convs:
-        rows, columns, channels = observation_shape
-        for conv in convs:
-            shapes.append((conv.size, conv.size, channels, conv.filters))
-            rows, columns = ((size - conv.size) // conv.stride + 1 for size in (rows, columns))
-            channels = conv.filters
-        if min(rows, columns) < 1:
-            height, width, _ = observation_shape
-            raise ValueError(
-                f"images of {height}x{width} are too small for the {torso} torso: choose "
-                'torso "minatar" or "mlp"'
-            )
-        features = rows * columns * channels
-    else:
-        for size in observation_shape:
-            features *= size
+        height, width, channels = observation_shape
+        try:
+            shapes, features = dqn.kernel_shapes(convs, height, width, channels)
+        except ValueError as error:
+            raise ValueError(f'{error}: choose torso "minatar" or "mlp"') from None
     if torso in FULLY_CONNECTED:
         shapes.append((features, FULLY_CONNECTED[torso]))
         features = FULLY_CONNECTED[torso]
@@ -177,13 +157,8 @@ def _linear(layer: AnyLayer, x, noise: Noise | None):
 
 
 def _features(network: Network, observation, torso: Torso) -> Float[Array, "batch features"]:
-    x = observation.astype(jnp.float32)
-    if observation.dtype == jnp.uint8:
-        x = x / 255
     convs = CONVS[torso]
-    for layer, conv in zip(network.torso, convs, strict=False):
-        x = jax.nn.relu(conv2d(x, layer.kernel, layer.bias, conv.stride))
-    x = x.reshape(x.shape[0], -1)
+    x = dqn.features(network.torso[: len(convs)], convs, observation)
     for layer in network.torso[len(convs) :]:
         x = jax.nn.relu(x @ layer.kernel + layer.bias)
     return x

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from re3_jax.envs.host import renderer
-from re3_jax.envs.host.config import DMCConfig
+from re3_jax.envs.host.config import AtariConfig, DMCConfig
 
 if TYPE_CHECKING:
     from re3_jax.envs.host.base import HostEnv
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 def make(
     task_id: str,
-    config: DMCConfig,
+    config: DMCConfig | AtariConfig,
     num_lanes: int,
     report: Callable[[str], None] = print,
 ) -> HostEnv:
-    """Lanes of a DeepMind Control task.
+    """Lanes of a DeepMind Control task, or of an Atari game.
 
     Args:
-      task_id: dm_control's domain and task joined by `_`, or a sparse task of the paper.
+      task_id: dm_control's domain and task joined by `_`, or a sparse task of the paper; the
+        name of a game where `config` is an `AtariConfig`.
       config: how it is stepped and drawn.
       num_lanes: episodes stepped together.
       report: told in a sentence what happened to a lane (a worker had to be replaced).
@@ -37,6 +38,10 @@ def make(
     """
     if num_lanes < 1:
         raise ValueError(f"num_lanes must be at least 1, but it is {num_lanes}")
+    if isinstance(config, AtariConfig):
+        from re3_jax.envs.host.atari import AtariLanes
+
+        return AtariLanes(task_id, config, num_lanes, report)
     if config.engine == "envpool":
         from re3_jax.envs.host.envpool import EnvPoolLanes
 

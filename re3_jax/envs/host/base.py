@@ -14,11 +14,13 @@ class HostStep(NamedTuple):
     one and `final_frame` the last of the one that ended; elsewhere both are the same frame.
 
     Attributes:
-      frame: newest frame, uint8 [lane, height, width, 3].
+      frame: newest frame, uint8 [lane, height, width, colours].
       reward: float32, summed over the action repeat.
       terminated: the task ended and nothing follows.
       truncated: a time limit (or a lost worker) cut the episode.
-      final_frame: uint8 [lane, height, width, 3].
+      final_frame: uint8 [lane, height, width, colours].
+      task_ended: whether for the learner nothing follows: `terminated`, or a life was lost in a
+        game that goes on.
     """
 
     frame: np.ndarray
@@ -26,12 +28,13 @@ class HostStep(NamedTuple):
     terminated: np.ndarray
     truncated: np.ndarray
     final_frame: np.ndarray
+    task_ended: np.ndarray
 
 
 class HostEnv(Protocol):
     """Several independent episodes of one task, stepped together.
 
-    `spec.observation_shape` is the stack (height, width, 3 * frame_stack) that an agent sees,
+    `spec.observation_shape` is the stack (height, width, colours * frame_stack) that an agent sees,
     newest frame last; lanes return single frames, which are stacked on the device. Where
     `can_restore` is false, `get_state` and `set_state` raise.
     """

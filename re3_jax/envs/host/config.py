@@ -1,4 +1,4 @@
-"""How DeepMind Control tasks are stepped and drawn."""
+"""How tasks on the host are stepped and drawn."""
 
 import math
 from dataclasses import dataclass
@@ -69,3 +69,36 @@ class DMCConfig:
                 "renderer must be a GL one with engine envpool, which draws by itself, but it is "
                 "'warp'"
             )
+
+
+@dataclass(frozen=True)
+class AtariConfig:
+    """How a game is stepped; by default as Kaixhin/Rainbow does.
+
+    Attributes:
+      frame_stack: newest frames that an agent sees at once.
+      sticky_actions: probability with which a frame repeats the action of the frame before.
+      max_no_ops: an episode begins with 1 to as many frames without action.
+      life_ends: whether for the learner the task ends with a life; returns count whole games.
+      workers: threads; one per lane up to the usable cores if None.
+
+    Raises:
+      ValueError: if a value is out of range; the sentence says which and what is allowed.
+    """
+
+    frame_stack: int = 4
+    sticky_actions: float = 0.0
+    max_no_ops: int = 30
+    life_ends: bool = True
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot work."""
+        # envpool ends the process without a no-op.
+        for name in ("frame_stack", "max_no_ops"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+        if not 0 <= self.sticky_actions <= 1:
+            raise ValueError(f"sticky_actions must be in [0, 1], but it is {self.sticky_actions}")
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"workers must be at least 1 or None, but it is {self.workers}")

@@ -264,7 +264,9 @@ class EnvPoolLanes:
             lanes = np.flatnonzero(ended).astype(np.int32)
             self._pool.reset(lanes)
             frame[lanes] = self._draw(lanes)
-        return HostStep(frame, reward.astype(np.float32), terminated, truncated, final_frame)
+        return HostStep(
+            frame, reward.astype(np.float32), terminated, truncated, final_frame, terminated
+        )
 
     def _kept(self, reward: Float[np.ndarray, " some"]) -> Float[np.ndarray, " some"]:
         """The reward of one control step, cut in the paper's sparse tasks."""

@@ -169,12 +169,14 @@ class DMCLanes:
         stepped = ~cut
         for lane in np.flatnonzero(stepped & shared["diverged"]):
             self._report(f"lane {lane}: the simulation diverged, its episode was cut")
+        terminated = stepped & shared["terminated"]
         step = HostStep(
             frame=shared["frame"].copy(),
             reward=np.where(cut, np.float32(0), shared["reward"]),
-            terminated=stepped & shared["terminated"],
+            terminated=terminated,
             truncated=cut | shared["truncated"],
             final_frame=np.where(cut[:, None, None, None], self._frame, shared["final_frame"]),
+            task_ended=terminated,
         )
         self._frame[:] = step.frame
         self._cut[:] = False

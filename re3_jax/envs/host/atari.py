@@ -1,0 +1,176 @@
+"""Atari games in envpool's threads (io)."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int, UInt8
+
+from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.envs.host import atari_games, envpool
+from re3_jax.envs.host.base import HostStep
+from re3_jax.envs.host.config import AtariConfig
+
+FRAME_SKIP = 4
+SIZE = 84
+MAX_AGENT_STEPS = 27_000
+"""108,000 frames, half an hour of play."""
+
+
+def spec(game: str, config: AtariConfig) -> EnvSpec:
+    """What a game looks like to an agent: 84x84 in grey, the minimal set of actions.
+
+    Raises:
+      ValueError: there is no such game.
+      ImportError: envpool is not installed.
+    """
+    game = atari_games.find(game)
+    pool = envpool.load().make_spec(atari_games.pool_name(game))
+    return EnvSpec(
+        task=f"atari:{game}",
+        observation_shape=(SIZE, SIZE, config.frame_stack),
+        observation_dtype=np.dtype(np.uint8),
+        action_space=Discrete(int(pool.action_space.n)),
+        max_agent_steps=MAX_AGENT_STEPS,
+        action_repeat=FRAME_SKIP,
+        colours=1,
+    )
+
+
+class AtariLanes:
+    """Lanes of one game in an envpool, as a `HostEnv`.
+
+    envpool resets an ended lane in the step after, whose action it drops. Here an ended lane is
+    reset at once and by itself, so that every action is played. Lost lives are read from the
+    game's own count: envpool's episodes of one life would drop an action for each.
+
+    Attributes:
+      spec: the game's specification.
+      num_lanes: number of lanes.
+      can_restore: False: envpool's states can neither be read nor written.
+    """
+
+    can_restore = False
+
+    def __init__(
+        self,
+        game: str,
+        config: AtariConfig,
+        num_lanes: int,
+        report: Callable[[str], None] = print,
+    ) -> None:
+        """Nothing is started before `reset`.
+
+        Args:
+          game: name of the game.
+          config: how it is stepped.
+          num_lanes: episodes side by side.
+          report: hears of nothing here; there is no worker that could be lost.
+
+        Raises:
+          ImportError: envpool is not installed.
+          ValueError: no such game.
+        """
+        del report
+        self.spec, self.num_lanes = spec(game, config), num_lanes
+        self._config, self._name = config, atari_games.pool_name(atari_games.find(game))
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="envpool")
+        self._pool: Any = None
+        self._step: Future[HostStep] | None = None
+        self._lives = np.zeros(num_lanes, int)
+
+    def reset(self, seeds: Int[np.ndarray, " lane"]) -> UInt8[np.ndarray, "lane 84 84 1"]:
+        """Starts a new episode in every lane, lane i drawn from `seeds[i]`; its first frames."""
+        if len(seeds) != self.num_lanes:
+            raise ValueError(f"{self.num_lanes} lanes need as many seeds, but got {len(seeds)}")
+        return self._thread.submit(self._reset, [int(seed) % 2**31 for seed in seeds]).result()
+
+    def _reset(self, seeds: list[int]) -> np.ndarray:
+        self._pool = None
+        self._pool = envpool.load().make_gymnasium(
+            self._name,
+            num_envs=self.num_lanes,
+            num_threads=self._config.workers or 0,
+            seed=seeds,
+            stack_num=1,
+            frame_skip=FRAME_SKIP,
+            img_height=SIZE,
+            img_width=SIZE,
+            # Kaixhin's resizing, and no button pressed for the player.
+            use_inter_area_resize=False,
+            use_fire_reset=False,
+            noop_max=self._config.max_no_ops,
+            repeat_action_probability=self._config.sticky_actions,
+            max_episode_steps=MAX_AGENT_STEPS,
+            reward_clip=False,
+            episodic_life=False,
+        )
+        return self._begin(np.arange(self.num_lanes, dtype=np.int32))
+
+    def _begin(self, lanes: Int[np.ndarray, " some"]) -> UInt8[np.ndarray, "some 84 84 1"]:
+        observation, info = self._pool.reset(lanes)
+        order = np.argsort(info["env_id"])
+        self._lives[np.sort(lanes)] = info["lives"][order]
+        return _frames(observation[order])
+
+    def send(self, action: Int[np.ndarray, " lane"]) -> None:
+        """Starts one step."""
+        chosen = np.asarray(action, np.int32).reshape(self.num_lanes)
+        self._step = self._thread.submit(self._advance, chosen)
+
+    def receive(self) -> HostStep:
+        """Waits for the step that `send` started; raises what went wrong in it."""
+        assert self._step is not None, "receive() without send()"
+        step, self._step = self._step, None
+        return step.result()
+
+    def _advance(self, action: Int[np.ndarray, " lane"]) -> HostStep:
+        lanes = np.arange(self.num_lanes, dtype=np.int32)
+        observation, reward, terminated, truncated, info = self._pool.step(action, lanes)
+        order = np.argsort(info["env_id"])
+        frame = final_frame = _frames(observation[order])
+        terminated, truncated = np.array(terminated[order]), np.array(truncated[order])
+        truncated &= ~terminated
+        lives = info["lives"][order]
+        life_lost = (lives < self._lives) & self._config.life_ends
+        self._lives[:] = lives
+        ended = np.flatnonzero(terminated | truncated).astype(np.int32)
+        if len(ended):
+            frame = final_frame.copy()
+            frame[ended] = self._begin(ended)
+        return HostStep(
+            frame,
+            np.array(reward[order], np.float32),
+            terminated,
+            truncated,
+            final_frame,
+            life_lost | terminated,
+        )
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Not possible.
+
+        Raises:
+          ValueError: always.
+        """
+        raise ValueError("the state of envpool's lanes cannot be read")
+
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        """Not possible.
+
+        Raises:
+          ValueError: always.
+        """
+        raise ValueError("the state of envpool's lanes cannot be written")
+
+    def close(self) -> None:
+        """Ends the pool and its thread; called twice it does nothing."""
+        self._step = None
+        self._thread.shutdown(wait=True)
+        self._pool = None
+
+
+def _frames(observation: UInt8[np.ndarray, "some 1 84 84"]) -> UInt8[np.ndarray, "some 84 84 1"]:
+    """A copy: envpool writes over its own buffers."""
+    return np.moveaxis(observation, 1, -1).copy()

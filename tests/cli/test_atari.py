@@ -1,0 +1,102 @@
+"""Atari on the command line."""
+
+import json
+
+import pytest
+
+from experiments import presets
+from experiments.errors import UsageError
+from experiments.options import parse
+from experiments.validate import validate_for_task
+from re3_jax.envs.host import atari_games
+from re3_jax.envs.registry import canonical
+
+pytest.importorskip("envpool_assets", reason="envpool is not installed")
+
+
+@pytest.mark.parametrize(
+    ("game", "beta", "contrastive_beta", "latent_dim"),
+    [
+        ("asterix", 0.01, 0.0001, 50),
+        ("beam_rider", 0.01, 0.0001, 50),
+        ("seaquest", 0.001, 0.001, 50),
+        ("montezuma_revenge", 0.0001, 0.0001, 150),
+        ("atari:frostbite", 0.0001, 0.0001, 50),
+    ],
+)
+def test_the_papers_table(game, beta, contrastive_beta, latent_dim):
+    """Appendix, "Details on Atari experiments"."""
+    config = presets.resolve(game)
+    assert (config.agent, config.bonus) == ("rainbow", "re3")
+    assert (config.re3.beta, config.re3.rho, config.re3.latent_dim) == (beta, 0.0, latent_dim)
+    assert (config.re3.log1p, config.re3.normalize) == (True, "none")
+    assert presets.resolve(game, bonus="contrastive").re3.beta == contrastive_beta
+    assert config.seeds == 3
+
+
+@pytest.mark.parametrize("preset", ["recommended", "paper", "released"])
+def test_kaixhins_game(preset):
+    config = presets.resolve("seaquest", preset=preset)
+    assert config.rainbow == presets.RunConfig().rainbow
+    assert (config.atari.frame_stack, config.atari.sticky_actions) == (4, 0.0)
+    assert (config.atari.life_ends, config.atari.max_no_ops) == (True, 30)
+    # 50 million agent steps; evaluated every 100,000 of them.
+    assert config.steps == 4 * config.rainbow.anneal_agent_steps == 200_000_000
+    assert config.evaluation.every_env_frames == 400_000
+
+
+def test_data_efficient_rainbow():
+    """Van Hasselt et al. (2019), as Kaixhin's README has it."""
+    rainbow = presets.resolve("seaquest", preset="data_efficient").rainbow
+    assert (rainbow.torso, rainbow.hidden_dim, rainbow.n_steps) == ("data_efficient", 256, 20)
+    assert (rainbow.learning_rate, rainbow.target_every) == (1e-4, 2000)
+    assert (rainbow.replay_capacity, rainbow.initial_agent_steps) == (100_000, 1_600)
+    assert (rainbow.agent_steps_per_update, rainbow.anneal_agent_steps) == (1, 100_000)
+
+
+def test_every_game_has_a_name():
+    for game in atari_games.GAMES:
+        assert canonical(f"atari:{game}") == f"atari:{game}"
+        assert presets.resolve(f"atari:{game}").agent == "rainbow"
+    assert canonical("atari:MontezumaRevenge") == canonical("montezuma_revenge")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("--env atari:pongg", "unknown Atari game .pongg.; did you mean pong"),
+        ("--env seaquest --preset small", "--preset small is for tasks of DeepMind Control"),
+        ("--env doorkey_6x6 --preset data_efficient", "--preset data_efficient is for Atari games"),
+        ("--env seaquest --dmc.image-size 64", "--dmc.image-size has no effect on seaquest"),
+        ("--env doorkey_6x6 --atari.max-no-ops 3", "--atari.max-no-ops has no effect on doorkey"),
+        ("--env seaquest --atari.max-no-ops 0", "--atari.max-no-ops must be at least 1"),
+        ("--env seaquest --re3.num-filters 8", "--re3.num-filters has no effect on seaquest"),
+        ("--env seaquest --agent a2c", "stepped on the host: use --agent rainbow"),
+        ("--env seaquest --agent rad", "whose actions are discrete"),
+        ("--env cheetah_run_sparse --agent rainbow", "whose actions are continuous"),
+    ],
+)
+def test_what_cannot_be_run_is_one_sentence(words, sentence):
+    from experiments.build import task_spec
+
+    with pytest.raises(UsageError, match=sentence):
+        config = parse(words.split())
+        validate_for_task(config, task_spec(config))
+
+
+def test_a_run_is_stopped_and_gone_on_with(tmp_path, capsys):
+    """Networks, replay and latents go on; the games begin anew, which the log says."""
+    from experiments.train import main
+
+    folder = tmp_path / "run"
+    words = ["--env", "atari:pong", "--preset", "debug", "--seeds", "1", "--out", str(folder)]
+    words += ["--evaluation.every-env-frames", "100000", "--bonus", "re3"]
+    assert main([*words, "--steps", "1000"]) == 0
+    first = json.loads((folder / "summary.json").read_text())
+    assert first["env_frames"] == 1000 and first["complete"]
+    expected = atari_games.human_normalised("pong", first["final_return_mean"])
+    assert first["human_normalised_return"] == pytest.approx(expected)
+    capsys.readouterr()
+    assert main(["--out", str(folder), "--resume", "--steps", "2000"]) == 0
+    assert "new episodes begin, all else goes on exactly" in capsys.readouterr().out
+    assert json.loads((folder / "summary.json").read_text())["env_frames"] == 2000
