@@ -82,6 +82,10 @@ def parse(argv: list[str]) -> RunConfig:
     if values["agent"] in OFF_POLICY:
         # A latent is found by the number of its transition: one ring cannot outlive the other.
         values["re3.ring_size"] = values[f"{GROUP_OF[values['agent']]}.replay_capacity"]
+    if "re3.search_size" not in given and values["re3.search_size"] is not None:
+        # The preset's bound is none where a smaller ring was asked for.
+        if values["re3.search_size"] >= values["re3.ring_size"]:
+            values["re3.search_size"] = None
     for group in (*dict.fromkeys(GROUP_OF.values()), *registry.HOST_SUITES, *BONUSES_OF):
         _check_group(group, values)
     validate_values(values)
@@ -135,7 +139,9 @@ def _check_effect(name: str, values: dict[str, Any]) -> None:
             if not pixels
             else f"{option} has no effect on {env}, whose encoder has DQN's filters: leave it out"
         )
-    if name == "re3.ring_size" and not keeps_latents(bonus, values["learned.neighbours"]):
+    if name in ("re3.ring_size", "re3.search_size") and not keeps_latents(
+        bonus, values["learned.neighbours"]
+    ):
         raise UsageError(
             f"{option} has no effect with --learned.neighbours minibatch, which keeps no latents: "
             "leave one of the two out"

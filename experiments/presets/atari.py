@@ -28,6 +28,9 @@ OTHER_BETA = 0.0001
 LATENT_DIM = {"montezuma_revenge": 150}
 """50 on every other game."""
 
+SEARCH_SIZE = 100_000
+"""Of the 1,000,000 latents kept; among all of them a search takes as long as the update."""
+
 DATA_EFFICIENT = RainbowConfig(
     torso="data_efficient",
     hidden_dim=256,
@@ -62,6 +65,8 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
             rainbow.RE3,
             beta=BETA.get(task_id, OTHER_BETA),
             latent_dim=LATENT_DIM.get(task_id, 50),
+            ring_size=RainbowConfig().replay_capacity,
+            search_size=SEARCH_SIZE,
             image_input="stacked_crop",
             image_crop=atari.SIZE,
         ),
@@ -77,6 +82,7 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
             config,
             steps=100_000 * atari.FRAME_SKIP,
             rainbow=DATA_EFFICIENT,
+            re3=replace(config.re3, ring_size=DATA_EFFICIENT.replay_capacity, search_size=None),
             evaluation=replace(config.evaluation, every_env_frames=10_000 * atari.FRAME_SKIP),
         )
     return shrink(config) if name == "debug" else config
@@ -107,6 +113,6 @@ def shrink(config: RunConfig) -> RunConfig:
             initial_agent_steps=100,
             agent_steps_per_update=10,
         ),
-        re3=replace(config.re3, ring_size=400),
+        re3=replace(config.re3, ring_size=400, search_size=200),
         evaluation=replace(config.evaluation, episodes=1),
     )

@@ -27,7 +27,7 @@ SMALL = RainbowConfig(
     num_envs=8,
 )
 
-RE3 = replace(dmc.RELEASED_RE3, normalize="none", log1p=True, beta=1e-4, rho=0.0)
+RE3 = replace(dmc.PAPER_RE3, normalize="none", log1p=True, beta=1e-4, rho=0.0)
 
 
 def preset(task_id: str, name: PresetName) -> RunConfig:

@@ -23,6 +23,8 @@ class RE3Config:
         single k-th neighbour both are k.
       count_self: whether an observation's own latent is its neighbour of rank 1 (distance 0).
       ring_size: latents kept; older ones are overwritten.
+      search_size: neighbours are sought among the newest so many latents only, which bounds what
+        a search costs; None for all that are kept.
       merge_copies: whether equal latents are stored once, with their number. It finds the same
         neighbours, much faster where observations repeat (gridworlds), slower where they do not.
       beta: beta_0, the weight of the bonus (the default is DoorKey-6x6's).
@@ -46,6 +48,7 @@ class RE3Config:
     last_neighbour: int = 3
     count_self: bool = True
     ring_size: int = 10_000
+    search_size: int | None = None
     merge_copies: bool = False
     beta: float = 0.005
     rho: float = 0.0
@@ -74,11 +77,22 @@ class RE3Config:
                 "the only neighbour that counts would be the observation itself, at distance 0: "
                 "raise last_neighbour or set count_self to false"
             )
-        others = self.ring_size - (0 if self.count_self else 1)
-        if self.last_neighbour > others:
+        if self.search_size is not None and self.count_self:
             raise ValueError(
-                f"a ring of {self.ring_size} latents has no neighbour of rank "
-                f"{self.last_neighbour}: raise ring_size or lower last_neighbour"
+                "an observation older than search_size is not among the latents searched and "
+                "cannot be counted: set count_self to false and lower both ranks by 1"
+            )
+        if self.search_size is not None and not 1 <= self.search_size <= self.ring_size:
+            raise ValueError(
+                f"search_size must be from 1 to ring_size ({self.ring_size}) or None, but it is "
+                f"{self.search_size}"
+            )
+        searched = self.search_size or self.ring_size
+        if self.last_neighbour > searched - (0 if self.count_self else 1):
+            size = "ring_size" if self.search_size is None else "search_size"
+            raise ValueError(
+                f"a ring of {searched} latents has no neighbour of rank "
+                f"{self.last_neighbour}: raise {size} or lower last_neighbour"
             )
         choices_of = {
             "normalize": Normalization,

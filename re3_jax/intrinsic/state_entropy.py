@@ -57,10 +57,12 @@ class StateEntropyState(NamedTuple):
     Attributes:
       encoder: of the encoder.
       ring: the latents, None where neighbours are those of the minibatch.
+      newest: those of them that are searched, None where all are.
     """
 
     encoder: EncoderState
     ring: Ring | None
+    newest: Ring | None = None
 
 
 def never_trained(
@@ -100,7 +102,10 @@ def state_entropy(
     """
     is_ensemble = config.ensemble_size > 1
     has_ring = neighbours == "ring"
-    store = distinct_ring if has_ring and config.merge_copies else latent_ring
+    has_newest = has_ring and config.search_size is not None
+    searched = distinct_ring if has_ring and config.merge_copies else latent_ring
+    # What is not searched is only read by place.
+    store = latent_ring if has_newest else searched
 
     def over_members(function):
         return jax.vmap(function) if is_ensemble else function
@@ -108,12 +113,16 @@ def state_entropy(
     def init(key: PRNGKeyArray, spec: EnvSpec) -> StateEntropyState:
         if not has_ring:
             return StateEntropyState(encoder.init(key, spec), None)
-        ring = store.init(config.ring_size, encoder.latent_dim(spec))
+        latent_dim = encoder.latent_dim(spec)
+        rings = (
+            store.init(config.ring_size, latent_dim),
+            searched.init(config.search_size, latent_dim) if has_newest else None,
+        )
         if is_ensemble:
-            ring = jax.tree.map(
-                lambda leaf: jnp.broadcast_to(leaf, (config.ensemble_size, *leaf.shape)), ring
+            rings = jax.tree.map(
+                lambda leaf: jnp.broadcast_to(leaf, (config.ensemble_size, *leaf.shape)), rings
             )
-        return StateEntropyState(encoder.init(key, spec), ring)
+        return StateEntropyState(encoder.init(key, spec), *rings)
 
     def observe(
         state: StateEntropyState, observation: Shaped[Array, " batch *observation"]
@@ -123,7 +132,11 @@ def state_entropy(
         with jax.named_scope("encode"):
             latents = encoder.encode(state.encoder, observation)
             ring, index = over_members(store.add)(state.ring, latents)
-        return state._replace(ring=ring), index[0] if is_ensemble else index
+            newest = state.newest
+            if newest is not None:
+                newest, _ = over_members(searched.add)(newest, latents)
+        index = index[0] if is_ensemble else index
+        return state._replace(ring=ring, newest=newest), index
 
     def compared(
         state: StateEntropyState, batch: IntrinsicBatch
@@ -137,23 +150,31 @@ def state_entropy(
             ring, index = over_members(_ring_of)(latents)
         return ring, index[0] if is_ensemble else index
 
+    def row_in_newest(newest: Ring, ring: Ring, place: Int[Array, " batch"]):
+        """Rows of latents at places of `ring`, -1 for those that are older than all of `newest`."""
+        age = (ring.cursor - 1 - place) % config.ring_size
+        size = newest.latents.shape[0]
+        row = searched.row_at(newest, (newest.cursor - 1 - age) % size)
+        return jnp.where(age < size, row, -1)
+
     def reward(
         state: StateEntropyState, batch: IntrinsicBatch
     ) -> tuple[Float[Array, " batch"], StateEntropyState, Info]:
         ring, index = compared(state, batch)
 
-        def search(ring: Ring):
+        def search(ring: Ring, newest: Ring | None):
             row = store.row_at(ring, index)
+            own_row = row if newest is None else row_in_newest(newest, ring, index)
             return knn.nearest_and_mean(
                 ring.latents[row],
-                ring,
+                ring if newest is None else newest,
                 first=config.first_neighbour,
                 last=config.last_neighbour,
-                exclude=None if config.count_self else row,
+                exclude=None if config.count_self else own_row,
             )
 
         with jax.named_scope("knn"):
-            nearest, distance = over_members(search)(ring)
+            nearest, distance = over_members(search)(ring, state.newest)
             info = diagnostics.of_neighbours(nearest, count_self=config.count_self)
             return distance.mean(axis=0) if is_ensemble else distance, state, info
 

@@ -71,7 +71,7 @@ FIELDS: dict[type, dict[str, Fate]] = {
     },
     # Of the transforms only the running standard deviation has a state.
     ChainState: {"bonus": "by field", "transforms": "inherited"},
-    StateEntropyState: {"encoder": "by field", "ring": "afresh"},
+    StateEntropyState: {"encoder": "by field", "ring": "afresh", "newest": "afresh"},
     PixelEncoder: {"convs": "inherited", "output": "inherited"},
     GreyEncoder: {"convs": "inherited", "output": "inherited"},
     VectorEncoder: {"hidden": "inherited", "output": "inherited"},

@@ -54,6 +54,16 @@ def test_data_efficient_rainbow():
     assert (rainbow.agent_steps_per_update, rainbow.anneal_agent_steps) == (1, 100_000)
 
 
+def test_searches_are_bounded_where_a_million_latents_are_kept():
+    config = presets.resolve("seaquest")
+    assert (config.re3.ring_size, config.re3.search_size) == (1_000_000, 100_000)
+    words = ["--env", "seaquest", "--rainbow.replay-capacity", "50000"]
+    assert parse(words).re3.search_size is None
+    assert parse([*words, "--re3.search-size", "20000"]).re3.search_size == 20_000
+    with pytest.raises(UsageError, match="--re3.search-size must be from 1 to --re3.ring-size"):
+        parse([*words, "--re3.search-size", "60000"])
+
+
 def test_every_game_has_a_name():
     for game in atari_games.GAMES:
         assert canonical(f"atari:{game}") == f"atari:{game}"

@@ -154,6 +154,14 @@ def test_deep_sea_ends_and_reaches_its_limit_at_the_same_step():
     np.testing.assert_array_equal(steps.terminated, steps.truncated)
 
 
+def test_the_size_of_deep_sea():
+    spec = adapter.make("DeepSea-bsuite-20").spec
+    assert (spec.observation_shape, spec.max_agent_steps) == ((20, 20), 20)
+    assert spec.task == "gymnax:DeepSea-bsuite-20"
+    with pytest.raises(ValueError, match="unknown gymnax task 'DeepSea-bsuite-0'"):
+        adapter.make("DeepSea-bsuite-0")
+
+
 @pytest.mark.parametrize("name", sorted(set(gymnax.registered_envs) - NEEDS_DOWNLOAD))
 def test_specification_holds_and_the_state_can_be_scanned(name):
     env = adapter.make(name)

@@ -80,9 +80,9 @@ def test_an_unknown_task_is_one_sentence_with_the_nearest_names(task, message):
 
 def test_the_papers_tasks_and_where_they_run():
     suites = {task: registry.suite(task) for task in registry.PAPER_TASKS}
-    assert sorted(suites.values()) == ["dmc"] * 15 + ["minigrid"] * 3
+    assert sorted(suites.values()) == ["atari"] * 4 + ["dmc"] * 15 + ["minigrid"] * 3
     for task, suite in suites.items():
-        assert registry.is_host(task) == (suite == "dmc")
+        assert registry.is_host(task) == (suite in ("dmc", "atari"))
         assert registry.suite(registry.canonical(task)) == suite
     assert not registry.is_host("brax:ant")
     with pytest.raises(ValueError, match="unknown task"):

@@ -5,6 +5,7 @@ observation of an episode apart; what is left is to give every array a fixed dty
 that a state can be carried through `lax.scan` and written to a checkpoint.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,8 @@ from jaxtyping import Array, PRNGKeyArray
 
 from re3_jax.envs.base import Box, DeviceEnv, Discrete, EnvSpec, TimeStep
 from re3_jax.envs.names import unknown_name
+
+_SIZED = re.compile(r"(DeepSea-bsuite)-([1-9]\d*)")
 
 
 def make(name: str) -> DeviceEnv:
@@ -27,7 +30,8 @@ def make(name: str) -> DeviceEnv:
     stretched to the environment's own bounds.
 
     Args:
-      name: gymnax's own id, such as "CartPole-v1".
+      name: gymnax's own id, such as "CartPole-v1"; "DeepSea-bsuite-20" is DeepSea of 20 rows, of
+        which it has 8 by default.
 
     Raises:
       ImportError: if gymnax is not installed.
@@ -36,10 +40,12 @@ def make(name: str) -> DeviceEnv:
         would have to be downloaded).
     """
     gymnax = _import_gymnax()
-    if name not in gymnax.registered_envs:
+    sized = _SIZED.fullmatch(name)
+    gymnax_id, options = (sized[1], {"size": int(sized[2])}) if sized else (name, {})
+    if gymnax_id not in gymnax.registered_envs:
         raise unknown_name("gymnax task", name, gymnax.registered_envs)
     try:
-        env, params = gymnax.make(name)
+        env, params = gymnax.make(gymnax_id, **options)
     except OSError as error:
         raise ValueError(
             f"gymnax cannot make {name!r} without data that it downloads itself ({error}); "

@@ -1,0 +1,75 @@
+"""State entropy among the newest latents only, against scikit-learn."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.neighbors import NearestNeighbors
+
+from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.intrinsic.base import IntrinsicBatch
+from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.intrinsic.state_entropy import Encoder, never_trained, state_entropy
+
+DIM = 3
+SPEC = EnvSpec("any:any", (DIM,), np.dtype(np.float32), Discrete(2), 10)
+IDENTITY = Encoder(
+    lambda key, spec: (), lambda state, observation: observation, lambda spec: DIM, never_trained
+)
+
+
+def config(**changes):
+    options = {"first_neighbour": 2, "last_neighbour": 4, "count_self": False, "ring_size": 60}
+    return RE3Config(**(options | changes))
+
+
+def batch(places):
+    nothing = jnp.zeros((len(places), DIM))
+    return IntrinsicBatch(
+        nothing, jnp.zeros(len(places), jnp.int32), nothing, jnp.asarray(places), jnp.int32(0)
+    )
+
+
+@pytest.mark.parametrize("merge_copies", [False, True])
+@pytest.mark.parametrize("count", [20, 47, 60, 140])
+def test_neighbours_are_the_newest_others(count, merge_copies):
+    """Before the ring is full, when it just is, and after it was overwritten more than once."""
+    bonus = state_entropy(config(search_size=25, merge_copies=merge_copies), IDENTITY)
+    # Coarse, so that latents repeat.
+    rows = np.random.default_rng(0).integers(0, 3, (count, DIM)).astype(np.float32)
+    state, observe = bonus.init(jax.random.key(0), SPEC), jax.jit(bonus.observe)
+    places = []
+    for i in range(0, count, 10):
+        state, index = observe(state, jnp.asarray(rows[i : i + 10]))
+        places += np.asarray(index).tolist()
+    kept = np.arange(max(0, count - 60), count)
+    newest = np.arange(max(0, count - 25), count)
+    ours, _, _ = jax.jit(bonus.reward)(state, batch([places[i] for i in kept]))
+    for i, reward in zip(kept, ours, strict=True):
+        others = rows[newest[newest != i]]
+        distance, _ = NearestNeighbors(n_neighbors=4).fit(others).kneighbors(rows[i : i + 1])
+        np.testing.assert_allclose(reward, distance[0, 1:4].mean(), rtol=1e-4, atol=1e-6)
+
+
+def test_all_kept_is_no_bound():
+    rows = jax.random.normal(jax.random.key(0), (60, DIM))
+    rewards = []
+    for search_size in (None, 60):
+        bonus = state_entropy(config(search_size=search_size), IDENTITY)
+        state, index = bonus.observe(bonus.init(jax.random.key(0), SPEC), rows)
+        rewards.append(bonus.reward(state, batch(index))[0])
+    np.testing.assert_allclose(*rewards, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"count_self": True}, "set count_self to false"),
+        ({"search_size": 61}, "search_size must be from 1 to ring_size"),
+        ({"search_size": 0}, "search_size must be from 1"),
+        ({"search_size": 4}, "no neighbour of rank 4: raise search_size"),
+    ],
+)
+def test_what_cannot_work_is_refused(changes, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        config(**({"search_size": 30} | changes))
