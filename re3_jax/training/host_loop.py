@@ -107,6 +107,7 @@ class HostProgram:
             insert=compiled(one.insert, donate=(0, 1, 2, 3)),
         )
         self._begin = compiled(one.begin, donate=(0, 1))
+        self._metrics = compiled(one.metrics)
         self._evaluation_act = compiled(one.evaluation_act)
         self._snapshot = compiled(lambda state: jax.tree.map(jnp.copy, state))
 
@@ -214,7 +215,8 @@ class HostProgram:
             agent_steps += self._one.num_lanes
         state = OffPolicyState(agent, intrinsic, replay, lanes, counters, key, evaluation_key)
         of_updates = jax.device_get(of_updates) or [self._no_update]
-        return state, _summarise(jax.device_get(of_steps), of_updates)
+        of_run = jax.device_get(self._metrics(lanes))
+        return state, _summarise(jax.device_get(of_steps), of_updates) | of_run
 
     def start_evaluation(
         self, state: OffPolicyState, record: Callable[[np.ndarray], None] | None = None

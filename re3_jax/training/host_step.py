@@ -82,6 +82,9 @@ class SeedFunctions(Protocol):
     def insert(self, replay, intrinsic, lanes, counters, observation, action, step):
         """(replay, intrinsic, lanes, counters, (totals of episodes, reward)) after a step."""
 
+    def metrics(self, lanes: Any) -> dict[str, Array]:
+        """What is reported of the run so far, once a chunk."""
+
     def actor(self, agent_steps: int) -> int:
         """Which of the actors acts now."""
 
@@ -206,6 +209,11 @@ class OneSeed:
             env_frames=counters.env_frames + self.spec.action_repeat,
         )
         return replay, intrinsic, lanes, counters, (totals, step.reward)
+
+    def metrics(self, lanes: HostLanes) -> dict[str, Array]:
+        """Nothing."""
+        del lanes
+        return {}
 
     def actor(self, agent_steps: int) -> int:
         """Uniformly random actions come first."""

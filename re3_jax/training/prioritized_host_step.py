@@ -20,7 +20,7 @@ from re3_jax.envs.host.base import HostStep
 from re3_jax.intrinsic.base import IntrinsicReward, IntrinsicState
 from re3_jax.replay import prioritized
 from re3_jax.replay.prioritized import PrioritizedReplay
-from re3_jax.training import prioritized_update
+from re3_jax.training import prioritized_update, screens
 from re3_jax.training.episodes import count_episodes
 from re3_jax.training.host_step import step_key
 from re3_jax.training.learner import OffPolicyState
@@ -84,6 +84,7 @@ class OneSeed:
                 jnp.zeros(lanes, jnp.float32),
                 jnp.zeros(lanes, jnp.int32),
                 self._first_stack(frame),
+                screens.see(screens.none_seen(), frame[..., 0]),
             ),
             counters=Counters.zero(),
             key=key,
@@ -172,7 +173,10 @@ class OneSeed:
         frame = jnp.asarray(step.frame)
         moved = jnp.concatenate([observation[..., 1:], frame], axis=-1)
         lanes, totals = count_episodes(lanes, reward, jnp.asarray(step.terminated | step.truncated))
-        lanes = lanes._replace(stack=jnp.where(begins, self._first_stack(frame), moved))
+        lanes = lanes._replace(
+            stack=jnp.where(begins, self._first_stack(frame), moved),
+            screens=screens.see(lanes.screens, frame[..., 0]),
+        )
         agent_steps = counters.agent_steps + self.num_lanes
         counters = counters._replace(
             agent_steps=agent_steps,
@@ -180,6 +184,10 @@ class OneSeed:
         )
         totals = jax.tree.map(jnp.sum, totals)
         return replay, intrinsic, lanes, counters, (totals, jnp.mean(reward))
+
+    def metrics(self, lanes: StackedLanes) -> dict[str, Array]:
+        """How many different screens there were."""
+        return {"screens_seen": screens.count(lanes.screens)}
 
     def actor(self, agent_steps: int) -> int:
         """The policy acts from the start: its noise explores, or epsilon does."""

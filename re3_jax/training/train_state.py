@@ -80,12 +80,14 @@ class StackedLanes(NamedTuple):
       episode_return: task reward since the lane's last reset.
       episode_length: agent steps since then.
       stack: newest frames, zero before the episode's first.
+      screens: which were seen in the run so far (`screens`).
     """
 
     env: dict[str, Array]
     episode_return: Float[Array, " lane"]
     episode_length: Int[Array, " lane"]
     stack: UInt8[Array, "lane height width frames"]
+    screens: Bool[Array, " place"]
 
 
 class TrainState(NamedTuple):

@@ -83,6 +83,8 @@ def test_counts(trained):
     np.testing.assert_array_equal(state.counters.updates, (steps - 100) // 4)
     assert np.isnan(metrics[0]["loss"]).all() and np.isfinite(metrics[1]["loss"]).all()
     assert (metrics[1]["intrinsic_reward_mean"] > 0).all()
+    # The dot's places, the right end among them.
+    np.testing.assert_array_equal(metrics[-1]["screens_seen"], LINE + 1)
 
 
 def test_what_is_stored_is_what_the_lanes_showed(trained):
