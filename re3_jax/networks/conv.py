@@ -60,6 +60,25 @@ def conv2d(
     return _convolve(x, kernel, stride) + bias
 
 
+def conv_transpose2d(
+    x: Float[Array, "batch height width channels"],
+    kernel: Float[Array, "rows columns channels features"],
+    bias: Float[Array, " features"],
+    stride: int,
+) -> Float[Array, "batch out_height out_width features"]:
+    """Transposed convolution without padding, as PyTorch's with the kernel's first axes last.
+
+    Images become (size - 1) * stride + rows high. It is a `conv2d` that computes all positions
+    between two inputs at once, so its gradients are as fast.
+    """
+    rows, columns, _, features = kernel.shape
+    height, width = ((size - 1) * stride for size in x.shape[1:3])
+    phases, high, wide = _phases(kernel, stride)
+    padded = jnp.pad(x, ((0, 0), (high, high), (wide, wide), (0, 0)))
+    out = conv2d(padded, phases, jnp.zeros(stride**2 * features))
+    return _depth_to_space(out, stride)[:, : height + rows, : width + columns] + bias
+
+
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
 def _convolve(x, kernel, stride: int):
     return _by_platform(partial(_cpu_forward, stride=stride), partial(_native, stride=stride))(
@@ -83,8 +102,7 @@ def _convolve_backward(stride: int, residuals, d_out):
         return pull(d_out)[0]
 
     x_like, kernel_like = (jax.typeof(array) for array in residuals)
-    # With a stride above 1 XLA's own is at hand, but no network here needs that gradient.
-    cpu_input_gradient = _cpu_input_gradient if stride == 1 else native_input_gradient
+    cpu_input_gradient = partial(_cpu_input_gradient, size=x.shape[1:3], stride=stride)
     cpu_kernel_gradient = partial(_cpu_kernel_gradient, kernel_size=kernel.shape[:2], stride=stride)
     d_x = _by_platform(cpu_input_gradient, native_input_gradient)(kernel, d_out)
     d_kernel = _by_platform(cpu_kernel_gradient, native_kernel_gradient)(x, d_out)
@@ -148,11 +166,44 @@ def _cpu_forward(x, kernel, stride: int):
     return _native(_space_to_depth(x, stride), kernel, 1, ((0, 0), (0, wide)))[:, :height, :width]
 
 
-def _cpu_input_gradient(kernel, d_out):
-    """The convolution of the padded gradient with the kernel turned round; stride 1."""
-    rows, columns = kernel.shape[0] - 1, kernel.shape[1] - 1
-    turned = jnp.flip(kernel, (0, 1)).swapaxes(2, 3)
-    return _native(d_out, turned, 1, ((rows, rows), (columns, columns)))
+def _cpu_input_gradient(kernel, d_out, size: tuple[int, int], stride: int):
+    """The convolution of the padded gradient with the kernel turned round, phase by phase."""
+    turned, rows, columns = _phases(kernel.swapaxes(2, 3), stride)
+    d_x = _native(d_out, turned, 1, ((rows, rows), (columns, columns)))
+    d_x = _depth_to_space(d_x, stride)[:, : size[0], : size[1]]
+    # Pixels that the kernel never reaches.
+    missing = [(0, wanted - there) for wanted, there in zip(size, d_x.shape[1:3], strict=True)]
+    return jnp.pad(d_x, ((0, 0), *missing, (0, 0)))
+
+
+def _phases(kernel, stride: int):
+    """A transposed convolution's kernel as one without a stride, for all phases of the output.
+
+    Output position stride * q + r gets input q - t times kernel row stride * t + r: a convolution
+    over t, turned round, of whose outputs each r is a channel of its own.
+
+    Returns:
+      the kernel [high, wide, channels, stride * stride * features], and by how many rows and
+      columns the input is to be padded on each side.
+    """
+    rows, columns, channels, features = kernel.shape
+    high, wide = -(-rows // stride), -(-columns // stride)
+    kernel = jnp.pad(
+        kernel, ((0, high * stride - rows), (0, wide * stride - columns), (0, 0), (0, 0))
+    )
+    kernel = kernel.reshape(high, stride, wide, stride, channels, features)
+    kernel = jnp.flip(kernel, (0, 2)).transpose(0, 2, 4, 1, 3, 5)
+    return kernel.reshape(high, wide, channels, -1), high - 1, wide - 1
+
+
+def _depth_to_space(x, stride: int):
+    """Pixels of many channels as blocks of `stride` x `stride` pixels."""
+    if stride == 1:
+        return x
+    batch, height, width, depth = x.shape
+    channels = depth // stride**2
+    x = x.reshape(batch, height, width, stride, stride, channels).swapaxes(2, 3)
+    return x.reshape(batch, height * stride, width * stride, channels)
 
 
 def _cpu_kernel_gradient(x, d_out, kernel_size: tuple[int, int], stride: int):

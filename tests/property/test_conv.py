@@ -1,12 +1,14 @@
 """Any shape, kernel and stride: forward and gradients equal PyTorch's."""
 
+from functools import partial
+
 import jax
 import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from re3_jax.networks.conv import conv2d
+from re3_jax.networks.conv import conv2d, conv_transpose2d
 
 
 @st.composite
@@ -45,3 +47,32 @@ def test_forward_and_gradients_equal_pytorch(problem, seed):
     theirs = expected.detach(), on_torch[0].grad, on_torch[1].grad
     for own, other in zip(ours(x, kernel, d_out), theirs, strict=True):
         np.testing.assert_allclose(own, other.numpy(), rtol=1e-5, atol=1e-4)
+
+
+@settings(max_examples=10, deadline=None)
+@given(problem=problems(), seed=st.integers(0, 2**16))
+def test_transposed_forward_and_gradients_equal_pytorch(problem, seed):
+    image_shape, kernel_shape, stride = problem
+    rng = np.random.default_rng(seed)
+    x, kernel, bias = (
+        rng.normal(size=shape).astype(np.float32)
+        for shape in (image_shape, kernel_shape, kernel_shape[-1:])
+    )
+    on_torch = [torch.tensor(a.astype(np.float64), requires_grad=True) for a in (x, kernel, bias)]
+    expected = torch.nn.functional.conv_transpose2d(
+        on_torch[0].permute(0, 3, 1, 2),
+        on_torch[1].permute(2, 3, 0, 1).contiguous(),
+        on_torch[2],
+        stride=stride,
+    ).permute(0, 2, 3, 1)
+    d_out = rng.normal(size=expected.shape).astype(np.float32)
+    expected.backward(torch.tensor(d_out.astype(np.float64)))
+
+    @jax.jit
+    def ours(x, kernel, bias, d_out):
+        out, pull = jax.vjp(partial(conv_transpose2d, stride=stride), x, kernel, bias)
+        return out, *pull(d_out)
+
+    theirs = expected.detach(), *(tensor.grad for tensor in on_torch)
+    for own, other in zip(ours(x, kernel, bias, d_out), theirs, strict=True):
+        np.testing.assert_allclose(own, other.numpy(), rtol=1e-5, atol=2e-4)
