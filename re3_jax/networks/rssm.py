@@ -1,0 +1,175 @@
+"""The recurrent state-space model of Dreamer V1 (Hafner et al., 2020, and 2019 for the model).
+
+A state is a deterministic part h, carried by a GRU, and a stochastic part s with a diagonal normal
+distribution. The prior predicts s from what was before; the posterior corrects it by what is seen.
+Layers are initialised as Keras does by default, because danijar/dreamer is written with it.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from re3_jax import initializers
+from re3_jax.initializers import Layer
+
+MIN_STD = 0.1
+
+
+class GRU(NamedTuple):
+    """Keras's `GRUCell` with `reset_after`; gates in the order update, reset, candidate."""
+
+    kernel: Float[Array, "in 3*deter"]
+    recurrent: Float[Array, "deter 3*deter"]
+    bias: Float[Array, " 3*deter"]
+    recurrent_bias: Float[Array, " 3*deter"]
+
+
+class RSSM(NamedTuple):
+    """Parameters.
+
+    Attributes:
+      into: (s, a) to the GRU's input.
+      gru: the recurrence.
+      prior: two layers, h to mean and raw standard deviation.
+      posterior: two layers, (h, embedding) to the same.
+    """
+
+    into: Layer
+    gru: GRU
+    prior: tuple[Layer, Layer]
+    posterior: tuple[Layer, Layer]
+
+
+class Normal(NamedTuple):
+    """A diagonal normal distribution."""
+
+    mean: Float[Array, "*batch stoch"]
+    std: Float[Array, "*batch stoch"]
+
+
+class State(NamedTuple):
+    """h and a sample of s."""
+
+    deter: Float[Array, "*batch deter"]
+    stoch: Float[Array, "*batch stoch"]
+
+
+def init(
+    key: PRNGKeyArray, *, action_dim: int, embedding_dim: int, deter: int, stoch: int, hidden: int
+) -> RSSM:
+    """Draws the parameters: Glorot's uniform kernels, an orthogonal recurrence, zero biases."""
+    key, gru_key = jax.random.split(key)
+    shapes = (
+        (stoch + action_dim, hidden),
+        (hidden, 3 * deter),
+        (deter, hidden),
+        (hidden, 2 * stoch),
+        (deter + embedding_dim, hidden),
+        (hidden, 2 * stoch),
+    )
+    into, gru, *others = initializers.layers("xavier", key, shapes)
+    (recurrent,) = initializers.layers("orthogonal", gru_key, [(deter, 3 * deter)])
+    zeros = jnp.zeros(3 * deter)
+    return RSSM(
+        into=into,
+        gru=GRU(gru.kernel, recurrent.kernel / initializers.RELU_GAIN, zeros, zeros),
+        prior=(others[0], others[1]),
+        posterior=(others[2], others[3]),
+    )
+
+
+def initial(params: RSSM, batch: tuple[int, ...]) -> State:
+    """Zeros, what every sequence begins with."""
+    deter = params.gru.recurrent.shape[0]
+    stoch = params.prior[1].bias.shape[0] // 2
+    return State(jnp.zeros((*batch, deter)), jnp.zeros((*batch, stoch)))
+
+
+def features(state: State) -> Float[Array, "*batch features"]:
+    """What all heads see: (s, h)."""
+    return jnp.concatenate([state.stoch, state.deter], axis=-1)
+
+
+def gru_step(
+    gru: GRU, x: Float[Array, "*batch in"], h: Float[Array, "*batch deter"]
+) -> Float[Array, "*batch deter"]:
+    """One step of the recurrence."""
+    update, reset, candidate = jnp.split(x @ gru.kernel + gru.bias, 3, axis=-1)
+    h_update, h_reset, h_candidate = jnp.split(h @ gru.recurrent + gru.recurrent_bias, 3, axis=-1)
+    z = jax.nn.sigmoid(update + h_update)
+    r = jax.nn.sigmoid(reset + h_reset)
+    return z * h + (1 - z) * jnp.tanh(candidate + r * h_candidate)
+
+
+def advance(
+    params: RSSM, state: State, action: Float[Array, "*batch action"]
+) -> Float[Array, "*batch deter"]:
+    """The next h, after `action` in `state`."""
+    x = jax.nn.elu(_linear(params.into, jnp.concatenate([state.stoch, action], axis=-1)))
+    return gru_step(params.gru, x, state.deter)
+
+
+def prior(params: RSSM, deter: Float[Array, "*batch deter"]) -> Normal:
+    """What s is expected to be, given h."""
+    hidden, output = params.prior
+    return _normal(output, _linear(hidden, deter))
+
+
+def posterior(
+    params: RSSM, deter: Float[Array, "*batch deter"], embedding: Float[Array, "*batch embedding"]
+) -> Normal:
+    """What s is, given h and what is seen."""
+    hidden, output = params.posterior
+    return _normal(output, _linear(hidden, jnp.concatenate([deter, embedding], axis=-1)))
+
+
+def sample(key: PRNGKeyArray, normal: Normal) -> Float[Array, "*batch stoch"]:
+    """A sample that gradients pass through."""
+    return normal.mean + normal.std * jax.random.normal(key, normal.mean.shape)
+
+
+def observe(
+    params: RSSM,
+    embedding: Float[Array, "time batch embedding"],
+    action: Float[Array, "time batch action"],
+    key: PRNGKeyArray,
+) -> tuple[State, Normal, Normal]:
+    """States along sequences, from zeros; `action[t]` led to `embedding[t]`.
+
+    Returns:
+      the states, their priors and their posteriors, all [time, batch, ...].
+    """
+    hidden, output = params.posterior
+    deter_dim, stoch_dim = params.gru.recurrent.shape[0], output.bias.shape[0] // 2
+    # Of all times at once, in products large enough for every core, is what needs no state.
+    seen = embedding @ hidden.kernel[deter_dim:] + hidden.bias
+    noise = jax.random.normal(key, (*embedding.shape[:2], stoch_dim))
+
+    def step(state: State, inputs):
+        seen, action, noise = inputs
+        deter = advance(params, state, action)
+        normal = _normal(output, deter @ hidden.kernel[:deter_dim] + seen)
+        state = State(deter, normal.mean + normal.std * noise)
+        return state, (state, normal)
+
+    start = initial(params, embedding.shape[1:2])
+    _, (states, posteriors) = jax.lax.scan(step, start, (seen, action, noise))
+    return states, prior(params, states.deter), posteriors
+
+
+def kl_divergence(p: Normal, q: Normal) -> Float[Array, "*batch"]:
+    """KL(p || q) in nats, summed over the parts of s."""
+    ratio = p.std / q.std
+    difference = (p.mean - q.mean) / q.std
+    return jnp.sum(0.5 * (ratio**2 + difference**2 - 1) - jnp.log(ratio), axis=-1)
+
+
+def _normal(output: Layer, hidden: Float[Array, "*batch hidden"]) -> Normal:
+    mean, raw = jnp.split(_linear(output, jax.nn.elu(hidden)), 2, axis=-1)
+    return Normal(mean, jax.nn.softplus(raw) + MIN_STD)
+
+
+def _linear(layer: Layer, x: Float[Array, "*batch in"]) -> Float[Array, "*batch out"]:
+    return x @ layer.kernel + layer.bias

@@ -1,0 +1,198 @@
+"""Replay of whole episodes on the device, from which sequences of fixed length are drawn (Dreamer).
+
+Each frame is stored once, with the action that led to it and what came with it; an episode begins
+with a frame that no action led to. A sequence is drawn as danijar/dreamer draws it: an episode
+uniformly among those that are finished, whole and long enough, and a beginning uniformly in
+[0, frames of the episode - length), so that no sequence crosses an episode or the write cursor.
+(The last sequence of an episode is never drawn, there as here.)
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
+
+
+class SequenceReplay(NamedTuple):
+    """First-in-first-out store of several lanes, each a ring of its own.
+
+    Frames are numbered from 0 in each lane; number n is in row n modulo the number of rows.
+
+    Attributes:
+      frames: what was seen.
+      action: that led to it; zero for the first of an episode.
+      reward: that came with it, likewise.
+      discount: 0 where the task ended with it, else 1.
+      num_frames: written so far.
+      begins: number of the first frame of the episode under way.
+      starts: numbers of the first frames of finished episodes, the newest of them.
+      lengths: how many frames each of them has.
+      num_episodes: episodes noted so far.
+    """
+
+    frames: UInt8[Array, "rows lanes height width channels"]
+    action: Float[Array, "rows lanes action"]
+    reward: Float[Array, "rows lanes"]
+    discount: Float[Array, "rows lanes"]
+    num_frames: Int[Array, " lanes"]
+    begins: Int[Array, " lanes"]
+    starts: Int[Array, "episodes lanes"]
+    lengths: Int[Array, "episodes lanes"]
+    num_episodes: Int[Array, " lanes"]
+
+
+class Sequences(NamedTuple):
+    """A batch of sequences."""
+
+    frames: UInt8[Array, "batch length height width channels"]
+    action: Float[Array, "batch length action"]
+    reward: Float[Array, "batch length"]
+    discount: Float[Array, "batch length"]
+
+
+def init(
+    rows: int, lanes: int, frame_shape: tuple[int, int, int], action_dim: int, length: int
+) -> SequenceReplay:
+    """An empty replay of `rows` frames for each of `lanes` lanes.
+
+    Args:
+      rows: frames kept per lane.
+      lanes: lanes.
+      frame_shape: height, width and channels.
+      action_dim: length of an action.
+      length: of the sequences that will be drawn.
+
+    Raises:
+      ValueError: if a number is not positive, or an episode that is long enough would not fit.
+    """
+    if min(rows, lanes, action_dim, length) < 1:
+        raise ValueError(
+            f"a replay of {rows} rows of {lanes} lanes for sequences of {length} with "
+            f"{action_dim}-dimensional actions cannot hold anything: all must be at least 1"
+        )
+    if rows <= length:
+        raise ValueError(
+            f"a replay of {rows} frames holds no episode of more than {length}: raise it, or draw "
+            "shorter sequences"
+        )
+    episodes = rows // (length + 1)
+    zeros = jnp.zeros(lanes, jnp.int32)
+    return SequenceReplay(
+        frames=jnp.zeros((rows, lanes, *frame_shape), jnp.uint8),
+        action=jnp.zeros((rows, lanes, action_dim), jnp.float32),
+        reward=jnp.zeros((rows, lanes), jnp.float32),
+        discount=jnp.ones((rows, lanes), jnp.float32),
+        num_frames=zeros,
+        begins=zeros,
+        starts=jnp.zeros((episodes, lanes), jnp.int32),
+        lengths=jnp.zeros((episodes, lanes), jnp.int32),
+        num_episodes=zeros,
+    )
+
+
+def begin(
+    replay: SequenceReplay,
+    frame: UInt8[Array, "lanes height width channels"],
+    where: Bool[Array, " lanes"] | None = None,
+) -> SequenceReplay:
+    """Writes the first frame of an episode in all lanes, or in some; drops one under way."""
+    lanes = replay.num_frames.shape[0]
+    where = jnp.ones(lanes, bool) if where is None else where
+    nothing = jnp.zeros(lanes, jnp.float32)
+    action = jnp.zeros((lanes, replay.action.shape[2]), jnp.float32)
+    written = _write(replay, frame, action, nothing, nothing + 1, where)
+    return written._replace(begins=jnp.where(where, replay.num_frames, replay.begins))
+
+
+def add(
+    replay: SequenceReplay,
+    action: Float[Array, "lanes action"],
+    reward: Float[Array, " lanes"],
+    terminated: Bool[Array, " lanes"],
+    final_frame: UInt8[Array, "lanes height width channels"],
+    frame: UInt8[Array, "lanes height width channels"],
+    done: Bool[Array, " lanes"],
+    *,
+    length: int,
+) -> SequenceReplay:
+    """Writes one step of all lanes; where an episode ended, also the next one's first frame.
+
+    Args:
+      replay: where to.
+      action: that was taken.
+      reward: that it brought.
+      terminated: whether the task ended with it.
+      final_frame: what it led to.
+      frame: what is seen now; another one where an episode ended.
+      done: whether the task ended or a time limit was met.
+      length: of the sequences that will be drawn; shorter episodes are never drawn from.
+    """
+    everywhere = jnp.ones_like(done)
+    discount = 1.0 - terminated.astype(jnp.float32)
+    replay = _write(replay, final_frame, action, reward, discount, everywhere)
+    frames = replay.num_frames - replay.begins
+    noted = done & (frames > length)
+    episodes, lanes = replay.starts.shape
+    # A place that is not there drops the note.
+    place = jnp.where(noted, replay.num_episodes % episodes, episodes)
+    lane = jnp.arange(lanes)
+    replay = replay._replace(
+        starts=replay.starts.at[place, lane].set(replay.begins, mode="drop"),
+        lengths=replay.lengths.at[place, lane].set(frames, mode="drop"),
+        num_episodes=replay.num_episodes + noted,
+    )
+    return begin(replay, frame, done)
+
+
+def _write(replay: SequenceReplay, frame, action, reward, discount, where) -> SequenceReplay:
+    rows, lanes = replay.reward.shape
+    row = jnp.where(where, replay.num_frames % rows, rows)
+    lane = jnp.arange(lanes)
+
+    def put(store, value):
+        return store.at[row, lane].set(value, mode="drop", unique_indices=True)
+
+    return replay._replace(
+        frames=put(replay.frames, frame),
+        action=put(replay.action, action),
+        reward=put(replay.reward, reward),
+        discount=put(replay.discount, discount),
+        num_frames=replay.num_frames + where,
+    )
+
+
+def num_whole(replay: SequenceReplay) -> Int[Array, " lanes"]:
+    """Finished episodes of each lane of which nothing is overwritten."""
+    episodes = replay.starts.shape[0]
+    used = jnp.arange(episodes)[:, None] < replay.num_episodes
+    kept = replay.starts >= replay.num_frames - replay.reward.shape[0]
+    return jnp.sum(used & kept, axis=0, dtype=jnp.int32)
+
+
+def can_sample(replay: SequenceReplay) -> Bool[Array, ""]:
+    """Whether there is an episode to draw from."""
+    return jnp.any(num_whole(replay) > 0)
+
+
+def sample(key: PRNGKeyArray, replay: SequenceReplay, batch_size: int, length: int) -> Sequences:
+    """Draws sequences; there must be an episode to draw from (`can_sample`)."""
+    rows = replay.reward.shape[0]
+    episode_key, start_key = jax.random.split(key)
+    whole = num_whole(replay)
+    ends = jnp.cumsum(whole)
+    drawn = jax.random.randint(episode_key, (batch_size,), 0, ends[-1])
+    lane = jnp.searchsorted(ends, drawn, side="right").astype(jnp.int32)
+    # The newest are the whole ones: what is older is overwritten first.
+    age = ends[lane] - 1 - drawn
+    episode = (replay.num_episodes[lane] - 1 - age) % replay.starts.shape[0]
+    latest = replay.lengths[episode, lane] - length
+    offset = jax.random.randint(start_key, (batch_size,), 0, latest)
+    numbers = (replay.starts[episode, lane] + offset)[:, None] + jnp.arange(length)
+    row, lane = numbers % rows, lane[:, None]
+    return Sequences(
+        replay.frames[row, lane],
+        replay.action[row, lane],
+        replay.reward[row, lane],
+        replay.discount[row, lane],
+    )

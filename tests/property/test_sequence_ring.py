@@ -1,0 +1,135 @@
+"""The replay of sequences against Python lists of episodes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from re3_jax.replay import sequence_ring
+
+
+class Lists:
+    """Every lane's episodes as lists of (frame, action, reward, discount)."""
+
+    def __init__(self, first):
+        self.finished = [[] for _ in first]
+        self.now = [[(x, 0.0, 0.0, 1.0)] for x in first]
+
+    def add(self, action, reward, terminated, final, frame, done):
+        for lane, episode in enumerate(self.now):
+            discount = 0.0 if terminated[lane] else 1.0
+            episode.append((final[lane], action[lane], reward[lane], discount))
+            if done[lane]:
+                self.finished[lane].append(episode)
+                self.now[lane] = [(frame[lane], 0.0, 0.0, 1.0)]
+
+    def whole(self, lane, rows, length):
+        """Finished episodes that are long enough and still all there."""
+        left, kept = rows - len(self.now[lane]), []
+        for episode in reversed(self.finished[lane]):
+            left -= len(episode)
+            if left < 0:
+                break
+            kept.append(episode)
+        return [episode for episode in kept if len(episode) > length]
+
+
+def images(values):
+    """Frames of which the values can be read."""
+    return jnp.asarray(np.asarray(values)[:, None, None, None] % 256, jnp.uint8)
+
+
+def build(steps, rows, lanes, length, rng, end=0.15):
+    counter = iter(range(10**6))
+
+    def fresh():
+        return np.array([next(counter) for _ in range(lanes)])
+
+    add = jax.jit(lambda *arguments: sequence_ring.add(*arguments, length=length))
+    replay = sequence_ring.init(rows, lanes, (1, 1, 1), 1, length)
+    first = fresh()
+    replay, lists = sequence_ring.begin(replay, images(first)), Lists(first)
+    for _ in range(steps):
+        action, reward = rng.normal(size=(2, lanes)).astype(np.float32)
+        done = rng.random(lanes) < end
+        terminated = done & (rng.random(lanes) < 0.5)
+        final = fresh()
+        frame = np.where(done, fresh(), final)
+        lists.add(action, reward, terminated, final, frame, done)
+        replay = add(
+            replay, action[:, None], reward, terminated, images(final), images(frame), done
+        )
+    return replay, lists
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    rows=st.integers(8, 60),
+    lanes=st.integers(1, 3),
+    length=st.integers(1, 7),
+    steps=st.integers(0, 200),
+    seed=st.integers(0, 2**16),
+)
+def test_draws_are_sequences_of_whole_episodes(rows, lanes, length, steps, seed):
+    rng = np.random.default_rng(seed)
+    replay, lists = build(steps, rows, lanes, length, rng)
+    whole = [lists.whole(lane, rows, length) for lane in range(lanes)]
+    np.testing.assert_array_equal(
+        sequence_ring.num_whole(replay), [len(episodes) for episodes in whole]
+    )
+    assert bool(sequence_ring.can_sample(replay)) == any(whole)
+    if not any(whole):
+        return
+    known = {
+        tuple((np.float32(x % 256), np.float32(a), np.float32(r), d) for x, a, r, d in window)
+        for episodes in whole
+        for episode in episodes
+        for start in range(len(episode) - length)
+        for window in [episode[start : start + length]]
+    }
+    drawn = jax.device_get(sequence_ring.sample(jax.random.key(seed), replay, 64, length))
+    for frames, action, reward, discount in zip(*drawn, strict=True):
+        rows_ = zip(frames[:, 0, 0, 0], action[:, 0], reward, discount, strict=True)
+        assert tuple((np.float32(x), a, r, float(d)) for x, a, r, d in rows_) in known
+
+
+def test_episodes_are_drawn_uniformly_and_then_their_beginnings():
+    """A short episode is drawn from as often as a long one."""
+    length = 4
+    replay, lists = build(150, 200, 2, length, np.random.default_rng(3), end=0.12)
+    whole = [episode for lane in range(2) for episode in lists.whole(lane, 200, length)]
+    drawn = sequence_ring.sample(jax.random.key(0), replay, 40_000, length)
+    # Frames are numbered over both lanes, and no number comes twice below 256 steps.
+    first = {}
+    for number, episode in enumerate(whole):
+        for start in range(len(episode) - length):
+            first[
+                tuple(np.float32(row[1:3]) for row in episode[start : start + 2])[1].tobytes()
+            ] = (
+                number,
+                start,
+            )
+    seconds = np.stack([drawn.action[:, 1, 0], drawn.reward[:, 1]], axis=1).astype(np.float32)
+    found = np.array([first[row.tobytes()] for row in seconds])
+    counts = np.bincount(found[:, 0], minlength=len(whole))
+    assert stats.chisquare(counts).pvalue > 1e-4
+    longest = int(np.argmax([len(episode) for episode in whole]))
+    starts = found[found[:, 0] == longest, 1]
+    counts = np.bincount(starts, minlength=len(whole[longest]) - length)
+    assert stats.chisquare(counts).pvalue > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("sizes", "sentence"),
+    [
+        ((0, 1, 3), "all must be at least 1"),
+        ((10, 1, 10), "holds no episode of more than 10"),
+    ],
+)
+def test_sizes_that_cannot_work_are_refused(sizes, sentence):
+    rows, lanes, length = sizes
+    with pytest.raises(ValueError, match=sentence):
+        sequence_ring.init(rows, lanes, (1, 1, 1), 1, length)
