@@ -51,8 +51,20 @@ def torch_gru(gru):
     return cell.double()
 
 
+def torch_gru_function(gru, x, h):
+    """The same of tensors, so that gradients reach the weights; `test_recurrence` has the cell."""
+    update, reset, candidate = (x @ gru.kernel + gru.bias).chunk(3, dim=-1)
+    after = (h @ gru.recurrent + gru.recurrent_bias).chunk(3, dim=-1)
+    z, r = torch.sigmoid(update + after[0]), torch.sigmoid(reset + after[1])
+    return z * h + (1 - z) * torch.tanh(candidate + r * after[2])
+
+
 def torch_linear(layer, x):
-    return x @ tensor(layer.kernel) + tensor(layer.bias)
+    kernel, bias = (
+        leaf if isinstance(leaf, torch.Tensor) else tensor(leaf)
+        for leaf in (layer.kernel, layer.bias)
+    )
+    return x @ kernel + bias
 
 
 def torch_normal(layers, x):

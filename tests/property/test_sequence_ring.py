@@ -102,16 +102,12 @@ def test_episodes_are_drawn_uniformly_and_then_their_beginnings():
     replay, lists = build(150, 200, 2, length, np.random.default_rng(3), end=0.12)
     whole = [episode for lane in range(2) for episode in lists.whole(lane, 200, length)]
     drawn = sequence_ring.sample(jax.random.key(0), replay, 40_000, length)
-    # Frames are numbered over both lanes, and no number comes twice below 256 steps.
-    first = {}
-    for number, episode in enumerate(whole):
-        for start in range(len(episode) - length):
-            first[
-                tuple(np.float32(row[1:3]) for row in episode[start : start + 2])[1].tobytes()
-            ] = (
-                number,
-                start,
-            )
+    # What led to the second frame is drawn at random: it tells the sequences apart.
+    first = {
+        np.asarray(episode[start + 1][1:3], np.float32).tobytes(): (number, start)
+        for number, episode in enumerate(whole)
+        for start in range(len(episode) - length)
+    }
     seconds = np.stack([drawn.action[:, 1, 0], drawn.reward[:, 1]], axis=1).astype(np.float32)
     found = np.array([first[row.tobytes()] for row in seconds])
     counts = np.bincount(found[:, 0], minlength=len(whole))

@@ -1,0 +1,277 @@
+"""One update of Dreamer V1 and its acting, as pure functions.
+
+As danijar/dreamer orders it: the world model is fitted to a batch of sequences; from every state
+on the way the actor imagines `horizon` steps ahead and is moved up the gradient of their
+lambda-returns, through the model; the value is moved towards those returns. All three gradients
+are taken at the same parameters.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
+
+from re3_jax.agents.base import Info
+from re3_jax.agents.dreamer import losses, networks, policy
+from re3_jax.agents.dreamer.config import DreamerConfig
+from re3_jax.agents.dreamer.networks import Head, WorldModel
+from re3_jax.agents.dreamer.optimizer import clipped_adam
+from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.networks import rssm
+from re3_jax.networks.rssm import State
+
+
+class SequenceBatch(NamedTuple):
+    """What one update learns from; `action[:, t]`, `reward[:, t]` led to `frames[:, t]`.
+
+    Attributes:
+      frames: what was seen.
+      action: that led to it, zero at the beginning of an episode.
+      reward: that came with it, the bonus included.
+      discount: 0 where the task ended with it, else 1.
+    """
+
+    frames: UInt8[Array, "batch time 64 64 channels"]
+    action: Float[Array, "batch time action"]
+    reward: Float[Array, "batch time"]
+    discount: Float[Array, "batch time"]
+
+
+class DreamerState(NamedTuple):
+    """All that Dreamer learns, and the state of an optimiser for each part."""
+
+    model: WorldModel
+    actor: Head
+    value: Head
+    model_opt_state: optax.OptState
+    actor_opt_state: optax.OptState
+    value_opt_state: optax.OptState
+    updates: Int[Array, ""]
+
+
+class Belief(NamedTuple):
+    """What an acting lane remembers.
+
+    Attributes:
+      state: of the world model.
+      action: taken last.
+    """
+
+    state: State
+    action: Float[Array, "lane action"]
+
+
+class Dreamer:
+    """Dreamer V1 for one task."""
+
+    def __init__(self, config: DreamerConfig, spec: EnvSpec):
+        """Nothing is computed yet.
+
+        Raises:
+          ValueError: if the task's actions are not real numbers or its images not 64x64.
+        """
+        if not isinstance(spec.action_space, Box):
+            raise ValueError(
+                f"dreamer needs actions that are real numbers, which {spec.task} does not have: "
+                "choose another agent"
+            )
+        if spec.observation_shape[:2] != (networks.IMAGE_SIZE, networks.IMAGE_SIZE):
+            raise ValueError(
+                f"dreamer sees images of 64x64 pixels, and those of {spec.task} have the shape "
+                f"{spec.observation_shape}: set image_size to 64"
+            )
+        self.config, self.action_dim = config, spec.action_space.shape[0]
+        self.channels = spec.observation_shape[-1]
+        self._model_optimizer, self._actor_optimizer, self._value_optimizer = (
+            clipped_adam(rate, config.adam_eps, config.max_grad_norm)
+            for rate in (
+                config.model_learning_rate,
+                config.actor_learning_rate,
+                config.value_learning_rate,
+            )
+        )
+
+    def init(self, key: PRNGKeyArray) -> DreamerState:
+        """Fresh parameters."""
+        model_key, actor_key, value_key = jax.random.split(key, 3)
+        model = networks.init_model(model_key, self.config, self.action_dim, self.channels)
+        actor = networks.init_head(actor_key, self.config, "actor", 2 * self.action_dim)
+        value = networks.init_head(value_key, self.config, "value", 1)
+        return DreamerState(
+            model,
+            actor,
+            value,
+            self._model_optimizer.init(model),
+            self._actor_optimizer.init(actor),
+            self._value_optimizer.init(value),
+            jnp.int32(0),
+        )
+
+    def begin(self, state: DreamerState, lanes: int) -> Belief:
+        """What lanes remember at the beginning of an episode: nothing."""
+        before = rssm.initial(state.model.dynamics, (lanes,))
+        return Belief(before, jnp.zeros((lanes, self.action_dim)))
+
+    def act(
+        self,
+        state: DreamerState,
+        belief: Belief,
+        frame: UInt8[Array, "lane 64 64 channels"],
+        key: PRNGKeyArray,
+        explore: bool,
+    ) -> tuple[Belief, Float[Array, "lane action"]]:
+        """Takes in a frame and chooses an action in [-1, 1].
+
+        Exploring it is a sample with normal noise added, else the policy's mode.
+        """
+        state_key, action_key, noise_key = jax.random.split(key, 3)
+        dynamics = state.model.dynamics
+        embedding = networks.encode(state.model.encoder, networks.preprocess(frame))
+        deter = rssm.advance(dynamics, belief.state, belief.action)
+        stoch = rssm.sample(state_key, rssm.posterior(dynamics, deter, embedding))
+        now = State(deter, stoch)
+        chosen = policy.distribution(state.actor, rssm.features(now), self.config)
+        if explore:
+            action = policy.sample(action_key, chosen)
+            noise = jax.random.normal(noise_key, action.shape)
+            action = jnp.clip(action + self.config.exploration_noise * noise, -1.0, 1.0)
+        else:
+            action = policy.mode(action_key, chosen, self.config.mode_samples)
+        return Belief(now, action), action
+
+    def update(
+        self, state: DreamerState, batch: SequenceBatch, key: PRNGKeyArray
+    ) -> tuple[DreamerState, Info]:
+        """One update of world model, actor and value."""
+        model_key, imagine_key = jax.random.split(key)
+        (model_loss, (posts, model_info)), model_gradient = jax.value_and_grad(
+            self.model_loss, has_aux=True
+        )(state.model, batch, model_key)
+        start = self._starts(posts)
+        (actor_loss, imagined), actor_gradient = jax.value_and_grad(self.actor_loss, has_aux=True)(
+            state.actor, state.model, state.value, start, imagine_key
+        )
+        value_loss, value_gradient = jax.value_and_grad(self.value_loss)(state.value, imagined)
+
+        def apply(optimizer, gradient, opt_state, params):
+            change, opt_state = optimizer.update(gradient, opt_state)
+            return optax.apply_updates(params, change), opt_state
+
+        model, model_opt_state = apply(
+            self._model_optimizer, model_gradient, state.model_opt_state, state.model
+        )
+        actor, actor_opt_state = apply(
+            self._actor_optimizer, actor_gradient, state.actor_opt_state, state.actor
+        )
+        value, value_opt_state = apply(
+            self._value_optimizer, value_gradient, state.value_opt_state, state.value
+        )
+        info = {
+            **model_info,
+            "model_loss": model_loss,
+            "actor_loss": actor_loss,
+            "value_loss": value_loss,
+            "imagined_return_mean": jnp.mean(imagined.returns),
+            "model_gradient_norm": optax.tree.norm(model_gradient),
+            "actor_gradient_norm": optax.tree.norm(actor_gradient),
+            "value_gradient_norm": optax.tree.norm(value_gradient),
+        }
+        state = DreamerState(
+            model,
+            actor,
+            value,
+            model_opt_state,
+            actor_opt_state,
+            value_opt_state,
+            state.updates + 1,
+        )
+        return state, info
+
+    def model_loss(
+        self, model: WorldModel, batch: SequenceBatch, key: PRNGKeyArray
+    ) -> tuple[Float[Array, ""], tuple[State, Info]]:
+        """Negative log-likelihoods of images, rewards and discounts, and the KL divergence.
+
+        Returns:
+          the loss; the posterior states [time, batch, ...], and its parts.
+        """
+        c = self.config
+        size, time = batch.reward.shape
+        image = networks.preprocess(batch.frames).reshape(-1, *batch.frames.shape[2:])
+        embedding = networks.encode(model.encoder, image).reshape(size, time, -1)
+        states, priors, posteriors = rssm.observe(
+            model.dynamics, embedding.swapaxes(0, 1), batch.action.swapaxes(0, 1), key
+        )
+        features = rssm.features(states).swapaxes(0, 1)
+        decoded = networks.decode(model.decoder, features.reshape(size * time, -1))
+        image_loss = 0.5 * jnp.sum((decoded - image) ** 2) / (size * time)
+        predicted = networks.scalar(model.reward, features)
+        reward_loss = 0.5 * jnp.mean((predicted - batch.reward) ** 2)
+        divergence = jnp.mean(rssm.kl_divergence(posteriors, priors))
+        loss = image_loss + reward_loss + c.kl_scale * jnp.maximum(divergence, c.free_nats)
+        info = {"image_loss": image_loss, "reward_loss": reward_loss, "kl": divergence}
+        if model.discount is not None:
+            logit = networks.scalar(model.discount, features)
+            discount_loss = jnp.mean(losses.bernoulli_loss(logit, c.discount * batch.discount))
+            loss = loss + c.discount_scale * discount_loss
+            info["discount_loss"] = discount_loss
+        return loss, (states, info)
+
+    def _starts(self, states: State) -> State:
+        """Where imagination begins: everywhere, or where the task has not ended yet."""
+        if self.config.predict_discount:
+            states = jax.tree.map(lambda leaf: leaf[:-1], states)
+        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, leaf.shape[-1]), states)
+        return jax.lax.stop_gradient(flat)
+
+    def actor_loss(
+        self, actor: Head, model: WorldModel, value: Head, start: State, key: PRNGKeyArray
+    ) -> tuple[Float[Array, ""], "Imagined"]:
+        """Minus the mean of the imagined returns, each weighted by the discounts before it."""
+        c = self.config
+        features = self.imagine(actor, model, start, key)
+        reward = networks.scalar(model.reward, features)
+        if model.discount is None:
+            discount = jnp.full_like(reward, c.discount)
+        else:
+            discount = jax.nn.sigmoid(networks.scalar(model.discount, features))
+        values = networks.scalar(value, features)
+        returns = losses.lambda_returns(
+            reward[:-1], values[:-1], discount[:-1], values[-1], c.lambda_
+        )
+        weight = losses.discount_weights(discount[:-1])
+        imagined = Imagined(features[:-1], returns, weight)
+        return -jnp.mean(weight * returns), jax.lax.stop_gradient(imagined)
+
+    def imagine(
+        self, actor: Head, model: WorldModel, start: State, key: PRNGKeyArray
+    ) -> Float[Array, "horizon batch features"]:
+        """Features of the states that the actor expects to come to."""
+        c, shape = self.config, start.stoch.shape
+
+        def step(state: State, key: PRNGKeyArray):
+            action_key, state_key = jax.random.split(key)
+            seen = jax.lax.stop_gradient(rssm.features(state))
+            action = policy.sample(action_key, policy.distribution(actor, seen, c))
+            deter = rssm.advance(model.dynamics, state, action)
+            prior = rssm.prior(model.dynamics, deter)
+            noise = jax.random.normal(state_key, shape)
+            state = State(deter, prior.mean + prior.std * noise)
+            return state, rssm.features(state)
+
+        return jax.lax.scan(step, start, jax.random.split(key, c.horizon))[1]
+
+    def value_loss(self, value: Head, imagined: "Imagined") -> Float[Array, ""]:
+        """Weighted squared error of the values against the returns."""
+        error = networks.scalar(value, imagined.features) - imagined.returns
+        return jnp.mean(imagined.weight * 0.5 * error**2)
+
+
+class Imagined(NamedTuple):
+    """What the value learns from."""
+
+    features: Float[Array, "time batch features"]
+    returns: Float[Array, "time batch"]
+    weight: Float[Array, "time batch"]

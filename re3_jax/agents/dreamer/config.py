@@ -1,0 +1,100 @@
+"""Dreamer's hyperparameters: the defaults of danijar/dreamer, which the authors used."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class DreamerConfig:
+    """World model, actor, value and loop.
+
+    Attributes:
+      deter: length of the deterministic part of a state.
+      stoch: length of the stochastic part.
+      hidden: width of the model's layers.
+      conv_depth: filters of the encoder's first convolution; the others have 2, 4 and 8 times as
+        many.
+      head_units: width of the layers of reward, value, actor and discount.
+      batch_size: sequences per update.
+      sequence_length: steps of each.
+      horizon: imagined steps.
+      discount: gamma, where no discount is predicted.
+      predict_discount: whether a head predicts where the task ends.
+      lambda_: of the lambda-returns.
+      free_nats: the mean KL divergence counts as at least this.
+      kl_scale: weight of the KL divergence.
+      discount_scale: weight of the predicted discount's loss.
+      model_learning_rate: Adam's step size for the world model.
+      value_learning_rate: for the value.
+      actor_learning_rate: for the actor.
+      adam_eps: added to the root of Adam's second moment, without its bias correction (Keras).
+      max_grad_norm: gradients of each of the three are clipped to this global norm.
+      init_std: standard deviation of an untrained actor, before tanh.
+      mean_scale: the actor's mean is mean_scale * tanh(m / mean_scale).
+      min_std: least standard deviation of the actor.
+      exploration_noise: standard deviation of what is added to actions in training.
+      mode_samples: samples of which the most probable is the actor's mode.
+      replay_frames: frames kept per lane.
+      prefill_agent_steps: uniformly random actions before the first update, per lane.
+      agent_steps_per_burst: agent steps, of all lanes, between two bursts of updates.
+      updates_per_burst: updates in one burst.
+      num_envs: lanes stepped in parallel.
+
+    Raises:
+      ValueError: if a value is out of range; the sentence says which and what is allowed.
+    """
+
+    deter: int = 200
+    stoch: int = 30
+    hidden: int = 200
+    conv_depth: int = 32
+    head_units: int = 400
+    batch_size: int = 50
+    sequence_length: int = 50
+    horizon: int = 15
+    discount: float = 0.99
+    predict_discount: bool = False
+    lambda_: float = 0.95
+    free_nats: float = 3.0
+    kl_scale: float = 1.0
+    discount_scale: float = 10.0
+    model_learning_rate: float = 6e-4
+    value_learning_rate: float = 8e-5
+    actor_learning_rate: float = 8e-5
+    adam_eps: float = 1e-7
+    max_grad_norm: float = 100.0
+    init_std: float = 5.0
+    mean_scale: float = 5.0
+    min_std: float = 1e-4
+    exploration_noise: float = 0.3
+    mode_samples: int = 100
+    replay_frames: int = 500_000
+    prefill_agent_steps: int = 2_500
+    agent_steps_per_burst: int = 500
+    updates_per_burst: int = 100
+    num_envs: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot work."""
+        for name in (
+            "deter", "stoch", "hidden", "conv_depth", "head_units", "batch_size", "horizon",
+            "mode_samples", "replay_frames", "prefill_agent_steps", "agent_steps_per_burst",
+            "updates_per_burst", "num_envs",
+        ):  # fmt: skip
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+        if self.sequence_length < 2:
+            raise ValueError(
+                f"sequence_length must be at least 2, but it is {self.sequence_length}"
+            )
+        for name in (
+            "model_learning_rate", "value_learning_rate", "actor_learning_rate", "adam_eps",
+            "max_grad_norm", "init_std", "mean_scale", "min_std",
+        ):  # fmt: skip
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0, but it is {getattr(self, name)}")
+        for name in ("discount", "lambda_"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be in [0, 1], but it is {getattr(self, name)}")
+        for name in ("free_nats", "kl_scale", "discount_scale", "exploration_noise"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must not be negative, but it is {getattr(self, name)}")

@@ -1,0 +1,257 @@
+"""Dreamer's returns, policy, optimiser and whole update against independent references."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch.nn import functional as F
+
+from re3_jax.agents.dreamer import losses, networks, policy
+from re3_jax.agents.dreamer.agent import Dreamer, SequenceBatch
+from re3_jax.agents.dreamer.config import DreamerConfig
+from re3_jax.agents.dreamer.optimizer import clipped_adam
+from re3_jax.agents.dreamer.policy import TanhNormal
+from re3_jax.envs.base import Box, Discrete, EnvSpec
+from tests.parity.test_rssm import tensor, torch_gru_function, torch_linear, torch_normal
+from tests.rlax_alone import rlax
+
+CONFIG = DreamerConfig(
+    deter=20,
+    stoch=6,
+    hidden=16,
+    conv_depth=2,
+    head_units=24,
+    batch_size=3,
+    sequence_length=5,
+    horizon=4,
+)
+SPEC = EnvSpec("dmc:any", (64, 64, 3), np.dtype(np.uint8), Box((2,), -1, 1), 500, 2)
+
+
+def make_batch(seed=0):
+    rng = np.random.default_rng(seed)
+    shape = CONFIG.batch_size, CONFIG.sequence_length
+    return SequenceBatch(
+        frames=jnp.asarray(rng.integers(0, 256, (*shape, 64, 64, 3)), jnp.uint8),
+        action=jnp.asarray(rng.uniform(-1, 1, (*shape, 2)), jnp.float32),
+        reward=jnp.asarray(rng.normal(size=shape), jnp.float32),
+        discount=jnp.asarray(rng.random(shape) < 0.8, jnp.float32),
+    )
+
+
+def torch_encode(encoder, image):
+    x = image.permute(0, 3, 1, 2)
+    for layer in encoder:
+        x = F.relu(F.conv2d(x, layer.kernel.permute(3, 2, 0, 1), layer.bias, 2))
+    return x.permute(0, 2, 3, 1).flatten(1)
+
+
+def torch_decode(decoder, features):
+    x = (features @ decoder.hidden.kernel + decoder.hidden.bias)[:, :, None, None]
+    for number, layer in enumerate(decoder.convs):
+        kernel = layer.kernel.permute(2, 3, 0, 1)
+        x = F.conv_transpose2d(x, kernel, layer.bias, 2)
+        x = F.relu(x) if number < 3 else x
+    return x.permute(0, 2, 3, 1)
+
+
+def torch_head(layers, x):
+    for layer in layers[:-1]:
+        x = F.elu(torch_linear(layer, x))
+    return torch_linear(layers[-1], x)
+
+
+def torch_policy(actor, x):
+    mean, raw = torch_head(actor, x).chunk(2, dim=-1)
+    std = F.softplus(raw + np.log(np.expm1(5.0))) + 1e-4
+    return 5 * torch.tanh(mean / 5), std
+
+
+def torch_returns(reward, value, discount, bootstrap, lambda_):
+    """danijar/dreamer's `lambda_return`."""
+    following = torch.cat([value[1:], bootstrap[None]])
+    later, returns = bootstrap, []
+    for t in reversed(range(len(reward))):
+        later = reward[t] + discount[t] * ((1 - lambda_) * following[t] + lambda_ * later)
+        returns.append(later)
+    return torch.stack(returns[::-1])
+
+
+def torch_losses(params, batch, keys, config):
+    """All three losses of tensors that collect gradients."""
+    model, actor, value = params
+    model_key, imagine_key = keys
+    size, time = batch.reward.shape
+    image = tensor(batch.frames).reshape(-1, 64, 64, 3) / 255 - 0.5
+    embedding = torch_encode(model.encoder, image).reshape(size, time, -1)
+    noise = tensor(jax.random.normal(model_key, (time, size, config.stoch)))
+    deter = torch.zeros(size, config.deter).double()
+    stoch = torch.zeros(size, config.stoch).double()
+    features, divergence, states = [], [], []
+    dynamics = model.dynamics
+    for t in range(time):
+        x = F.elu(torch_linear(dynamics.into, torch.cat([stoch, tensor(batch.action[:, t])], 1)))
+        deter = torch_gru_function(dynamics.gru, x, deter)
+        prior = torch_normal(dynamics.prior, deter)
+        seen = torch.cat([deter, embedding[:, t]], 1)
+        posterior = torch_normal(dynamics.posterior, seen)
+        stoch = posterior.mean + posterior.stddev * noise[t]
+        features.append(torch.cat([stoch, deter], 1))
+        states.append((stoch.detach(), deter.detach()))
+        divergence.append(torch.distributions.kl_divergence(posterior, prior).sum(-1))
+    features = torch.stack(features, 1)
+    decoded = torch_decode(model.decoder, features.reshape(size * time, -1))
+    image_loss = 0.5 * ((decoded - image) ** 2).sum() / (size * time)
+    reward_loss = 0.5 * ((torch_head(model.reward, features)[..., 0] - tensor(batch.reward)) ** 2)
+    divergence = torch.stack(divergence).mean()
+    model_loss = image_loss + reward_loss.mean() + torch.clamp(divergence, min=config.free_nats)
+    if config.predict_discount:
+        logit = torch_head(model.discount, features)[..., 0]
+        wanted = config.discount * tensor(batch.discount)
+        model_loss = model_loss + 10 * F.binary_cross_entropy_with_logits(logit, wanted)
+        states = states[:-1]
+    # Ours is [time, batch] made flat.
+    stoch, deter = (torch.cat(parts) for parts in zip(*states, strict=True))
+    imagined = []
+    for key in jax.random.split(imagine_key, config.horizon):
+        action_key, state_key = jax.random.split(key)
+        mean, std = torch_policy(actor, torch.cat([stoch, deter], 1).detach())
+        before = mean + std * tensor(jax.random.normal(action_key, mean.shape))
+        x = F.elu(torch_linear(dynamics.into, torch.cat([stoch, torch.tanh(before)], 1)))
+        deter = torch_gru_function(dynamics.gru, x, deter)
+        prior = torch_normal(dynamics.prior, deter)
+        stoch = prior.mean + prior.stddev * tensor(jax.random.normal(state_key, stoch.shape))
+        imagined.append(torch.cat([stoch, deter], 1))
+    imagined = torch.stack(imagined)
+    reward = torch_head(model.reward, imagined)[..., 0]
+    values = torch_head(value, imagined)[..., 0]
+    discount = torch.full_like(reward, config.discount)
+    if config.predict_discount:
+        discount = torch.sigmoid(torch_head(model.discount, imagined)[..., 0])
+    returns = torch_returns(reward[:-1], values[:-1], discount[:-1], values[-1], config.lambda_)
+    ones = torch.ones_like(discount[:1])
+    weight = torch.cumprod(torch.cat([ones, discount[:-2]]), 0).detach()
+    actor_loss = -(weight * returns).mean()
+    again = torch_head(value, imagined[:-1].detach())[..., 0]
+    value_loss = (weight * 0.5 * (again - returns.detach()) ** 2).mean()
+    return model_loss, actor_loss, value_loss
+
+
+@pytest.mark.parametrize("changes", [{}, {"predict_discount": True}, {"free_nats": 0.0}])
+def test_one_update(changes):
+    """Losses, gradients by their norms, and the parameters after Keras's Adam."""
+    config = dataclasses.replace(CONFIG, **changes)
+    agent = Dreamer(config, SPEC)
+    state, batch = jax.jit(agent.init)(jax.random.key(0)), make_batch()
+    key = jax.random.key(7)
+    after, info = jax.jit(agent.update)(state, batch, key)
+    parts = state.model, state.actor, state.value
+    leaves, structure = jax.tree.flatten(parts)
+    tensors = [torch.tensor(np.array(leaf, np.float64), requires_grad=True) for leaf in leaves]
+    params = jax.tree.unflatten(structure, tensors)
+    all_losses = torch_losses(params, batch, jax.random.split(key), config)
+    names = "model", "actor", "value"
+    rates = 6e-4, 8e-5, 8e-5
+    news = after.model, after.actor, after.value
+    for name, part, loss, rate, new in zip(names, params, all_losses, rates, news, strict=True):
+        np.testing.assert_allclose(info[f"{name}_loss"], loss.item(), rtol=1e-4, atol=1e-5)
+        own = jax.tree.leaves(part)
+        gradients = torch.autograd.grad(loss, own, retain_graph=True)
+        norm = torch.sqrt(sum((g**2).sum() for g in gradients))
+        np.testing.assert_allclose(info[f"{name}_gradient_norm"], norm.item(), rtol=2e-3)
+        clip = min(1.0, 100 / norm.item())
+        for old, gradient, ours in zip(own, gradients, jax.tree.leaves(new), strict=True):
+            g = clip * gradient.numpy()
+            # One step of Keras's Adam from zero moments.
+            step = rate * (1 - 0.999) ** 0.5 / (1 - 0.9) * 0.1 * g
+            expected = old.detach().numpy() - step / (np.sqrt(0.001 * g**2) + 1e-7)
+            clear = np.abs(g) > 1e-5 * np.abs(g).max() + 1e-9
+            np.testing.assert_allclose(
+                np.asarray(ours)[clear], expected[clear], rtol=0, atol=0.05 * rate
+            )
+
+
+def test_images_come_back_at_their_size():
+    model = networks.init_model(jax.random.key(0), DreamerConfig(), 2, 3)
+    assert model.dynamics.posterior[0].kernel.shape == (200 + 1024, 200)
+    image = jax.ShapeDtypeStruct((5, 64, 64, 3), jnp.float32)
+    assert jax.eval_shape(networks.encode, model.encoder, image).shape == (5, 1024)
+    features = jax.ShapeDtypeStruct((5, 230), jnp.float32)
+    assert jax.eval_shape(networks.decode, model.decoder, features).shape == (5, 64, 64, 3)
+
+
+def test_lambda_returns_equal_rlax():
+    rng = np.random.default_rng(0)
+    reward, value, discount = rng.normal(size=(3, 14, 6)).astype(np.float32)
+    bootstrap = rng.normal(size=6).astype(np.float32)
+    ours = losses.lambda_returns(reward, value, discount, bootstrap, 0.95)
+    following = np.concatenate([value[1:], bootstrap[None]])
+    expected = jax.vmap(rlax.lambda_returns, (1, 1, 1, None), 1)(reward, discount, following, 0.95)
+    np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("mean", "std"), [(0.3, 0.2), (2.0, 1.0), (-4.0, 5.0)])
+def test_the_mode_is_the_most_probable_of_the_samples(mean, std):
+    """By the density of tanh of a normal variable, in float64."""
+    params = TanhNormal(jnp.full((1, 1), mean), jnp.full((1, 1), std))
+    key = jax.random.key(1)
+    chosen = float(policy.mode(key, params, 100)[0, 0])
+    before = mean + std * np.asarray(jax.random.normal(key, (100, 1, 1)), np.float64)[:, 0, 0]
+    # log(1 - tanh^2) in a form that does not cancel.
+    density = stats.norm.logpdf(before, mean, std) + 2 * np.logaddexp(before, -before)
+    density -= 2 * np.log(2)
+    np.testing.assert_allclose(chosen, np.tanh(before[np.argmax(density)]), rtol=1e-5)
+
+
+def test_an_untrained_actor_is_wide_and_bounded():
+    actor = networks.init_head(jax.random.key(0), CONFIG, "actor", 4)
+    features = 100 * jax.random.normal(jax.random.key(1), (50, 26))
+    chosen = policy.distribution(actor, features, CONFIG)
+    assert float(jnp.abs(chosen.mean).max()) <= 5
+    zero = policy.distribution(actor, jnp.zeros((1, 26)), CONFIG)
+    np.testing.assert_allclose(zero.std, 5 + 1e-4, rtol=1e-5)
+    np.testing.assert_allclose(zero.mean, 0, atol=1e-6)
+
+
+def test_epsilon_is_added_before_the_bias_is_corrected():
+    """Unlike optax's and PyTorch's, for gradients as small as epsilon."""
+    optimizer = clipped_adam(0.1, 1e-3, 1e9)
+    params, gradients = jnp.ones(3), [np.array([1e-3, 1e-1, 10.0]) * (t + 1) for t in range(4)]
+    state, m, v, expected = optimizer.init(params), 0.0, 0.0, np.ones(3)
+    for t, g in enumerate(gradients, 1):
+        change, state = optimizer.update(jnp.asarray(g, jnp.float32), state)
+        params = params + change
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        expected = expected - 0.1 * np.sqrt(1 - 0.999**t) / (1 - 0.9**t) * m / (np.sqrt(v) + 1e-3)
+        np.testing.assert_allclose(params, expected, rtol=1e-5)
+
+
+def test_acting_takes_in_what_is_seen():
+    agent = Dreamer(CONFIG, SPEC)
+    state = agent.init(jax.random.key(0))
+    frames = make_batch().frames[:, 0]
+    belief, action = agent.act(state, agent.begin(state, 3), frames, jax.random.key(1), True)
+    assert action.shape == (3, 2) and float(jnp.abs(action).max()) <= 1
+    np.testing.assert_array_equal(belief.action, action)
+    later, _ = agent.act(state, belief, frames, jax.random.key(1), False)
+    other, _ = agent.act(state, belief, 255 - frames, jax.random.key(1), False)
+    np.testing.assert_array_equal(later.state.deter, other.state.deter)
+    assert float(jnp.abs(later.state.stoch - other.state.stoch).max()) > 1e-4
+    again, _ = agent.act(state, belief._replace(action=-action), frames, jax.random.key(1), False)
+    assert float(jnp.abs(later.state.deter - again.state.deter).max()) > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"action_space": Discrete(3)}, "actions that are real numbers"),
+        ({"observation_shape": (84, 84, 9)}, "set image_size to 64"),
+    ],
+)
+def test_what_dreamer_cannot_do_is_refused(change, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Dreamer(CONFIG, dataclasses.replace(SPEC, **change))
