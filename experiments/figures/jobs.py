@@ -1,8 +1,8 @@
 """Several runs of a figure at a time, each with cores of its own.
 
-The programs of small networks fill one core and no more: on two cores, two of them side by side
-are through in little more than half the time. Where one run fills the machine or holds the only
-accelerator, one at a time is right, which is the default.
+Starting, compiling, evaluating and drawing take one core, and so does training where the cores do
+not divide the seeds: small runs are through sooner side by side. Where one run fills the machine
+or holds the only accelerator, one at a time is right, which is the default.
 """
 
 import os
