@@ -10,7 +10,7 @@ from re3_jax.envs.host.config import AtariConfig
 pytest.importorskip("envpool_assets", reason="envpool is not installed")
 
 ACTIONS = {"pong": 6, "breakout": 4, "freeway": 3, "beam_rider": 9, "asterix": 9, "qbert": 6}
-FULL = {"montezuma_revenge", "seaquest", "private_eye", "venture"}
+FULL = ("montezuma_revenge", "seaquest", "private_eye", "venture")
 
 
 @pytest.fixture
