@@ -114,8 +114,10 @@ def _check_effect(name: str, values: dict[str, Any]) -> None:
         )
     if group in registry.HOST_SUITES and group != suite:
         example = "cheetah_run_sparse" if group == "dmc" else "montezuma_revenge"
+        unseen = "" if pixels else ", which is not seen as pixels"
         raise UsageError(
-            f"{option} has no effect on {env}: leave it out or choose a task such as {example}"
+            f"{option} has no effect on {env}{unseen}: leave it out or choose a task such as "
+            f"{example}"
         )
     if name == "video" and not pixels and values[name] is not False:
         raise UsageError(

@@ -58,7 +58,10 @@ def tree(folder: Path) -> dict[str, bytes | None]:
         ((*DOORKEY, "--agent", "rad"), ["--agent rad", "discrete", "--agent a2c"]),
         (("--env", "gymnax:CartPole-v1", "--agent", "rad", *DEBUG), ["rad", "discrete"]),
         (("--env", "gymnax:Pendulum-v1", "--agent", "drq", *DEBUG), ["drq shifts images", "rad"]),
-        (("--env", "doorkey_6x6", "--preset", "small"), ["--preset small", "pixels", "released"]),
+        (
+            ("--env", "doorkey_6x6", "--preset", "small"),
+            ["--preset small", "DeepMind Control", "released"],
+        ),
         (("--env", "cheeta_run_sparse"), ["cheeta_run_sparse", "cheetah_run_sparse"]),
         (("--env", "dmc:cheetah_hop"), ["cheetah_hop", "cheetah_run"]),
         ((*DOORKEY, "--sac.batch-size", "64"), ["--sac.batch-size", "--agent a2c", "rad or drq"]),

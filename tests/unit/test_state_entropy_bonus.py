@@ -143,7 +143,7 @@ def test_an_ensemble_off_policy_has_a_latent_of_each_member_for_every_transition
     state, metrics = program.train(program.init(jnp.array([1, 2])))
     assert (metrics["intrinsic_reward_mean"] > 0).all()
     assert (metrics["nearest_distance_p95"] > 0).all()
-    encoder, ring = state.intrinsic
+    encoder, ring, _ = state.intrinsic
     for seed in range(2):
         members = jax.tree.map(lambda leaf, seed=seed: leaf[seed], encoder)
         expected = encoder_from(config).encode(members, state.replay.observation[seed])
