@@ -62,7 +62,7 @@ def shrink(config: RunConfig) -> RunConfig:
             anneal_agent_steps=2_000,
             target_every=20,
         ),
-        re3=replace(config.re3, ring_size=1_000),
+        re3=replace(config.re3, ring_size=1_000, search_size=None),
         rnd=replace(config.rnd, hidden_dim=32),
         icm=replace(config.icm, hidden_dim=32),
         learned=replace(config.learned, hidden_dim=32),

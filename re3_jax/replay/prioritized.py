@@ -139,7 +139,13 @@ def add(
         num_rows=jnp.minimum(replay.num_rows + 1, rows),
     )
     # This row's own transition is not whole yet; the stacks of those after it lose a frame.
-    lost = ((row + jnp.arange(stack)) % rows)[:, None] * lanes + lane
+    # Before all rows are written nothing is overwritten, and none of the others loses one.
+    ahead = jnp.arange(stack)[:, None]
+    lost = jnp.where(
+        (ahead == 0) | (replay.num_rows == rows),
+        (row + ahead) % rows * lanes + lane,
+        jnp.iinfo(jnp.int32).max,
+    )
     whole_row = (row - n) % rows
     is_whole = (replay.num_rows >= n) & ~_meets_time_limit(written, whole_row, n)
     whole = jnp.where(is_whole, whole_row * lanes + lane, jnp.iinfo(jnp.int32).max)

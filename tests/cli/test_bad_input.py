@@ -50,7 +50,7 @@ def tree(folder: Path) -> dict[str, bytes | None]:
     [
         ((), ["--env", "doorkey_6x6"]),
         (("--env", "dorkey_6x6"), ["dorkey_6x6", "doorkey_6x6", "doorkey_8x8"]),
-        (("--env", "atari:Pong"), ["atari", "minigrid", "dmc"]),
+        (("--env", "procgen:coinrun"), ["procgen", "minigrid", "dmc"]),
         (("--env", "minigrid:DoorKey-4x4"), ["from 5 to 128"]),
         (("--env", "gymnax:CartPol-v1"), ["CartPole-v1"]),
         (("--env", "gymnax:Pendulum-v1", "--agent", "a2c", *DEBUG), ["--agent a2c", "discrete"]),

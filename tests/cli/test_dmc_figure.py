@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from experiments.figures import dmc, rows
+from experiments.figures import dmc, jobs, rows
 
 
 def write_run(folder, task="walker_walk", agent="rad", bonus="re3", preset="small", **change):
@@ -103,7 +103,7 @@ def test_the_agent_is_in_the_name_of_a_run_made_for_it(monkeypatch, tmp_path):
         started.append(command)
         return type("Ended", (), {"returncode": 0})
 
-    monkeypatch.setattr(rows.subprocess, "run", run)
+    monkeypatch.setattr(jobs.subprocess, "run", run)
     folder = rows.ensure(
         "walker_walk", "re3", "small", agent="drq", seeds=1, steps=5, runs=tmp_path
     )

@@ -92,7 +92,6 @@ def test_re3_rewards_what_was_stored():
     ring, replay = state.intrinsic.bonus.ring, state.replay
     np.testing.assert_array_equal(ring.num_valid, AGENT.replay_capacity)
     assert np.all(np.isfinite(metrics["loss"]))
-    assert np.all(metrics["intrinsic_reward_mean"] > 0)
     frames = np.asarray(replay.frames).reshape(2, AGENT.replay_capacity, -1)
     latents = np.asarray(ring.latents)
     for seed in range(2):
