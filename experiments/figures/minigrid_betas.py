@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--preset", default="recommended")
     parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
     parser.add_argument("--rows", nargs="+", default=SEARCHED, choices=SEARCHED)
-    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on its cores")
     parser.add_argument("--runs", type=Path, default=rows.RUNS)
     parser.add_argument("--out", type=Path, default=minigrid_rows.BETAS)

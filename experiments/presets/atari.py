@@ -29,7 +29,7 @@ LATENT_DIM = {"montezuma_revenge": 150}
 """50 on every other game."""
 
 SEARCH_SIZE = 100_000
-"""Of the 1,000,000 latents kept; among all of them a search takes as long as the update."""
+"""Of the 1,000,000 latents kept: the time of a search grows with them."""
 
 DATA_EFFICIENT = RainbowConfig(
     torso="data_efficient",

@@ -255,3 +255,19 @@ def test_acting_takes_in_what_is_seen():
 def test_what_dreamer_cannot_do_is_refused(change, sentence):
     with pytest.raises(ValueError, match=sentence):
         Dreamer(CONFIG, dataclasses.replace(SPEC, **change))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"deter": 0}, "deter must be at least 1"),
+        ({"horizon": 1}, "horizon must be at least 2"),
+        ({"sequence_length": 1}, "sequence_length must be at least 2"),
+        ({"init_std": 0.0}, "init_std must be above 0"),
+        ({"lambda_": 1.1}, "lambda_ must be in"),
+        ({"free_nats": -1.0}, "free_nats must not be negative"),
+    ],
+)
+def test_numbers_that_cannot_work_are_refused(change, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        DreamerConfig(**change)

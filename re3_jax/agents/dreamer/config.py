@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DreamerConfig:
-    """World model, actor, value and loop.
+    """World model, actor and value.
 
     Attributes:
       deter: length of the deterministic part of a state.
@@ -33,11 +33,6 @@ class DreamerConfig:
       min_std: least standard deviation of the actor.
       exploration_noise: standard deviation of what is added to actions in training.
       mode_samples: samples of which the most probable is the actor's mode.
-      replay_frames: frames kept per lane.
-      prefill_agent_steps: uniformly random actions before the first update, per lane.
-      agent_steps_per_burst: agent steps, of all lanes, between two bursts of updates.
-      updates_per_burst: updates in one burst.
-      num_envs: lanes stepped in parallel.
 
     Raises:
       ValueError: if a value is out of range; the sentence says which and what is allowed.
@@ -67,25 +62,18 @@ class DreamerConfig:
     min_std: float = 1e-4
     exploration_noise: float = 0.3
     mode_samples: int = 100
-    replay_frames: int = 500_000
-    prefill_agent_steps: int = 2_500
-    agent_steps_per_burst: int = 500
-    updates_per_burst: int = 100
-    num_envs: int = 1
 
     def __post_init__(self) -> None:
         """Refuses what cannot work."""
         for name in (
-            "deter", "stoch", "hidden", "conv_depth", "head_units", "batch_size", "horizon",
-            "mode_samples", "replay_frames", "prefill_agent_steps", "agent_steps_per_burst",
-            "updates_per_burst", "num_envs",
+            "deter", "stoch", "hidden", "conv_depth", "head_units", "batch_size", "mode_samples",
         ):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
-        if self.sequence_length < 2:
-            raise ValueError(
-                f"sequence_length must be at least 2, but it is {self.sequence_length}"
-            )
+        # The last imagined step only bootstraps; of one observed step nothing may be left.
+        for name in ("sequence_length", "horizon"):
+            if getattr(self, name) < 2:
+                raise ValueError(f"{name} must be at least 2, but it is {getattr(self, name)}")
         for name in (
             "model_learning_rate", "value_learning_rate", "actor_learning_rate", "adam_eps",
             "max_grad_norm", "init_std", "mean_scale", "min_std",

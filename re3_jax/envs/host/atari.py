@@ -1,8 +1,6 @@
 """Atari games in envpool's threads (io)."""
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 from jaxtyping import Int, UInt8
@@ -38,7 +36,7 @@ def spec(game: str, config: AtariConfig) -> EnvSpec:
     )
 
 
-class AtariLanes:
+class AtariLanes(envpool.PoolLanes):
     """Lanes of one game in an envpool, as a `HostEnv`.
 
     envpool resets an ended lane in the step after, whose action it drops. Here an ended lane is
@@ -47,11 +45,7 @@ class AtariLanes:
 
     Attributes:
       spec: the game's specification.
-      num_lanes: number of lanes.
-      can_restore: False: envpool's states can neither be read nor written.
     """
-
-    can_restore = False
 
     def __init__(
         self,
@@ -73,18 +67,10 @@ class AtariLanes:
           ValueError: no such game.
         """
         del report
-        self.spec, self.num_lanes = spec(game, config), num_lanes
+        super().__init__(num_lanes, "")
+        self.spec = spec(game, config)
         self._config, self._name = config, atari_games.pool_name(atari_games.find(game))
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="envpool")
-        self._pool: Any = None
-        self._step: Future[HostStep] | None = None
         self._lives = np.zeros(num_lanes, int)
-
-    def reset(self, seeds: Int[np.ndarray, " lane"]) -> UInt8[np.ndarray, "lane 84 84 1"]:
-        """Starts a new episode in every lane, lane i drawn from `seeds[i]`; its first frames."""
-        if len(seeds) != self.num_lanes:
-            raise ValueError(f"{self.num_lanes} lanes need as many seeds, but got {len(seeds)}")
-        return self._thread.submit(self._reset, [int(seed) % 2**31 for seed in seeds]).result()
 
     def _reset(self, seeds: list[int]) -> np.ndarray:
         self._pool = None
@@ -116,14 +102,7 @@ class AtariLanes:
 
     def send(self, action: Int[np.ndarray, " lane"]) -> None:
         """Starts one step."""
-        chosen = np.asarray(action, np.int32).reshape(self.num_lanes)
-        self._step = self._thread.submit(self._advance, chosen)
-
-    def receive(self) -> HostStep:
-        """Waits for the step that `send` started; raises what went wrong in it."""
-        assert self._step is not None, "receive() without send()"
-        step, self._step = self._step, None
-        return step.result()
+        self._start(np.asarray(action, np.int32).reshape(self.num_lanes))
 
     def _advance(self, action: Int[np.ndarray, " lane"]) -> HostStep:
         lanes = np.arange(self.num_lanes, dtype=np.int32)
@@ -147,28 +126,6 @@ class AtariLanes:
             final_frame,
             life_lost | terminated,
         )
-
-    def get_state(self) -> dict[str, np.ndarray]:
-        """Not possible.
-
-        Raises:
-          ValueError: always.
-        """
-        raise ValueError("the state of envpool's lanes cannot be read")
-
-    def set_state(self, state: dict[str, np.ndarray]) -> None:
-        """Not possible.
-
-        Raises:
-          ValueError: always.
-        """
-        raise ValueError("the state of envpool's lanes cannot be written")
-
-    def close(self) -> None:
-        """Ends the pool and its thread; called twice it does nothing."""
-        self._step = None
-        self._thread.shutdown(wait=True)
-        self._pool = None
 
 
 def _frames(observation: UInt8[np.ndarray, "some 1 84 84"]) -> UInt8[np.ndarray, "some 84 84 1"]:

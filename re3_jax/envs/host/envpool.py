@@ -139,23 +139,87 @@ def changed_assets(suite: Path, renderer: str, folder: Path) -> Path:
     return folder
 
 
-class EnvPoolLanes:
-    """Lanes of one task in an envpool, as a `HostEnv`.
+class PoolLanes:
+    """What lanes in an envpool have in common, whatever they play.
 
-    One agent step is `action_repeat` control steps of envpool's *state* environment, each with
-    its reward, and one frame drawn on request. (envpool's own pixel environment with a frame
-    skip returns the last control step's reward only, and draws the same frame.) What `send`
-    starts runs in a thread; envpool releases the interpreter while it steps and draws.
-
-    `reset` makes a new pool, because envpool takes seeds only then: about a second.
+    What `send` starts runs in a thread, always the same one, because a GL context belongs to the
+    thread that drew last; envpool releases the interpreter
+    while it steps and draws. `reset` makes a new pool, because envpool takes seeds only then.
 
     Attributes:
-      spec: the task's specification.
       num_lanes: number of lanes.
       can_restore: False: envpool's states can neither be read nor written.
     """
 
     can_restore = False
+
+    def __init__(self, num_lanes: int, remedy: str):
+        """Starts the thread.
+
+        Args:
+          num_lanes: episodes side by side.
+          remedy: for whoever asks for the lanes' state.
+        """
+        self.num_lanes, self._remedy = num_lanes, remedy
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="envpool")
+        self._pool: Any = None
+        self._step: Future[HostStep] | None = None
+
+    def reset(self, seeds: Int[np.ndarray, " lane"]) -> UInt8[np.ndarray, "lane ..."]:
+        """Starts a new episode in every lane, lane i drawn from `seeds[i]`; its first frames."""
+        if len(seeds) != self.num_lanes:
+            raise ValueError(f"{self.num_lanes} lanes need as many seeds, but got {len(seeds)}")
+        return self._thread.submit(self._reset, [int(seed) % 2**31 for seed in seeds]).result()
+
+    def _reset(self, seeds: list[int]) -> np.ndarray:
+        raise NotImplementedError
+
+    def _advance(self, action: np.ndarray) -> HostStep:
+        raise NotImplementedError
+
+    def _start(self, action: np.ndarray) -> None:
+        self._step = self._thread.submit(self._advance, action)
+
+    def receive(self) -> HostStep:
+        """Waits for the step that `send` started; raises what went wrong in it."""
+        assert self._step is not None, "receive() without send()"
+        step, self._step = self._step, None
+        return step.result()
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Not possible.
+
+        Raises:
+          ValueError: always.
+        """
+        raise ValueError(f"the state of envpool's lanes cannot be read{self._remedy}")
+
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        """Not possible.
+
+        Raises:
+          ValueError: always.
+        """
+        raise ValueError(f"the state of envpool's lanes cannot be written{self._remedy}")
+
+    def close(self) -> None:
+        """Ends the pool and its thread; called twice it does nothing."""
+        self._step = None
+        self._thread.shutdown(wait=True)
+        self._pool = None
+
+
+class EnvPoolLanes(PoolLanes):
+    """Lanes of one task in an envpool, as a `HostEnv`.
+
+    One agent step is `action_repeat` control steps of envpool's *state* environment, each with
+    its reward, and one frame drawn on request. (envpool's own pixel environment with a frame
+    skip returns the last control step's reward only, and draws the same frame.) A `reset` takes
+    about a second.
+
+    Attributes:
+      spec: the task's specification.
+    """
 
     def __init__(
         self,
@@ -177,18 +241,17 @@ class EnvPoolLanes:
           ValueError: no such task or no EGL driver.
         """
         del report
+        super().__init__(
+            num_lanes,
+            ": use the engine dm_control for a run that must go on exactly where it stopped",
+        )
         self.spec = dmc.spec(task_id, config)
-        self.num_lanes = num_lanes
         self._task = tasks.find(task_id)
         self._config = config
         reason = failure()
         if reason is not None:
             raise ValueError(NO_EGL.format(reason=reason))
         self._envpool = load()
-        # Always the same one, because a GL context belongs to the thread that drew last.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="envpool")
-        self._pool: Any = None
-        self._step: Future[HostStep] | None = None
         self._assets = tempfile.TemporaryDirectory(prefix="re3_jax-envpool-")
         self._options = self._pool_options()
         box = self._envpool.make_spec(pool_name(self._task)).action_array_spec["action"]
@@ -212,12 +275,6 @@ class EnvPoolLanes:
             options["base_path"] = str(changed_assets(suite, renderer, folder))
         return options
 
-    def reset(self, seeds: Int[np.ndarray, " lane"]) -> UInt8[np.ndarray, "lane height width 3"]:
-        """Starts a new episode in every lane, lane i drawn from `seeds[i]`; its first frames."""
-        if len(seeds) != self.num_lanes:
-            raise ValueError(f"{self.num_lanes} lanes need as many seeds, but got {len(seeds)}")
-        return self._thread.submit(self._reset, [int(seed) % 2**31 for seed in seeds]).result()
-
     def _reset(self, seeds: list[int]) -> np.ndarray:
         self._pool = None
         self._pool = self._envpool.make_dm(pool_name(self._task), seed=seeds, **self._options)
@@ -233,13 +290,7 @@ class EnvPoolLanes:
         assert isinstance(self.spec.action_space, Box)
         action = np.clip(np.asarray(action, np.float64), -1.0, 1.0)
         scaled = self._low + (action + 1.0) / 2.0 * (self._high - self._low)
-        self._step = self._thread.submit(self._advance, scaled)
-
-    def receive(self) -> HostStep:
-        """Waits for the step that `send` started; raises what went wrong in it."""
-        assert self._step is not None, "receive() without send()"
-        step, self._step = self._step, None
-        return step.result()
+        self._start(scaled)
 
     def _advance(self, action: Float[np.ndarray, "lane action"]) -> HostStep:
         reward = np.zeros(self.num_lanes)
@@ -276,31 +327,7 @@ class EnvPoolLanes:
             return np.where(reward >= tasks.SPARSE_THRESHOLD, reward, 0.0)
         return np.where(reward > tasks.SPARSE_THRESHOLD, reward, 0.0)
 
-    def get_state(self) -> dict[str, np.ndarray]:
-        """Not possible.
-
-        Raises:
-          ValueError: always.
-        """
-        raise ValueError(
-            "the state of envpool's lanes cannot be read: use the engine dm_control for a run "
-            "that must go on exactly where it stopped"
-        )
-
-    def set_state(self, state: dict[str, np.ndarray]) -> None:
-        """Not possible.
-
-        Raises:
-          ValueError: always.
-        """
-        raise ValueError(
-            "the state of envpool's lanes cannot be written: use the engine dm_control for a run "
-            "that must go on exactly where it stopped"
-        )
-
     def close(self) -> None:
-        """Ends the pool and its thread; called twice it does nothing."""
-        self._step = None
-        self._thread.shutdown(wait=True)
-        self._pool = None
+        """Ends the pool and its thread, and removes its files."""
+        super().close()
         self._assets.cleanup()
