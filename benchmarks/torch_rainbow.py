@@ -166,18 +166,20 @@ class TorchRainbow:
             blank[:, t] = blank[:, t - 1] | first[:, t]
         rows[blank] = np.zeros((), TRANSITION)
         frames = rows["frame"]
-        observation = torch.tensor(frames[:, :4]).float().div_(255)
-        following = torch.tensor(frames[:, c.n_steps : c.n_steps + 4]).float().div_(255)
-        rewards = torch.tensor(rows["reward"][:, 3:-1])
+        observation, following = (
+            torch.from_numpy(np.ascontiguousarray(stack)).float().div_(255)
+            for stack in (frames[:, :4], frames[:, c.n_steps : c.n_steps + 4])
+        )
+        rewards = torch.tensor(np.ascontiguousarray(rows["reward"][:, 3:-1]))
         probability = tree.sums[leaves] / total
         weight = (tree.size * probability) ** -c.priority_weight
         return (
             leaves,
             observation,
-            torch.tensor(rows["action"][:, 3], dtype=torch.int64),
+            torch.tensor(rows["action"][:, 3].astype(np.int64)),
             rewards @ self.gammas,
             following,
-            torch.tensor(rows["goes_on"][:, c.n_steps + 3], dtype=torch.float32)[:, None],
+            torch.tensor(rows["goes_on"][:, c.n_steps + 3].astype(np.float32))[:, None],
             torch.tensor(weight / weight.max(), dtype=torch.float32),
         )
 

@@ -22,6 +22,9 @@ from jaxtyping import Array, Float
 BLOCK_BYTES = 2**21
 """Size of the shifted copies of one block of images: about the second-level cache of one core."""
 
+PRODUCT_ROWS = 1_500
+"""Positions of one product of the kernel's gradient, where a block of images has as many."""
+
 
 def conv2x2(
     x: Float[Array, "channels height width batch"],
@@ -211,7 +214,8 @@ def _cpu_kernel_gradient(x, d_out, kernel_size: tuple[int, int], stride: int):
 
     Images are shifted by columns and gradients by rows, so that one product over all positions
     holds every pair of shifts, and each array is copied three times for a 3x3 kernel where
-    patches would copy the images nine times. A product per image keeps every core busy.
+    patches would copy the images nine times. A product has `PRODUCT_ROWS` positions, of several
+    images if need be: with fewer most of the time would go into the sum of the products.
     """
     rows, columns = kernel_size
     batch, height, width, features = d_out.shape
@@ -221,6 +225,8 @@ def _cpu_kernel_gradient(x, d_out, kernel_size: tuple[int, int], stride: int):
     positions, depth = x.shape[1] * width, x.shape[3]
     copied = 4 * positions * max(column_shifts * depth, row_shifts * features)
     images = _images_at_once(batch, copied)
+    together = _divisors(images)
+    products = images // next((n for n in together if n * positions >= PRODUCT_ROWS), images)
 
     def of_block(block):
         x, d_out = block
@@ -230,7 +236,7 @@ def _cpu_kernel_gradient(x, d_out, kernel_size: tuple[int, int], stride: int):
             for i in range(row_shifts)
         ]
         first, second = (
-            jnp.concatenate(copies, axis=-1).reshape(images, positions, -1)
+            jnp.concatenate(copies, axis=-1).reshape(products, -1, sum(c.shape[-1] for c in copies))
             for copies in (shifted, gradients)
         )
         return jnp.einsum("npc,npf->ncf", first, second).sum(axis=0)
@@ -261,4 +267,8 @@ def _space_to_depth(x, stride: int):
 def _images_at_once(batch: int, bytes_of_one: int) -> int:
     """The largest divisor of the batch whose copies stay within `BLOCK_BYTES`."""
     most = max(1, BLOCK_BYTES // bytes_of_one)
-    return max(count for count in range(1, min(batch, most) + 1) if batch % count == 0)
+    return max(count for count in _divisors(batch) if count <= most)
+
+
+def _divisors(number: int) -> list[int]:
+    return [count for count in range(1, number + 1) if number % count == 0]

@@ -43,7 +43,8 @@ def draw(key: PRNGKeyArray, layer: NoisyLayer) -> Noise:
     """Noise for one layer, the same for a whole batch."""
     inputs, outputs = layer.kernel.shape
     drawn = jax.random.normal(key, (inputs + outputs,))
-    factor = jnp.sign(drawn) * jnp.sqrt(jnp.abs(drawn))
+    # A quotient, which XLA computes once: a sign would be drawn again for every weight.
+    factor = drawn / jnp.sqrt(jnp.maximum(jnp.abs(drawn), jnp.finfo(jnp.float32).tiny))
     return Noise(factor[:inputs], factor[inputs:])
 
 
