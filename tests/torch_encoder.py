@@ -1,4 +1,4 @@
-"""The encoders of bonuses in PyTorch, as functions of our parameters in our layouts."""
+"""Our parameters as PyTorch tensors, and the networks of the bonuses on top of them."""
 
 import jax
 import numpy as np
@@ -8,32 +8,59 @@ from torch.nn import functional as F
 from re3_jax.random_encoder import PixelEncoder, VectorEncoder
 
 
-def leaves(params):
-    """The same tree of tensors that can be trained."""
-    return jax.tree.map(lambda leaf: torch.tensor(np.array(leaf), requires_grad=True), params)
+def as_tensors(tree):
+    """The same tree with float64 leaves that collect gradients."""
+    return jax.tree.map(
+        lambda leaf: torch.tensor(np.asarray(leaf, np.float64), requires_grad=True), tree
+    )
 
 
-def conv(x, layer, stride=1):
+def images(array):
+    return torch.tensor(np.asarray(array, np.float64)).permute(0, 3, 1, 2)
+
+
+def convolve(layer, x, stride=1):
     return F.conv2d(x, layer.kernel.permute(3, 2, 0, 1), layer.bias, stride)
 
 
-def linear(x, layer):
-    return x @ layer.kernel + layer.bias
+def linear(layer, x):
+    return F.linear(x, layer.kernel.T, layer.bias)
+
+
+def mlp(layers, x):
+    for layer in layers[:-1]:
+        x = F.relu(linear(layer, x))
+    return linear(layers[-1], x)
 
 
 def encode(params, observation):
-    """Latents of a tensor of observations, of the part of pixel images that is seen."""
+    """What `random_encoder.encode` computes, of images already cropped."""
     if isinstance(params, VectorEncoder):
-        return linear(torch.relu(linear(observation.flatten(1), params.hidden)), params.output)
-    x = observation.to(params[-1].bias.dtype).permute(0, 3, 1, 2)
+        x = torch.tensor(np.asarray(observation, np.float64)).flatten(1)
+        return mlp((params.hidden, params.output), x)
+    x = images(observation)
     if isinstance(params, PixelEncoder):
         x = x / 255
         for layer, stride in zip(params.convs, (2, 1, 1, 1), strict=True):
-            x = torch.relu(conv(x, layer, stride))
-        x = linear(x.permute(0, 2, 3, 1).flatten(1), params.output)
+            x = F.relu(convolve(layer, x, stride))
+        # Ours has the filter fastest.
+        x = linear(params.output, x.permute(0, 2, 3, 1).flatten(1))
         return torch.tanh(F.layer_norm(x, x.shape[1:]))
-    x = F.max_pool2d(torch.relu(conv(x, params[0])), 2)
-    return torch.relu(conv(torch.relu(conv(x, params[1])), params[2])).flatten(1)
+    first, second, third = params
+    x = F.max_pool2d(F.relu(convolve(first, x)), 2)
+    return F.relu(convolve(third, F.relu(convolve(second, x)))).flatten(1)
+
+
+def adam(tree, learning_rate):
+    return torch.optim.Adam(jax.tree.leaves(tree), learning_rate)
+
+
+def gradients(tree):
+    return jax.tree.map(lambda leaf: leaf.grad.numpy(), tree)
+
+
+def values(tree):
+    return jax.tree.map(lambda leaf: leaf.detach().numpy(), tree)
 
 
 def assert_same_step(ours, before, theirs, learning_rate):

@@ -45,16 +45,16 @@ class CURL:
     """Query and key encoder, bilinear product and one Adam over query encoder and product."""
 
     def __init__(self, state):
-        self.query = torch_encoder.leaves(state.params.encoder)
-        self.bilinear = torch_encoder.leaves(state.params.bilinear)
-        self.key = torch_encoder.leaves(state.key_encoder)
+        self.query = torch_encoder.as_tensors(state.params.encoder)
+        self.bilinear = torch_encoder.as_tensors(state.params.bilinear)
+        self.key = torch_encoder.as_tensors(state.key_encoder)
         trained = [*jax.tree.leaves(self.query), self.bilinear]
         self.optimizer = torch.optim.Adam(trained, lr=RATE)
 
     def update(self, query_images, key_images):
-        queries = torch_encoder.encode(self.query, torch.tensor(np.array(query_images)))
+        queries = torch_encoder.encode(self.query, query_images)
         with torch.no_grad():
-            keys = torch_encoder.encode(self.key, torch.tensor(np.array(key_images)))
+            keys = torch_encoder.encode(self.key, key_images)
         logits = queries @ (self.bilinear @ keys.T)
         logits = logits - logits.max(dim=1, keepdim=True)[0]
         loss = F.cross_entropy(logits, torch.arange(len(logits)))

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from re3_jax.intrinsic.icm import ICMConfig, ICMParams, icm
-from tests.parity import torch_encoder
+from tests import torch_encoder
 from tests.prediction_tasks import BATCH, SIZES, TASKS, centre, make_batch, start
 
 ADAM_BETA1 = 0.9

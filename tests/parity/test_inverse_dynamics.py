@@ -44,14 +44,12 @@ def draw(spec, seed):
 
 
 def torch_loss(params, batch):
-    before, action, after = (torch.tensor(np.array(x)) for x in batch[:3])
+    before, action, after = batch[:3]
     x = torch.cat([torch_encoder.encode(params.encoder, o) for o in (before, after)], dim=1)
-    for layer in params.head[:2]:
-        x = torch.relu(torch_encoder.linear(x, layer))
-    x = torch_encoder.linear(x, params.head[2])
-    if action.dtype == torch.int32:
-        return F.cross_entropy(x, action.long())
-    return F.mse_loss(x, action)
+    x = torch_encoder.mlp(params.head, x)
+    if action.dtype == jnp.int32:
+        return F.cross_entropy(x, torch.tensor(np.array(action, np.int64)))
+    return F.mse_loss(x, torch.tensor(np.array(action, np.float64)))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -62,7 +60,7 @@ def test_updates_equal_pytorch(name):
         config, LearnedEncoderConfig(learning_rate=RATE, hidden_dim=32)
     )
     state = jax.jit(encoder.init, static_argnums=1)(jax.random.key(0), spec)
-    theirs, update = torch_encoder.leaves(state.params), jax.jit(encoder.update)
+    theirs, update = torch_encoder.as_tensors(state.params), jax.jit(encoder.update)
     optimizer = torch.optim.Adam(jax.tree.leaves(theirs), lr=RATE)
     for number in range(3):
         batch, before = draw(spec, number), state

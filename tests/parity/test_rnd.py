@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from re3_jax.intrinsic.rnd import Predictor, RNDConfig, rnd
-from tests.parity import torch_encoder
+from tests import torch_encoder
 from tests.prediction_tasks import SIZES, centre, make_batch, start
 
 ADAM_BETA1 = 0.9

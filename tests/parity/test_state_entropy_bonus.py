@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
 from sklearn.neighbors import NearestNeighbors
 
 from re3_jax.envs.base import Box, Discrete, EnvSpec
@@ -36,9 +35,7 @@ def draw(spec, seed):
 
 
 def torch_latents(params, images):
-    with torch.no_grad():
-        doubles = jax.tree.map(lambda leaf: leaf.double(), torch_encoder.leaves(params))
-        return torch_encoder.encode(doubles, torch.tensor(np.array(images))).numpy()
+    return torch_encoder.encode(torch_encoder.as_tensors(params), images).detach().numpy()
 
 
 def mean_of_ranks(store, queries, first, last):
