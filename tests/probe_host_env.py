@@ -77,6 +77,14 @@ def grey_spec(stack: int = 2) -> EnvSpec:
     return EnvSpec("probe:grey", shape, np.dtype(np.uint8), Discrete(2), LIMIT, 4, colours=1)
 
 
+def watched(lanes, order):
+    """The lanes, which note in `order` when they are sent actions and asked for steps."""
+    send, receive = lanes.send, lanes.receive
+    lanes.send = lambda action: (order.append("send"), send(action))[1]
+    lanes.receive = lambda: (order.append("receive"), receive())[1]
+    return lanes
+
+
 class GreyLanes:
     """A dot on a line, in grey, with lives: action 1 moves it right, action 0 back to the start.
 

@@ -2,12 +2,15 @@
 
 import csv
 import json
+import os
 import subprocess
+import time
 
 import pytest
 
 from experiments.errors import UsageError
 from experiments.figures import minigrid, minigrid_deviations, rows
+from experiments.figures.jobs import Jobs
 
 
 def write_run(folder, *, seeds=2, complete=True, env_frames=100, final=0.5):
@@ -81,6 +84,24 @@ def test_a_missing_run_is_started_with_its_changes(started, tmp_path):
     words |= {"--re3.normalize": "none", "--steps": "100", "--out": str(folder)}
     for option, value in words.items():
         assert command[command.index(option) + 1] == value
+
+
+def test_rows_that_share_a_run_make_it_once(monkeypatch, tmp_path):
+    """Though both ask for it at the same time."""
+    begun = []
+
+    def run(jobs, command, name, log):
+        begun.append(name)
+        time.sleep(0.2)
+        write_run(tmp_path / FOLDER)
+        return 0
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.setattr(Jobs, "run", run)
+    jobs = Jobs(2)
+    folders = jobs.map(lambda _: ensure(tmp_path, jobs=jobs), range(2))
+    assert folders == [tmp_path / FOLDER] * 2
+    assert len(begun) == 1
 
 
 @pytest.mark.parametrize("complete", [True, False])

@@ -86,12 +86,20 @@ def test_updates_follow_agent_steps_and_priorities_follow_losses():
 
 
 def test_re3_rewards_what_was_stored():
-    """Slots of the replay are rows of the latents."""
-    config = RE3Config(ring_size=AGENT.replay_capacity, latent_dim=8, beta=0.5)
+    """Slots of the replay are rows of the latents; the rarer half of what there is is rewarded."""
+    neighbour = AGENT.replay_capacity // 2
+    config = RE3Config(
+        first_neighbour=neighbour,
+        last_neighbour=neighbour,
+        ring_size=AGENT.replay_capacity,
+        latent_dim=8,
+        beta=0.5,
+    )
     state, metrics = train(make(corridor(4), bonus=re3.from_config(config)), 7)
     ring, replay = state.intrinsic.bonus.ring, state.replay
     np.testing.assert_array_equal(ring.num_valid, AGENT.replay_capacity)
     assert np.all(np.isfinite(metrics["loss"]))
+    assert np.all(metrics["intrinsic_reward_mean"] > 0)
     frames = np.asarray(replay.frames).reshape(2, AGENT.replay_capacity, -1)
     latents = np.asarray(ring.latents)
     for seed in range(2):

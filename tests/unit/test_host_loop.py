@@ -14,7 +14,7 @@ from re3_jax.intrinsic.re3 import RE3Config, from_config
 from re3_jax.training.host_evaluation import lane_seeds
 from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.host_step import HostStepConfig, OneSeed
-from tests.probe_host_env import EPISODE, DotLanes, spec
+from tests.probe_host_env import EPISODE, DotLanes, spec, watched
 
 CAPACITY, INITIAL, CHUNK = 300, 50, 50
 
@@ -176,21 +176,12 @@ def test_update_runs_while_the_lanes_step(trained, monkeypatch):
     program, middle, _, _ = trained
     order = []
 
-    class Watched(DotLanes):
-        def send(self, action):
-            order.append("send")
-            super().send(action)
-
-        def receive(self):
-            order.append("receive")
-            return super().receive()
-
     learns = tuple(
         lambda *arguments, learn=learn: (order.append("learn"), learn(*arguments))[1]
         for learn in program.programs.learn
     )
     monkeypatch.setattr(program, "programs", program.programs._replace(learn=learns))
-    monkeypatch.setattr(program, "_env", elsewhere(Watched(1)))
+    monkeypatch.setattr(program, "_env", watched(elsewhere(DotLanes(1)), order))
     program.resume(middle)
     program.train(jax.tree.map(jnp.copy, middle))
     assert order == ["send", "learn", "receive"] * CHUNK

@@ -12,7 +12,7 @@ from re3_jax.intrinsic.re3 import from_config
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.prioritized_host_step import OneSeed
-from tests.probe_host_env import GREY_SIZE, LINE, GreyLanes, grey_spec
+from tests.probe_host_env import GREY_SIZE, LINE, GreyLanes, grey_spec, watched
 
 CHUNK, LANES = 50, 2
 
@@ -109,6 +109,30 @@ def test_what_is_stored_is_what_the_lanes_showed(trained):
     assert any((step.task_ended & ~step.terminated).any() for step in steps)
 
 
+def test_after_a_lost_life_the_acting_stack_begins_anew(trained):
+    """With zeros, as stacks that the replay puts together do; the game itself goes on."""
+    program, env, state, _ = trained
+    lost = np.arange(LANES) == 0
+    step = jax.tree.map(lambda x: np.array(x[:LANES]), env.seen[0])._replace(
+        terminated=np.zeros(LANES, bool), truncated=np.zeros(LANES, bool), task_ended=lost
+    )
+    one = jax.tree.map(lambda leaf: leaf[0], state)
+    observation = jnp.full((LANES, GREY_SIZE, GREY_SIZE, 2), 7, jnp.uint8)
+    _, _, lanes, _, (totals, _) = program._one.insert(
+        one.replay,
+        one.intrinsic,
+        one.lanes,
+        one.counters,
+        observation,
+        jnp.zeros(LANES, jnp.int32),
+        step,
+    )
+    np.testing.assert_array_equal(lanes.stack[0, ..., 0], 0)
+    np.testing.assert_array_equal(lanes.stack[1, ..., 0], 7)
+    np.testing.assert_array_equal(lanes.stack[..., 1:], step.frame)
+    assert totals.episodes == 0
+
+
 def test_episodes_are_whole_games(trained):
     """Both lives of a game count as one episode."""
     _, env, _, metrics = trained
@@ -148,21 +172,12 @@ def test_updates_run_while_the_lanes_step(trained, monkeypatch):
     program, _, state, _ = trained
     order = []
 
-    class Watched(GreyLanes):
-        def send(self, action):
-            order.append("send")
-            super().send(action)
-
-        def receive(self):
-            order.append("receive")
-            return super().receive()
-
     learns = tuple(
         lambda *arguments, learn=learn: (order.append("learn"), learn(*arguments))[1]
         for learn in program.programs.learn
     )
     monkeypatch.setattr(program, "programs", program.programs._replace(learn=learns))
-    monkeypatch.setattr(program, "_env", Watched(2 * LANES))
+    monkeypatch.setattr(program, "_env", watched(GreyLanes(2 * LANES), order))
     state = program.resume(jax.tree.map(jnp.copy, state))
     program.train(state)
     # Two lanes a step and an update every four agent steps.

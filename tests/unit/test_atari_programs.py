@@ -1,0 +1,55 @@
+"""Every bonus in the programs of Rainbow on Atari, and stacks of any length: traced only."""
+
+import jax
+import pytest
+
+from experiments.build import host_program, task_spec
+from experiments.options import parse
+from re3_jax.envs.host import atari
+
+LANES, SEEDS = 2, 2
+GAME = ("--env", "atari:Breakout", "--agent", "rainbow", "--preset", "debug", "--seeds", str(SEEDS))
+
+
+def trace(*options):
+    """Shapes of the state and of an update's metrics; no lane is started."""
+    config = parse([*GAME, "--rainbow.num-envs", str(LANES), "--chunk-updates", "1", *options])
+    program = host_program(config, task_spec(config), print)
+    state = program.abstract_state()
+    learn, insert = program.programs.learn[0], program.programs.insert
+    agent, intrinsic, replay, counters, info = jax.eval_shape(
+        learn, state.agent, state.intrinsic, state.replay, state.counters, state.key
+    )
+    action, observation = jax.eval_shape(
+        program.programs.act[0],
+        agent,
+        replay,
+        state.lanes,
+        state.key,
+        counters.agent_steps,
+    )
+    step = jax.eval_shape(lambda: program.on_device(program._zero_step()))
+    after = jax.eval_shape(
+        insert, replay, intrinsic, state.lanes, counters, observation, action, step
+    )
+    assert jax.tree.map(lambda x: x.shape, after[:3]) == jax.tree.map(
+        lambda x: x.shape, (state.replay, state.intrinsic, state.lanes)
+    )
+    return observation, info
+
+
+@pytest.mark.parametrize("bonus", ["re3", "rnd", "contrastive"])
+def test_bonuses_reward_what_is_drawn(bonus):
+    _, info = trace("--bonus", bonus)
+    assert info["intrinsic_reward_mean"].shape == (SEEDS,)
+
+
+@pytest.mark.parametrize("bonus", ["icm", "inverse_dynamics"])
+def test_bonuses_of_single_steps_learn_from_single_steps(bonus):
+    _, info = trace("--bonus", bonus, "--rainbow.n-steps", "1")
+    assert info["intrinsic_reward_mean"].shape == (SEEDS,)
+
+
+def test_any_number_of_frames_is_stacked():
+    observation, _ = trace("--bonus", "re3", "--atari.frame-stack", "3")
+    assert observation.shape == (SEEDS, LANES, atari.SIZE, atari.SIZE, 3)
