@@ -57,11 +57,7 @@ def init_model(key: PRNGKeyArray, config: DreamerConfig, action_dim: int, channe
     """Draws a world model."""
     keys = jax.random.split(key, 5)
     depth = config.conv_depth
-    filters = (channels, depth, 2 * depth, 4 * depth, 8 * depth)
-    encoder = [
-        (ENCODER_KERNEL, ENCODER_KERNEL, *pair) for pair in zip(filters, filters[1:], strict=False)
-    ]
-    embedding = EMBEDDING_PIXELS * filters[-1]
+    encoder, embedding = encoder_shapes(channels, depth)
     filters = (32 * depth, 4 * depth, 2 * depth, depth, channels)
     decoder = [
         (size, size, *pair)
@@ -83,6 +79,15 @@ def init_model(key: PRNGKeyArray, config: DreamerConfig, action_dim: int, channe
         reward=init_head(keys[3], config, "reward", 1),
         discount=init_head(keys[4], config, "discount", 1) if config.predict_discount else None,
     )
+
+
+def encoder_shapes(channels: int, depth: int) -> tuple[list[tuple[int, ...]], int]:
+    """Shapes of the encoder's kernels, and the length of an embedding."""
+    filters = (channels, depth, 2 * depth, 4 * depth, 8 * depth)
+    kernels: list[tuple[int, ...]] = [
+        (ENCODER_KERNEL, ENCODER_KERNEL, *pair) for pair in zip(filters, filters[1:], strict=False)
+    ]
+    return kernels, EMBEDDING_PIXELS * filters[-1]
 
 
 def init_head(key: PRNGKeyArray, config: DreamerConfig, name: str, outputs: int) -> Head:

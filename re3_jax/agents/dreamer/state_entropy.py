@@ -1,0 +1,110 @@
+"""RE3 in Dreamer: state entropy of the frames of a batch of sequences (paper, Section 4.1).
+
+Every frame of the batch is encoded by a random encoder of the world model's own shape, its
+neighbours are sought among the other frames of the batch, and the distance to the k-th of them,
+divided by its running standard deviation, is added to what the reward head learns to predict.
+Actor and value meet it in imagination only.
+"""
+
+from typing import Literal, NamedTuple, get_args
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
+
+from re3_jax import initializers
+from re3_jax.agents.base import Info
+from re3_jax.agents.dreamer import networks
+from re3_jax.agents.dreamer.agent import SequenceBatch
+from re3_jax.envs.base import EnvSpec
+from re3_jax.initializers import Layer
+from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, IntrinsicState
+from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.intrinsic.state_entropy import Encoder, never_trained, scaled, state_entropy
+
+LAYER_NORM_EPSILON = 1e-3
+"""Keras' own."""
+
+HeadOrder = Literal["layer_norm_then_tanh", "tanh_then_layer_norm"]
+"""What follows the linear layer: the paper's order, or that of the authors' code."""
+
+
+class RandomEncoder(NamedTuple):
+    """Four convolutions and a linear layer."""
+
+    convs: tuple[Layer, ...]
+    output: Layer
+
+
+def encoder_from(config: RE3Config, head_order: HeadOrder, conv_depth: int) -> Encoder:
+    """The random encoder of 64x64 frames.
+
+    Args:
+      config: length of a latent, how weights are drawn, number of encoders.
+      head_order: what follows the linear layer.
+      conv_depth: filters of the first convolution.
+
+    Raises:
+      ValueError: if the order is unknown.
+    """
+    if head_order not in get_args(HeadOrder):
+        raise ValueError(
+            f"unknown head order {head_order!r}: choose one of {', '.join(get_args(HeadOrder))}"
+        )
+
+    def draw(key: PRNGKeyArray, channels: int) -> RandomEncoder:
+        kernels, embedding = networks.encoder_shapes(channels, conv_depth)
+        *convs, output = initializers.layers(
+            config.encoder_init, key, [*kernels, (embedding, config.latent_dim)]
+        )
+        return RandomEncoder(tuple(convs), output)
+
+    def init(key: PRNGKeyArray, spec: EnvSpec) -> RandomEncoder:
+        channels = spec.observation_shape[-1]
+        if config.ensemble_size == 1:
+            return draw(key, channels)
+        return jax.vmap(draw, (0, None))(jax.random.split(key, config.ensemble_size), channels)
+
+    def encode_one(
+        params: RandomEncoder, frames: UInt8[Array, "batch 64 64 channels"]
+    ) -> Float[Array, "batch latent"]:
+        x = networks.encode(params.convs, networks.preprocess(frames))
+        x = x @ params.output.kernel + params.output.bias
+        if head_order == "layer_norm_then_tanh":
+            return jnp.tanh(_layer_norm(x))
+        return _layer_norm(jnp.tanh(x))
+
+    def encode(params: RandomEncoder, frames: UInt8[Array, "batch 64 64 channels"]):
+        if config.ensemble_size == 1:
+            return encode_one(params, frames)
+        return jax.vmap(encode_one, (0, None))(params, frames)
+
+    return Encoder(init, encode, lambda spec: config.latent_dim, never_trained)
+
+
+def _layer_norm(x: Float[Array, "batch latent"]) -> Float[Array, "batch latent"]:
+    return jax.nn.standardize(x, axis=-1, epsilon=LAYER_NORM_EPSILON)
+
+
+def minibatch_re3(config: RE3Config, head_order: HeadOrder, conv_depth: int) -> IntrinsicReward:
+    """The whole bonus, for frames of a batch taken together: distance, normalisation, beta_t."""
+    encoder = encoder_from(config, head_order, conv_depth)
+    return scaled(config, state_entropy(config, encoder, "minibatch"))
+
+
+def reward_sequences(
+    bonus: IntrinsicReward,
+    state: IntrinsicState,
+    batch: SequenceBatch,
+    agent_steps: Int[Array, ""],
+) -> tuple[SequenceBatch, IntrinsicState, Info]:
+    """The batch with every frame's bonus added to the reward that came with it.
+
+    First frames of episodes are rewarded as all others are.
+    """
+    frames = batch.frames.reshape(-1, *batch.frames.shape[2:])
+    action = batch.action.reshape(-1, batch.action.shape[-1])
+    nowhere = jnp.zeros(len(frames), jnp.int32)
+    flat = IntrinsicBatch(frames, action, frames, nowhere, agent_steps)
+    reward, state, info = bonus.reward(state, flat)
+    return batch._replace(reward=batch.reward + reward.reshape(batch.reward.shape)), state, info

@@ -1,0 +1,91 @@
+"""RE3 of a batch of sequences against PyTorch's encoder, scikit-learn's neighbours and NumPy."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from sklearn.neighbors import NearestNeighbors
+from torch.nn import functional as F
+
+from re3_jax.agents.dreamer.state_entropy import encoder_from, minibatch_re3, reward_sequences
+from re3_jax.intrinsic.re3_config import RE3Config
+from tests.parity.test_dreamer import SPEC, make_batch
+from tests.torch_encoder import as_tensors, convolve, linear
+
+DEPTH, BETA = 2, 0.1
+CONFIG = RE3Config(
+    first_neighbour=5,
+    last_neighbour=5,
+    count_self=True,
+    beta=BETA,
+    normalize="running_std",
+    log1p=False,
+    encoder_init="xavier",
+    latent_dim=10,
+)
+ORDERS = ("layer_norm_then_tanh", "tanh_then_layer_norm")
+
+
+def torch_latents(params, frames, order):
+    """Keras' layers of the authors' code, or the paper's order of them."""
+    params = as_tensors(params)
+    x = torch.tensor(np.asarray(frames, np.float64)).permute(0, 3, 1, 2) / 255 - 0.5
+    for layer in params.convs:
+        x = F.relu(convolve(layer, x, 2))
+    x = linear(params.output, x.permute(0, 2, 3, 1).flatten(1))
+    norm = lambda x: F.layer_norm(x, x.shape[1:], eps=1e-3)  # noqa: E731
+    x = torch.tanh(norm(x)) if order == "layer_norm_then_tanh" else norm(torch.tanh(x))
+    return x.detach().numpy()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_rewards_of_sequences(order):
+    """Distance to the 5th of the batch, itself the 1st, by the exact running std, times beta."""
+    bonus = minibatch_re3(CONFIG, order, DEPTH)
+    state = bonus.init(jax.random.key(0), SPEC)
+    params = state[0].encoder
+    rewarded = jax.jit(lambda state, batch: reward_sequences(bonus, state, batch, jnp.int32(7)))
+    seen = []
+    for number in range(3):
+        batch = make_batch(number)
+        after, state, info = rewarded(state, batch)
+        frames = batch.frames.reshape(-1, *batch.frames.shape[2:])
+        latents = torch_latents(params, frames, order)
+        found = NearestNeighbors(n_neighbors=5).fit(latents).kneighbors(latents)[0][:, 4]
+        seen.append(found)
+        expected = BETA * (found / np.std(seen)).reshape(batch.reward.shape)
+        np.testing.assert_allclose(after.reward - batch.reward, expected, rtol=1e-4)
+        np.testing.assert_allclose(info["running_std"], np.std(seen), rtol=1e-4)
+        for name in ("frames", "action", "discount"):
+            np.testing.assert_array_equal(getattr(after, name), getattr(batch, name))
+
+
+def test_an_ensemble_is_averaged():
+    """Each member of its own, the distance the mean over them."""
+    config = dataclasses.replace(CONFIG, ensemble_size=2, normalize="none")
+    encoder = encoder_from(config, ORDERS[0], DEPTH)
+    bonus, batch = minibatch_re3(config, ORDERS[0], DEPTH), make_batch()
+    state = bonus.init(jax.random.key(0), SPEC)
+    after, _, _ = reward_sequences(bonus, state, batch, jnp.int32(0))
+    frames = batch.frames.reshape(-1, *batch.frames.shape[2:])
+    latents = np.asarray(encoder.encode(state[0].encoder, frames))
+    assert np.abs(latents[0] - latents[1]).max() > 0.1
+    distances = [
+        NearestNeighbors(n_neighbors=5).fit(member).kneighbors(member)[0][:, 4]
+        for member in latents
+    ]
+    np.testing.assert_allclose(
+        (after.reward - batch.reward).ravel(), BETA * np.mean(distances, axis=0), rtol=1e-3
+    )
+
+
+def test_what_cannot_work_is_refused():
+    with pytest.raises(ValueError, match="unknown head order"):
+        encoder_from(CONFIG, "tanh", DEPTH)
+    many = dataclasses.replace(CONFIG, first_neighbour=16, last_neighbour=16)
+    bonus = minibatch_re3(many, ORDERS[0], DEPTH)
+    with pytest.raises(ValueError, match="has no neighbour of rank 16"):
+        reward_sequences(bonus, bonus.init(jax.random.key(0), SPEC), make_batch(), jnp.int32(0))
