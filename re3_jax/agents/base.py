@@ -1,4 +1,4 @@
-"""What a loop needs of an agent: three pure functions."""
+"""What a loop needs of an agent: pure functions."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -31,3 +31,32 @@ class Agent(NamedTuple):
     ]
     update: Callable[[AgentState, Any, PRNGKeyArray], tuple[AgentState, Info]]
     phases: tuple[Callable[[AgentState, Any, PRNGKeyArray], tuple[AgentState, Info]], ...] = ()
+
+
+Memory = Any
+"""What acting lanes remember of their episodes: a pytree whose leaves lead with the lane."""
+
+
+class Acting(NamedTuple):
+    """How an agent acts that may remember what it saw.
+
+    begin(state, lanes) -> memory of so many lanes at the beginning of an episode
+    act(state, memory, observation[lane, ...], key, explore) -> (memory, action[lane, ...])
+    """
+
+    begin: Callable[[AgentState, int], Memory]
+    act: Callable[
+        [AgentState, Memory, Shaped[Array, " lane *observation"], PRNGKeyArray, bool],
+        tuple[Memory, Shaped[Array, " lane *action"]],
+    ]
+
+
+def without_memory(agent: Agent) -> Acting:
+    """An agent that acts upon what it sees now."""
+    return Acting(
+        begin=lambda state, lanes: (),
+        act=lambda state, memory, observation, key, explore: (
+            memory,
+            agent.act(state, observation, key, explore),
+        ),
+    )

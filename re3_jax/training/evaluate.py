@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from re3_jax.agents.base import Agent, AgentState
+from re3_jax.agents.base import Acting, AgentState
 from re3_jax.envs.base import DeviceEnv
 
 
@@ -22,7 +22,7 @@ class EvalStats(NamedTuple):
 
 def evaluate(
     env: DeviceEnv,
-    agent: Agent,
+    acting: Acting,
     state: AgentState,
     key: PRNGKeyArray,
     *,
@@ -41,9 +41,9 @@ def evaluate(
         return ~jnp.all(carry[4])
 
     def step(carry):
-        env_state, observation, returns, lengths, finished, step_key = carry
+        env_state, observation, returns, lengths, finished, memory, step_key = carry
         step_key, act_key, env_key = jax.random.split(step_key, 3)
-        action = agent.act(state, observation, act_key, not greedy)
+        memory, action = acting.act(state, memory, observation, act_key, not greedy)
         env_state, timestep = jax.vmap(env.step)(
             env_state, action, jax.random.split(env_key, episodes)
         )
@@ -54,6 +54,7 @@ def evaluate(
             returns + jnp.where(counts, timestep.reward, 0.0),
             lengths + counts,
             finished | timestep.terminated | timestep.truncated,
+            memory,
             step_key,
         )
 
@@ -63,9 +64,10 @@ def evaluate(
         jnp.zeros(episodes, jnp.float32),
         jnp.zeros(episodes, jnp.int32),
         jnp.zeros(episodes, bool),
+        acting.begin(state, episodes),
         step_key,
     )
-    _, _, returns, lengths, _, _ = jax.lax.while_loop(unfinished, step, start)
+    _, _, returns, lengths, *_ = jax.lax.while_loop(unfinished, step, start)
     return EvalStats(
         episodes=jnp.asarray(episodes, jnp.int32),
         return_mean=jnp.mean(returns),

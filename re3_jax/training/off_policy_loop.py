@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from re3_jax.agents.base import Agent, AgentState
+from re3_jax.agents.base import Agent, AgentState, without_memory
 from re3_jax.envs.base import Box, DeviceEnv, EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward, IntrinsicState
 from re3_jax.replay import transition_ring
@@ -228,7 +228,7 @@ def make_off_policy_program(
     )
     return compile_program(
         env,
-        agent,
+        without_memory(agent),
         partial(init_off_policy_state, env, agent, bonus, config),
         partial(
             train_chunk, partial(train_step, env, agent, bonus, config), chunk_steps=chunk_steps

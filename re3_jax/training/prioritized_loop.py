@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from re3_jax.agents.base import Agent
+from re3_jax.agents.base import Agent, without_memory
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.envs.base import DeviceEnv
 from re3_jax.intrinsic.base import IntrinsicReward
@@ -180,7 +180,7 @@ def make_prioritized_program(
     prioritized_update.check_sizes(config, env.spec)
     return compile_program(
         env,
-        agent,
+        without_memory(agent),
         partial(init_state, env, agent, bonus, config),
         partial(
             train_chunk, partial(train_step, env, agent, bonus, config), chunk_steps=chunk_steps

@@ -8,7 +8,7 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from re3_jax.agents.base import Agent
+from re3_jax.agents.base import Acting, Agent, without_memory
 from re3_jax.envs.base import DeviceEnv
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.training.device_loop import init_train_state, train_chunk
@@ -69,7 +69,7 @@ def make_program(
     """
     return compile_program(
         env,
-        agent,
+        without_memory(agent),
         partial(init_train_state, env, agent, bonus, num_envs),
         partial(
             train_chunk,
@@ -88,7 +88,7 @@ def make_program(
 
 def compile_program(
     env: DeviceEnv,
-    agent: Agent,
+    acting: Acting,
     init: Callable[[PRNGKeyArray], State],
     train: Callable[[State], tuple[State, dict[str, Float[Array, ""]]]],
     *,
@@ -101,7 +101,7 @@ def compile_program(
 
     Args:
       env: the task, for evaluations.
-      agent: what is evaluated.
+      acting: what is evaluated.
       init: key -> state of one seed, with the fields `agent`, `counters` and `evaluation_key`.
       train: state -> (state, metrics), one chunk of one seed.
       eval_episodes: episodes per evaluation.
@@ -116,7 +116,7 @@ def compile_program(
 
     def evaluate_one(state: State) -> EvalStats:
         key = jax.random.fold_in(state.evaluation_key, state.counters.env_frames)
-        return evaluate(env, agent, state.agent, key, episodes=eval_episodes, greedy=eval_greedy)
+        return evaluate(env, acting, state.agent, key, episodes=eval_episodes, greedy=eval_greedy)
 
     # Explicit on both sides: a state that comes back from `train` must look to the compiler
     # like the one that `init` made, or the second chunk would compile anew.

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from experiments.errors import UsageError
-from experiments.figures import minigrid, minigrid_deviations, rows
+from experiments.figures import minigrid, minigrid_deviations, rainbow, rows
 from experiments.figures.jobs import Jobs
 
 
@@ -150,6 +150,30 @@ def test_minigrid_has_a_panel_a_task_and_a_row_a_curve(started, tmp_path):
     ours, theirs = out / "paper-doorkey_6x6-re3.csv", runs / "doorkey_6x6-re3-paper" / "eval.csv"
     assert ours.read_bytes() == theirs.read_bytes()
     assert (out / "paper.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_rainbow_has_a_panel_a_task_with_and_without_re3(monkeypatch, tmp_path):
+    asked = []
+
+    def ensure(task, bonus, preset, *, agent, seeds, steps, runs, jobs):
+        assert (agent, preset) == ("rainbow", "recommended")
+        folder = runs / str(len(asked))
+        asked.append((task, bonus, seeds, steps))
+        write_run(folder, seeds=seeds, env_frames=steps, final=len(asked) / 10)
+        return folder
+
+    monkeypatch.setattr(rows, "ensure", ensure)
+    out = tmp_path / "out"
+    assert rainbow.main(["--runs", str(tmp_path / "runs"), "--out", str(out)]) == 0
+    panels = rainbow.PANELS.values()
+    expected = [(p.task, bonus, p.seeds, p.steps) for p in panels for bonus in ("none", "re3")]
+    assert asked == expected
+    table = read(out / "table.csv")
+    assert [float(row["final_return_mean"]) for row in table] == [
+        pytest.approx((i + 1) / 10) for i in range(len(asked))
+    ]
+    copies = {f"{name}-{bonus}.csv" for name in rainbow.PANELS for bonus in BONUSES}
+    assert {path.name for path in out.iterdir()} == {"table.csv", "curves.png", *copies}
 
 
 def test_deviations_have_a_row_a_change(monkeypatch, tmp_path):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DreamerConfig:
-    """World model, actor and value.
+    """World model, actor, value, and the loop that trains them.
 
     Attributes:
       deter: length of the deterministic part of a state.
@@ -33,6 +33,11 @@ class DreamerConfig:
       min_std: least standard deviation of the actor.
       exploration_noise: standard deviation of what is added to actions in training.
       mode_samples: samples of which the most probable is the actor's mode.
+      replay_frames: kept per seed, first frames of episodes included.
+      prefill_env_frames: env frames of random actions before the first update.
+      env_frames_per_burst: env frames from one burst of updates to the next.
+      updates_per_burst: updates of a burst.
+      num_envs: lanes stepped in parallel.
 
     Raises:
       ValueError: if a value is out of range; the sentence says which and what is allowed.
@@ -62,11 +67,18 @@ class DreamerConfig:
     min_std: float = 1e-4
     exploration_noise: float = 0.3
     mode_samples: int = 100
+    replay_frames: int = 500_000
+    prefill_env_frames: int = 5_000
+    env_frames_per_burst: int = 1_000
+    updates_per_burst: int = 100
+    num_envs: int = 1
 
     def __post_init__(self) -> None:
         """Refuses what cannot work."""
         for name in (
             "deter", "stoch", "hidden", "conv_depth", "head_units", "batch_size", "mode_samples",
+            "replay_frames", "prefill_env_frames", "env_frames_per_burst", "updates_per_burst",
+            "num_envs",
         ):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")

@@ -18,6 +18,7 @@ from re3_jax.agents.dreamer import networks
 from re3_jax.agents.dreamer.agent import SequenceBatch
 from re3_jax.envs.base import EnvSpec
 from re3_jax.initializers import Layer
+from re3_jax.intrinsic import diagnostics
 from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, IntrinsicState
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import Encoder, never_trained, scaled, state_entropy
@@ -100,11 +101,13 @@ def reward_sequences(
 ) -> tuple[SequenceBatch, IntrinsicState, Info]:
     """The batch with every frame's bonus added to the reward that came with it.
 
-    First frames of episodes are rewarded as all others are.
+    First frames of episodes are rewarded as all others are. Reports what the bonus does, and
+    `diagnostics.of_rewards`.
     """
     frames = batch.frames.reshape(-1, *batch.frames.shape[2:])
     action = batch.action.reshape(-1, batch.action.shape[-1])
     nowhere = jnp.zeros(len(frames), jnp.int32)
     flat = IntrinsicBatch(frames, action, frames, nowhere, agent_steps)
     reward, state, info = bonus.reward(state, flat)
-    return batch._replace(reward=batch.reward + reward.reshape(batch.reward.shape)), state, info
+    batch = batch._replace(reward=batch.reward + reward.reshape(batch.reward.shape))
+    return batch, state, {**info, **diagnostics.of_rewards(reward)}

@@ -1,0 +1,149 @@
+"""Dreamer in the device loop: a world model from pixels, and a policy that learns in it alone."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from re3_jax.agents.dreamer.agent import Dreamer
+from re3_jax.agents.dreamer.config import DreamerConfig
+from re3_jax.agents.dreamer.state_entropy import minibatch_re3
+from re3_jax.intrinsic.base import none
+from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.training.dreamer_loop import check_sizes, make_dreamer_program
+from tests.probe_envs import bar_in_pixels
+
+LENGTH, CHUNK, CHUNKS, SEEDS = 12, 120, 3, 2
+ENV = bar_in_pixels(LENGTH)
+CONFIG = DreamerConfig(
+    deter=32,
+    stoch=8,
+    hidden=32,
+    conv_depth=4,
+    head_units=32,
+    batch_size=8,
+    sequence_length=8,
+    horizon=6,
+    discount=0.9,
+    free_nats=0.5,
+    model_learning_rate=2e-3,
+    actor_learning_rate=4e-4,
+    value_learning_rate=1e-3,
+    mode_samples=20,
+    replay_frames=4_000,
+    prefill_env_frames=480,
+    env_frames_per_burst=24,
+    updates_per_burst=6,
+    num_envs=2,
+)
+RE3 = RE3Config(
+    first_neighbour=9, last_neighbour=9, log1p=False, latent_dim=10, encoder_init="xavier", beta=0.1
+)
+
+
+def make(kind=Dreamer, bonus=None, config=CONFIG):
+    return make_dreamer_program(
+        ENV,
+        kind(config, ENV.spec),
+        bonus or none(),
+        config,
+        chunk_steps=CHUNK,
+        eval_episodes=10,
+        eval_greedy=True,
+    )
+
+
+def train(program, chunks):
+    state, metrics = program.init(jnp.arange(SEEDS)), []
+    for _ in range(chunks):
+        state, m = program.train(state)
+        metrics.append(jax.device_get(m))
+    return state, metrics
+
+
+@pytest.fixture(scope="module")
+def trained():
+    program = make()
+    return program, *train(program, CHUNKS)
+
+
+def test_the_world_model_and_the_policy_learn(trained):
+    """The most there is to get is 11.6; half of it for who does not look."""
+    program, state, metrics = trained
+    early, late = metrics[1], metrics[-1]
+    assert (late["image_loss"] < 0.5 * early["image_loss"]).all()
+    assert (late["reward_loss"] < early["reward_loss"]).all()
+    assert (late["kl"] > CONFIG.free_nats).all() and (late["kl"] < 50).all()
+    assert (program.evaluate(state).return_mean > 10.5).all()
+    np.testing.assert_array_equal(program.evaluate(state).length_mean, LENGTH)
+
+
+def test_nothing_is_learned_without_the_gradient_through_imagination(trained):
+    """The same program with that alone taken away."""
+
+    class Blind(Dreamer):
+        def imagine(self, *arguments):
+            return jax.lax.stop_gradient(super().imagine(*arguments))
+
+    program = make(Blind)
+    state, metrics = train(program, CHUNKS)
+    assert (metrics[-1]["reward_loss"] < metrics[1]["reward_loss"]).all()
+    assert (metrics[-1]["actor_gradient_norm"] == 0).all()
+    assert (program.evaluate(state).return_mean < 9).all()
+
+
+def test_bursts_follow_env_frames(trained):
+    """Two lanes of two frames a step: 480 frames a chunk, and the first burst with the 480th."""
+    _, state, metrics = trained
+    np.testing.assert_array_equal(state.counters.agent_steps, CHUNKS * CHUNK * 2)
+    np.testing.assert_array_equal(state.counters.env_frames, CHUNKS * CHUNK * 4)
+    bursts = 1 + (CHUNKS - 1) * CHUNK * 4 // CONFIG.env_frames_per_burst
+    np.testing.assert_array_equal(state.counters.updates, bursts * CONFIG.updates_per_burst)
+    assert np.isfinite(metrics[0]["image_loss"]).all()
+
+
+def test_what_is_stored_and_what_is_forgotten(trained):
+    """Rewards belong to the frames they came with; a new episode begins without a belief."""
+    _, state, _ = trained
+    replay = jax.device_get(state.replay)
+    written = int(replay.num_frames[0, 0])
+    assert written == CHUNKS * CHUNK * (LENGTH + 1) // LENGTH + 1
+    first = np.arange(written) % (LENGTH + 1) == 0
+    row = replay.frames[:, :written][:, ~first][..., 32, :, :]
+    is_bar = row[..., 1] == 255
+    is_red = (row[..., 0] == 255).all(-1)
+    place = (is_bar * np.arange(64)).sum(-1) / is_bar.sum(-1) / 63
+    # What is seen of a bar at either end has another middle.
+    whole = is_bar.sum(-1) >= 11
+    expected = np.where(is_red, place, 1 - place)
+    paid = replay.reward[:, :written]
+    assert 0.2 < is_red.mean() < 0.8 and whole.mean() > 0.2
+    np.testing.assert_allclose(paid[:, ~first][whole], expected[whole], atol=0.02)
+    assert (paid[:, first] == 0).all()
+    assert (replay.action[:, :written][:, first] == 0).all()
+    assert (replay.action[:, :written][:, ~first] != 0).all()
+    for leaf in jax.tree.leaves(state.lanes.belief):
+        np.testing.assert_array_equal(leaf, 0)
+
+
+def test_re3_is_part_of_what_the_reward_head_learns():
+    program = make(bonus=minibatch_re3(RE3, "layer_norm_then_tanh", CONFIG.conv_depth))
+    _, metrics = train(program, 1)
+    assert (metrics[-1]["intrinsic_reward_mean"] > 0.01).all()
+    assert np.isfinite(metrics[-1]["reward_loss"]).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"sequence_length": 13}, "lower sequence_length"),
+        ({"replay_frames": 25}, "raise replay_frames to 26"),
+        ({"prefill_env_frames": 47}, "raise prefill_env_frames to 48"),
+    ],
+)
+def test_a_replay_without_a_sequence_is_refused(change, sentence):
+    check_sizes(CONFIG, ENV.spec)
+    with pytest.raises(ValueError, match=sentence):
+        check_sizes(dataclasses.replace(CONFIG, **change), ENV.spec)
