@@ -92,7 +92,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             curves.draw_axes(axes, panel, PANELS[name].title)
             table += [[name, *row] for row in curves.table_rows(panel)]
             for label, bonus in ROWS.items():
-                shutil.copyfile(folders[name, label] / "eval.csv", words.out / f"{name}-{bonus}.csv")
+                shutil.copyfile(
+                    folders[name, label] / "eval.csv", words.out / f"{name}-{bonus}.csv"
+                )
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
