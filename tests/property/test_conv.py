@@ -50,9 +50,11 @@ def test_forward_and_gradients_equal_pytorch(problem, seed):
 
 
 @settings(max_examples=10, deadline=None)
-@given(problem=problems(), seed=st.integers(0, 2**16))
-def test_transposed_forward_and_gradients_equal_pytorch(problem, seed):
+@given(problem=problems(), seed=st.integers(0, 2**16), is_pixel=st.booleans())
+def test_transposed_forward_and_gradients_equal_pytorch(problem, seed, is_pixel):
     image_shape, kernel_shape, stride = problem
+    if is_pixel:
+        image_shape = (image_shape[0], 1, 1, image_shape[3])
     rng = np.random.default_rng(seed)
     x, kernel, bias = (
         rng.normal(size=shape).astype(np.float32)
