@@ -18,6 +18,8 @@ from experiments.config import (
 from experiments.errors import UsageError
 from re3_jax.agents.a2c.agent import make_a2c
 from re3_jax.agents.base import Agent
+from re3_jax.agents.dreamer.agent import Dreamer
+from re3_jax.agents.dreamer.state_entropy import minibatch_re3
 from re3_jax.agents.rainbow.agent import make_rainbow
 from re3_jax.agents.reward_free import reward_free
 from re3_jax.agents.sac.agent import make_sac
@@ -32,7 +34,8 @@ from re3_jax.intrinsic.pretrained import atc, imagenet, load_atc, load_imagenet
 from re3_jax.intrinsic.re3 import re3
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import scaled
-from re3_jax.training import prioritized_host_step
+from re3_jax.training import dreamer_host_step, prioritized_host_step
+from re3_jax.training.dreamer_loop import make_dreamer_program
 from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.host_step import HostStepConfig, OneSeed, SeedFunctions
 from re3_jax.training.off_policy_loop import make_off_policy_program
@@ -90,6 +93,9 @@ def make_bonus(config: RunConfig) -> IntrinsicReward:
     Raises:
       ValueError: its options do not go together, or a file of weights cannot be used.
     """
+    if config.agent == "dreamer" and config.bonus == "re3":
+        dreamer = config.dreamer
+        return minibatch_re3(config.re3, dreamer.head_order, dreamer.conv_depth)
     match config.bonus:
         case "none":
             return none()
@@ -175,10 +181,25 @@ def host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]
 
 def _host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> HostProgram:
     assert config.chunk_updates is not None
-    agent, bonus, greedy = make_agent(config, spec), make_bonus(config), config.evaluation.greedy
+    greedy = config.evaluation.greedy
     one: SeedFunctions
-    if config.agent == "rainbow":
-        one = prioritized_host_step.OneSeed(spec, agent, bonus, config.rainbow, eval_greedy=greedy)
+    if config.agent == "dreamer":
+        one = dreamer_host_step.OneSeed(
+            spec,
+            Dreamer(config.dreamer, spec),
+            make_bonus(config),
+            config.dreamer,
+            eval_greedy=greedy,
+            reward_free=config.pretrain is not None,
+        )
+    elif config.agent == "rainbow":
+        one = prioritized_host_step.OneSeed(
+            spec,
+            make_agent(config, spec),
+            make_bonus(config),
+            config.rainbow,
+            eval_greedy=greedy,
+        )
     else:
         step_config = HostStepConfig(
             frame_stack=config.dmc.frame_stack,
@@ -187,7 +208,7 @@ def _host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None
             initial_agent_steps=config.sac.initial_agent_steps,
             eval_greedy=greedy,
         )
-        one = OneSeed(spec, agent, bonus, step_config)
+        one = OneSeed(spec, make_agent(config, spec), make_bonus(config), step_config)
     engine = config.atari if _is_atari(config) else config.dmc
     return HostProgram(
         one,
@@ -214,6 +235,18 @@ def device_program(config: RunConfig, env: DeviceEnv) -> Program:
 def _device_program(config: RunConfig, env: DeviceEnv) -> Program:
     evaluation = config.evaluation
     assert config.chunk_updates is not None
+    if config.agent == "dreamer":
+        return make_dreamer_program(
+            env,
+            Dreamer(config.dreamer, env.spec),
+            make_bonus(config),
+            config.dreamer,
+            chunk_steps=config.chunk_updates,
+            eval_episodes=evaluation.episodes,
+            eval_greedy=evaluation.greedy,
+            reward_free=config.pretrain is not None,
+            devices=devices_for(config.seeds),
+        )
     if config.agent == "rainbow":
         return make_prioritized_program(
             env,

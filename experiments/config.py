@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from re3_jax.agents.a2c.config import A2CConfig
+from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs import registry
@@ -23,7 +24,7 @@ from re3_jax.intrinsic.pretrained import PretrainedConfig
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.rnd import RNDConfig
 
-AgentName = Literal["a2c", "rad", "drq", "rainbow"]
+AgentName = Literal["a2c", "rad", "drq", "rainbow", "dreamer"]
 BonusName = Literal[
     "none", "re3", "rnd", "icm", "contrastive", "inverse_dynamics", "imagenet", "atc"
 ]
@@ -31,11 +32,20 @@ PresetName = Literal["recommended", "paper", "released", "small", "data_efficien
 
 DEFAULT_PRESET: PresetName = "recommended"
 
-GROUP_OF: dict[AgentName, str] = {"a2c": "a2c", "rad": "sac", "drq": "sac", "rainbow": "rainbow"}
+GROUP_OF: dict[AgentName, str] = {
+    "a2c": "a2c",
+    "rad": "sac",
+    "drq": "sac",
+    "rainbow": "rainbow",
+    "dreamer": "dreamer",
+}
 """Agent -> its group of options: rad and drq are soft actor-critic."""
 
 OFF_POLICY: tuple[AgentName, ...] = ("rad", "drq", "rainbow")
-"""Agents that learn from a replay."""
+"""Agents that learn from a replay of transitions, each with its latent."""
+
+BONUSES_OF_DREAMER: tuple[BonusName, ...] = ("none", "re3")
+"""Bonuses of sequences."""
 
 LEARNED: tuple[BonusName, ...] = ("contrastive", "inverse_dynamics")
 """State entropy over an encoder that is learned beside the agent, by the options `learned`."""
@@ -80,8 +90,8 @@ class RunConfig:
 
     Attributes:
       env: task, one of the paper's by bare name (doorkey_6x6) or suite:id.
-      agent: a2c or rainbow for discrete actions; rad or drq (soft actor-critic) for continuous
-        ones.
+      agent: a2c or rainbow for discrete actions; rad or drq (soft actor-critic) or dreamer for
+        continuous ones.
       bonus: the intrinsic reward.
       preset: recommended (what works best here), paper (the paper's text), released (the
         authors' code), small (pixels without a GPU; only tasks of DeepMind Control), data_efficient
@@ -104,6 +114,7 @@ class RunConfig:
       a2c: options of the A2C agent.
       sac: options of soft actor-critic (rad, drq).
       rainbow: options of the Rainbow agent.
+      dreamer: options of the Dreamer agent.
       dmc: options of the tasks of DeepMind Control.
       atari: options of Atari games.
       re3: options of the RE3 bonus and of every other state entropy (contrastive,
@@ -133,6 +144,7 @@ class RunConfig:
     a2c: A2CConfig = field(default_factory=A2CConfig)
     sac: SACConfig = field(default_factory=SACConfig)
     rainbow: RainbowConfig = field(default_factory=RainbowConfig)
+    dreamer: DreamerConfig = field(default_factory=DreamerConfig)
     dmc: DMCConfig = field(default_factory=DMCConfig)
     atari: AtariConfig = field(default_factory=AtariConfig)
     re3: RE3Config = field(default_factory=RE3Config)
@@ -227,7 +239,7 @@ def lanes(config: RunConfig) -> int:
     """Environments that one seed trains in."""
     if config.agent == "a2c":
         return config.a2c.num_envs
-    if config.agent != "rainbow" and registry.is_host(config.env):
+    if GROUP_OF[config.agent] == "sac" and registry.is_host(config.env):
         return 1
     return int(learner(config).num_envs)
 
@@ -242,7 +254,7 @@ TARGET_CHUNK_FRAMES = 32_000
 """Env frames of A2C over all seeds in one chunk: about a second on two CPU cores."""
 
 TARGET_CHUNK_AGENT_STEPS = 250
-"""Agent steps in one chunk of rad and drq, each with an update of every seed; and on Atari."""
+"""Agent steps in one chunk of rad, drq and dreamer; and on Atari."""
 
 TARGET_CHUNK_RAINBOW_STEPS = 1_000
 """Steps of all lanes in one chunk of rainbow on the device: its updates are small and rarer."""

@@ -45,6 +45,14 @@ NETWORKS = {
         "rainbow.v_min",
         "rainbow.v_max",
     ),
+    "dreamer": (
+        "dreamer.deter",
+        "dreamer.stoch",
+        "dreamer.hidden",
+        "dreamer.conv_depth",
+        "dreamer.head_units",
+        "dreamer.predict_discount",
+    ),
 }
 """Options without which an agent's parameters mean something else."""
 
@@ -185,6 +193,8 @@ def _check_spaces(
 def _check_options(config: RunConfig, source: RunConfig, folder: Path) -> None:
     names = NETWORKS[GROUP_OF[config.agent]]
     names += ENCODERS.get(config.bonus, ())
+    if config.agent == "dreamer" and config.bonus == "re3":
+        names += ("dreamer.head_order",)
     here, there = flatten(config), flatten(source)
     for name in names:
         if here[name] != there[name]:

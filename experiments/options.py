@@ -53,6 +53,17 @@ RANDOM_ENCODER = tuple(
 """Options of the architecture that state entropy over a pre-trained encoder has none of."""
 
 
+NOT_OF_DREAMER = (
+    "re3.ring_size",
+    "re3.search_size",
+    "re3.merge_copies",
+    "re3.image_input",
+    "re3.image_crop",
+    "re3.num_filters",
+)
+"""Options of RE3 that are of latents kept, or of another encoder."""
+
+
 def parse(argv: list[str]) -> RunConfig:
     """Resolves the command line.
 
@@ -141,6 +152,11 @@ def _check_effect(name: str, values: dict[str, Any]) -> None:
             if not pixels
             else f"{option} has no effect on {env}, whose encoder has DQN's filters: leave it out"
         )
+    if agent == "dreamer" and name in NOT_OF_DREAMER:
+        raise UsageError(
+            f"{option} has no effect with --agent dreamer, whose RE3 seeks neighbours among the "
+            "frames of a batch, with an encoder of the world model's shape: leave it out"
+        )
     if name in ("re3.ring_size", "re3.search_size") and not keeps_latents(
         bonus, values["learned.neighbours"]
     ):
@@ -153,10 +169,10 @@ def _check_effect(name: str, values: dict[str, Any]) -> None:
             f"{option} has no effect with --agent {agent}, which keeps a latent for each "
             f"transition of its replay: set --{GROUP_OF[agent]}.replay-capacity"
         )
-    if name in ("sac.num_envs", "sac.updates_per_step") and pixels:
+    if name in ("sac.num_envs", "sac.updates_per_step", "dreamer.num_envs") and pixels:
         raise UsageError(
-            f"{option} has no effect on {env}, where each seed steps one environment and learns "
-            "once a step: leave it out or raise --seeds"
+            f"{option} has no effect on {env}, where each seed steps one environment"
+            f"{' and learns once a step' * (group == 'sac')}: leave it out or raise --seeds"
         )
 
 

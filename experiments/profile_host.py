@@ -17,6 +17,7 @@ import numpy as np
 
 from experiments.build import host_program, seed_numbers
 from experiments.config import GROUP_OF, RunConfig, keeps_latents, lanes, learner
+from experiments.errors import UsageError
 from re3_jax.envs import registry
 from re3_jax.envs.base import EnvSpec
 from re3_jax.training.host_loop import HostProgram
@@ -50,6 +51,11 @@ def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> HostProfile:
     Raises:
       UsageError: the configuration cannot be run.
     """
+    if config.agent == "dreamer":
+        raise UsageError(
+            "a profile is of single agent steps, and dreamer learns in bursts between whole "
+            "episodes: run make bench BENCH=dreamer_update, or profile another agent"
+        )
     group = GROUP_OF[config.agent]
     first = CHUNK
     if config.agent == "rainbow":
@@ -129,7 +135,7 @@ def _parts(
         return result
 
     def step(action: jax.Array) -> Any:
-        env.send(np.asarray(action))
+        env.send(np.asarray(action).reshape(env.num_lanes, -1))
         return env.receive()
 
     for i in range(REPEATS * len(programs.learn)):

@@ -4,8 +4,10 @@ import math
 from typing import Any
 
 from experiments.config import (
+    BONUSES_OF_DREAMER,
     GROUP_OF,
     LEARNED,
+    OFF_POLICY,
     PRETRAINED,
     RunConfig,
     choose_chunk_updates,
@@ -16,6 +18,7 @@ from experiments.config import (
     option_name,
 )
 from experiments.errors import UsageError
+from re3_jax.agents.dreamer.networks import IMAGE_SIZE
 from re3_jax.envs import registry
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.envs.host import atari
@@ -69,6 +72,8 @@ def validate_values(values: dict[str, Any]) -> None:
         _check_ring_of_rollouts(values)
     if values["bonus"] in LEARNED and not has_ring:
         _check_minibatch(values)
+    if values["agent"] == "dreamer":
+        _check_dreamer(values)
     if values["seed"] + values["seeds"] - 1 > INT32_MAX:
         raise UsageError(f"--seed {values['seed']} is too large: seeds end at {INT32_MAX}")
 
@@ -131,7 +136,7 @@ def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> st
     )
     capacity = learner(config).replay_capacity - too_many
     option = f"--{GROUP_OF[config.agent]}.replay-capacity"
-    if capacity >= max(learner(config).batch_size, learner(config).initial_agent_steps):
+    if capacity >= _least_capacity(config):
         rounded = capacity // 1000 * 1000 or capacity
         fits.append(f"{option} {rounded}")
     if seeds := available_bytes * config.seeds // needed_bytes:
@@ -142,12 +147,21 @@ def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> st
     return f"lower {smaller_images}{option}"
 
 
+def _least_capacity(config: RunConfig) -> int:
+    """A replay with which an agent can surely begin."""
+    if config.agent == "dreamer":
+        return config.dreamer.prefill_env_frames
+    return int(max(learner(config).batch_size, learner(config).initial_agent_steps))
+
+
 def _least_bytes_per_transition(config: RunConfig) -> int:
     """What one more transition adds to a seed's state at the least."""
     frame = {"dmc": 3 * config.dmc.image_size**2, "atari": atari.SIZE**2}.get(
         registry.suite(config.env), 0
     )
-    has_latents = keeps_latents(config.bonus, config.learned.neighbours)
+    has_latents = config.agent in OFF_POLICY and keeps_latents(
+        config.bonus, config.learned.neighbours
+    )
     latents = config.re3.ensemble_size * config.re3.latent_dim if has_latents else 0
     action_reward_discount = 3
     return frame + 4 * (latents + action_reward_discount)
@@ -161,7 +175,7 @@ def _check_agent(config: RunConfig, spec: EnvSpec) -> None:
             "--agent rad, or choose a task with discrete actions, such as doorkey_6x6 or "
             "gymnax:CartPole-v1"
         )
-    if config.agent in ("rad", "drq") and discrete:
+    if config.agent in ("rad", "drq", "dreamer") and discrete:
         raise UsageError(
             f"--agent {config.agent} cannot act in {config.env}, whose actions are discrete: use "
             "--agent a2c, or choose a task with continuous actions, such as cheetah_run_sparse "
@@ -177,8 +191,28 @@ def _check_agent(config: RunConfig, spec: EnvSpec) -> None:
             f"--agent drq shifts images, which {config.env} does not show: use --agent rad, or "
             "choose a task seen as pixels, such as cheetah_run_sparse"
         )
+    if config.agent == "dreamer":
+        _check_sight(config, spec)
     if config.agent in ("rad", "drq") and len(spec.observation_shape) == 3:
         _check_images(config)
+
+
+def _check_sight(config: RunConfig, spec: EnvSpec) -> None:
+    if len(spec.observation_shape) != 3:
+        raise UsageError(
+            f"--agent dreamer learns from images, which {config.env} does not show: use --agent "
+            "rad, or choose a task seen as pixels, such as cheetah_run_sparse"
+        )
+    for name, needed, why in (
+        ("image_size", IMAGE_SIZE, f"sees images of {IMAGE_SIZE}x{IMAGE_SIZE} pixels"),
+        ("frame_stack", 1, "remembers what it saw and is shown one frame at a time"),
+    ):
+        value = getattr(config.dmc, name)
+        if registry.suite(config.env) == "dmc" and value != needed:
+            raise UsageError(
+                f"--agent dreamer {why}: leave {option_name(f'dmc.{name}')} at {needed} instead "
+                f"of {value}"
+            )
 
 
 def _check_images(config: RunConfig) -> None:
@@ -216,6 +250,21 @@ def _check_ring_of_rollouts(values: dict[str, Any]) -> None:
         raise UsageError(
             f"--re3.ring-size {ring} cannot hold one rollout of {lanes * steps} states "
             f"({lanes} lanes x {steps} steps): give at least {lanes * steps}"
+        )
+
+
+def _check_dreamer(values: dict[str, Any]) -> None:
+    if values["bonus"] not in BONUSES_OF_DREAMER:
+        raise UsageError(
+            f"--agent dreamer learns from sequences, for which there is no --bonus "
+            f"{values['bonus']}: use --bonus {' or '.join(BONUSES_OF_DREAMER)}"
+        )
+    rank = values["re3.last_neighbour"]
+    batch = values["dreamer.batch_size"] * values["dreamer.sequence_length"]
+    if values["bonus"] == "re3" and rank > batch - (0 if values["re3.count_self"] else 1):
+        raise UsageError(
+            f"a batch of {batch} frames has no neighbour of rank {rank}: lower "
+            "--re3.last-neighbour or raise --dreamer.batch-size"
         )
 
 

@@ -126,38 +126,3 @@ def aim(length: int = 5, terminates: bool = False) -> DeviceEnv:
         )
 
     return DeviceEnv(spec, reset, step)
-
-
-def bar_in_pixels(length: int = 12) -> DeviceEnv:
-    """A white bar on 64x64 pixels that the action moves sideways, from the middle.
-
-    On red ground its place in [0, 1] is paid at each of `length` steps, on blue ground what is left
-    to 1: who does not look gets half.
-    """
-    spec = EnvSpec("probe:bar", (64, 64, 3), np.dtype(np.uint8), Box((1,), -1.0, 1.0), length, 2)
-
-    def observe(place, is_red):
-        lit = jnp.abs(jnp.arange(64) - 63 * place) < 6
-        colour = jnp.where(is_red, jnp.array([255, 0, 0]), jnp.array([0, 0, 255]))
-        row = jnp.where(lit[:, None], 255, colour).astype(np.uint8)
-        return jnp.broadcast_to(row, (64, 64, 3))
-
-    def reset(key):
-        place, is_red = jnp.full((), 0.5), jax.random.bernoulli(key)
-        return (place, is_red, jnp.zeros((), jnp.int32)), observe(place, is_red)
-
-    def step(state, action, key):
-        before, is_red, steps = state
-        place, steps = jnp.clip(before + 0.2 * action[0], 0.0, 1.0), steps + 1
-        ends = steps >= length
-        first, seen = reset(key)
-        now = place, is_red, steps
-        return jax.tree.map(lambda new, old: jnp.where(ends, new, old), first, now), TimeStep(
-            observation=jnp.where(ends, seen, observe(place, is_red)),
-            reward=jnp.where(is_red, place, 1.0 - place),
-            terminated=jnp.zeros((), bool),
-            truncated=ends,
-            final_observation=observe(place, is_red),
-        )
-
-    return DeviceEnv(spec, reset, step)

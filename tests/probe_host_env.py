@@ -12,9 +12,9 @@ LINE = 3
 LIMIT = 12
 
 
-def spec(stack: int = 2) -> EnvSpec:
+def spec(stack: int = 2, size: int = SIZE) -> EnvSpec:
     return EnvSpec(
-        "probe:dot", (SIZE, SIZE, 3 * stack), np.dtype(np.uint8), Box((1,), -1.0, 1.0), EPISODE, 2
+        "probe:dot", (size, size, 3 * stack), np.dtype(np.uint8), Box((1,), -1.0, 1.0), EPISODE, 2
     )
 
 
@@ -23,8 +23,9 @@ class DotLanes:
 
     can_restore = True
 
-    def __init__(self, num_lanes: int):
-        self.spec, self.num_lanes, self.closed = spec(), num_lanes, False
+    def __init__(self, num_lanes: int, size: int = SIZE):
+        self.spec, self.num_lanes, self.closed = spec(size=size), num_lanes, False
+        self.size = size
 
     def reset(self, seeds: np.ndarray) -> np.ndarray:
         self.random = np.asarray(seeds, np.uint32)
@@ -65,8 +66,8 @@ class DotLanes:
         self.position = np.where(where, drawn, before)
 
     def _frame(self) -> np.ndarray:
-        frame = np.zeros((self.num_lanes, SIZE, SIZE, 3), np.uint8)
-        column = np.rint(self.position * (SIZE - 1)).astype(int)
+        frame = np.zeros((self.num_lanes, self.size, self.size, 3), np.uint8)
+        column = np.rint(self.position * (self.size - 1)).astype(int)
         for lane in range(self.num_lanes):
             frame[lane, 4:12, max(column[lane] - 1, 0) : column[lane] + 2] = 255
         return frame

@@ -4,10 +4,17 @@ import dataclasses
 
 from experiments.config import DEFAULT_PRESET, LEARNED, AgentName, BonusName, PresetName, RunConfig
 from experiments.errors import UsageError
-from experiments.presets import atari, brax, dmc, gymnax, minigrid
+from experiments.presets import atari, brax, dmc, gymnax, minigrid, pixels
 from re3_jax.envs.registry import canonical
 
-SUITES = {"minigrid": minigrid, "dmc": dmc, "brax": brax, "gymnax": gymnax, "atari": atari}
+SUITES = {
+    "minigrid": minigrid,
+    "dmc": dmc,
+    "brax": brax,
+    "gymnax": gymnax,
+    "pixels": pixels,
+    "atari": atari,
+}
 
 
 def resolve(

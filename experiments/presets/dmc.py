@@ -17,6 +17,7 @@ from experiments.config import (
     PresetName,
     RunConfig,
 )
+from experiments.presets import dreamer
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs.host import tasks
 from re3_jax.envs.host.config import DMCConfig
@@ -184,6 +185,8 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
             every_env_frames=AGENT_STEPS_BETWEEN_EVALUATIONS * repeat, episodes=10, greedy=True
         ),
     )
+    if agent == "dreamer":
+        return dreamer.on_dmc(config, name)
     if name == "small":
         return shrink(config, tasks.find(task_id).domain)
     return shrink_to_seconds(config) if name == "debug" else config

@@ -16,7 +16,7 @@ PAPER_TASKS = {
 }
 """Bare name of each task of the paper -> canonical name."""
 
-SUITES = ("minigrid", "gymnax", "brax", "dmc", "atari")
+SUITES = ("minigrid", "gymnax", "brax", "pixels", "dmc", "atari")
 """What may stand before the colon."""
 
 HOST_SUITES = ("dmc", "atari")
@@ -49,6 +49,8 @@ def canonical(task: str) -> str:
         return f"minigrid:{kind}-{size}x{size}"
     if name == "dmc":
         dmc_tasks.find(task_id)
+    if name == "pixels" and task_id != "bar":
+        raise unknown_name("pixels task", task_id, ["bar"])
     if name == "atari":
         return f"atari:{atari_games.find(task_id)}"
     return task
@@ -94,6 +96,10 @@ def make(task: str) -> DeviceEnv:
 
         kind, size = _parse_minigrid(task_id)
         return minigrid.make("empty" if kind == "Empty" else "doorkey", size)
+    if name == "pixels":
+        from re3_jax.envs.device import bar
+
+        return bar.make()
     if name == "brax":
         from re3_jax.envs.device import brax
 
@@ -122,7 +128,7 @@ def _parse_minigrid(task_id: str) -> tuple[str, int]:
 def _suggestions() -> list[str]:
     from re3_jax.envs.device import brax, gymnax
 
-    known = [*PAPER_TASKS, *PAPER_TASKS.values()]
+    known = [*PAPER_TASKS, *PAPER_TASKS.values(), "pixels:bar"]
     known += [f"dmc:{name}" for name in dmc_tasks.names() if name not in PAPER_TASKS]
     known += [f"brax:{name}" for name in brax.TASKS]
     known += [f"atari:{name}" for name in atari_games.GAMES]

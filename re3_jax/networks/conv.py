@@ -22,6 +22,9 @@ from jaxtyping import Array, Float
 BLOCK_BYTES = 2**21
 """Size of the shifted copies of one block of images: about the second-level cache of one core."""
 
+SMALL_IMAGE = 36
+"""Positions of an output up to which a CPU multiplies copied patches."""
+
 PRODUCT_ROWS = 1_500
 """Positions of one product of the kernel's gradient, where a block of images has as many."""
 
@@ -71,52 +74,86 @@ def conv_transpose2d(
 ) -> Float[Array, "batch out_height out_width features"]:
     """Transposed convolution without padding, as PyTorch's with the kernel's first axes last.
 
-    Images become (size - 1) * stride + rows high. It is a `conv2d` that computes all positions
-    between two inputs at once, so its gradients are as fast.
+    Images become (size - 1) * stride + rows high. It is what `conv2d` does backwards, and its
+    gradients are what `conv2d` does forwards.
     """
-    rows, columns, channels, features = kernel.shape
-    if x.shape[1:3] == (1, 1):
-        # Each output has one input: between its neighbours there is nothing to add up.
-        out = x.reshape(-1, channels) @ kernel.swapaxes(1, 2).swapaxes(0, 1).reshape(channels, -1)
-        return out.reshape(-1, rows, columns, features) + bias
-    height, width = ((size - 1) * stride for size in x.shape[1:3])
-    phases, high, wide = _phases(kernel, stride)
-    padded = jnp.pad(x, ((0, 0), (high, high), (wide, wide), (0, 0)))
-    out = conv2d(padded, phases, jnp.zeros(stride**2 * features))
-    return _depth_to_space(out, stride)[:, : height + rows, : width + columns] + bias
+    return _spread(x, kernel.swapaxes(2, 3), stride) + bias
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
 def _convolve(x, kernel, stride: int):
-    return _by_platform(partial(_cpu_forward, stride=stride), partial(_native, stride=stride))(
-        x, kernel
-    )
-
-
-def _convolve_forward(x, kernel, stride: int):
-    return _convolve(x, kernel, stride), (x, kernel)
+    return _forward(x, kernel, stride)
 
 
 def _convolve_backward(stride: int, residuals, d_out):
     x, kernel = residuals
+    return (
+        _input_gradient(kernel, d_out, x.shape[1:3], stride),
+        _kernel_gradient(x, d_out, kernel.shape[:2], stride),
+    )
 
-    def native_input_gradient(kernel, d_out):
+
+_convolve.defvjp(
+    lambda x, kernel, stride: (_convolve(x, kernel, stride), (x, kernel)), _convolve_backward
+)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _spread(x, kernel, stride: int):
+    """The transpose of `_convolve` with the same kernel."""
+    size = [(n - 1) * stride + k for n, k in zip(x.shape[1:3], kernel.shape[:2], strict=True)]
+    return _input_gradient(kernel, x, size, stride)
+
+
+def _spread_backward(stride: int, residuals, d_out):
+    x, kernel = residuals
+    return _forward(d_out, kernel, stride), _kernel_gradient(d_out, x, kernel.shape[:2], stride)
+
+
+_spread.defvjp(
+    lambda x, kernel, stride: (_spread(x, kernel, stride), (x, kernel)), _spread_backward
+)
+
+
+def _forward(x, kernel, stride: int):
+    """Convolution of images."""
+    positions = _positions(x.shape[1:3], kernel.shape[:2], stride)
+    on_cpu = _patch_forward if positions <= SMALL_IMAGE else _cpu_forward
+    return _by_platform(partial(on_cpu, stride=stride), partial(_native, stride=stride))(x, kernel)
+
+
+def _input_gradient(kernel, d_out, size, stride: int):
+    """Gradient of images of `size` (height, width)."""
+    size = tuple(size)
+    x_like = jax.ShapeDtypeStruct((d_out.shape[0], *size, kernel.shape[2]), d_out.dtype)
+
+    def native(kernel, d_out):
         pull = jax.linear_transpose(lambda x: _native(x, kernel, stride), x_like)
         return pull(d_out)[0]
 
-    def native_kernel_gradient(x, d_out):
+    positions = d_out.shape[1] * d_out.shape[2]
+    on_cpu = _patch_input_gradient if positions <= SMALL_IMAGE else _cpu_input_gradient
+    return _by_platform(partial(on_cpu, size=size, stride=stride), native)(kernel, d_out)
+
+
+def _kernel_gradient(x, d_out, kernel_size, stride: int):
+    """Gradient of a kernel of `kernel_size` (rows, columns)."""
+    shape = (*kernel_size, x.shape[-1], d_out.shape[-1])
+    kernel_like = jax.ShapeDtypeStruct(shape, x.dtype)
+
+    def native(x, d_out):
         pull = jax.linear_transpose(lambda kernel: _native(x, kernel, stride), kernel_like)
         return pull(d_out)[0]
 
-    x_like, kernel_like = (jax.typeof(array) for array in residuals)
-    cpu_input_gradient = partial(_cpu_input_gradient, size=x.shape[1:3], stride=stride)
-    cpu_kernel_gradient = partial(_cpu_kernel_gradient, kernel_size=kernel.shape[:2], stride=stride)
-    d_x = _by_platform(cpu_input_gradient, native_input_gradient)(kernel, d_out)
-    d_kernel = _by_platform(cpu_kernel_gradient, native_kernel_gradient)(x, d_out)
-    return d_x, d_kernel
+    positions = d_out.shape[1] * d_out.shape[2]
+    on_cpu = _patch_kernel_gradient if positions <= SMALL_IMAGE else _cpu_kernel_gradient
+    return _by_platform(partial(on_cpu, kernel_size=shape[:2], stride=stride), native)(x, d_out)
 
 
-_convolve.defvjp(_convolve_forward, _convolve_backward)
+def _positions(size, kernel_size, stride: int) -> int:
+    """Places where a kernel fits into an image."""
+    height, width = ((n - k) // stride + 1 for n, k in zip(size, kernel_size, strict=True))
+    return height * width
 
 
 def _by_platform(on_cpu: Callable, elsewhere: Callable) -> Callable:
@@ -152,6 +189,64 @@ def _native(x, kernel, stride: int, padding=((0, 0), (0, 0))):
     return lax.conv_general_dilated(
         x, kernel, (stride, stride), padding, dimension_numbers=("NHWC", "HWIO", "NHWC")
     )
+
+
+def _patches(x, kernel_size: tuple[int, int], stride: int):
+    """What the kernel meets: [batch * out_height * out_width, rows * columns * channels]."""
+    (rows, columns), channels = kernel_size, x.shape[-1]
+    height, width = ((n - k) // stride + 1 for n, k in zip(x.shape[1:3], kernel_size, strict=True))
+
+    def windows(x, axis: int, count: int, taps: int):
+        # First of every step of the stride, then of every whole step within the kernel.
+        steps = -(-taps // stride)
+        missing = max(0, (count + steps - 1) * stride - x.shape[axis])
+        x = jnp.pad(x, [(0, missing) if i == axis else (0, 0) for i in range(x.ndim)])
+        x = lax.slice_in_dim(x, 0, (count + steps - 1) * stride, axis=axis)
+        x = x.reshape(*x.shape[:axis], -1, stride, *x.shape[axis + 1 :])
+        shifted = [lax.slice_in_dim(x, step, step + count, axis=axis) for step in range(steps)]
+        return lax.slice_in_dim(jnp.concatenate(shifted, axis + 1), 0, taps, axis=axis + 1)
+
+    x = windows(windows(x, 2, width, columns), 1, height, rows)
+    return x.swapaxes(2, 3).reshape(-1, rows * columns * channels)
+
+
+def _patch_forward(x, kernel, stride: int):
+    """One product of all patches of a block of images with the kernel."""
+    rows, columns, channels, features = kernel.shape
+    batch, *size, _ = x.shape
+    height, width = ((n - k) // stride + 1 for n, k in zip(size, kernel.shape[:2], strict=True))
+    images = _images_at_once(batch, 4 * height * width * rows * columns * channels)
+    flat = kernel.reshape(-1, features)
+    blocks = x.reshape(-1, images, *size, channels)
+    out = lax.map(lambda block: _patches(block, (rows, columns), stride) @ flat, blocks)
+    return out.reshape(batch, height, width, features)
+
+
+def _patch_input_gradient(kernel, d_out, size: tuple[int, int], stride: int):
+    """The gradient of all patches in one product, added up where they overlap."""
+    rows, columns, channels, features = kernel.shape
+    batch, height, width, _ = d_out.shape
+    images = _images_at_once(batch, 4 * height * width * rows * columns * channels)
+    flat = kernel.reshape(-1, features).T
+    block_like = jax.ShapeDtypeStruct((images, *size, channels), d_out.dtype)
+    add_up = jax.linear_transpose(lambda x: _patches(x, (rows, columns), stride), block_like)
+    blocks = d_out.reshape(-1, images * height * width, features)
+    return lax.map(lambda block: add_up(block @ flat)[0], blocks).reshape(batch, *size, channels)
+
+
+def _patch_kernel_gradient(x, d_out, kernel_size: tuple[int, int], stride: int):
+    """Sum over blocks of images of patches times gradients."""
+    batch, *size, channels = x.shape
+    features = d_out.shape[-1]
+    positions = d_out.shape[1] * d_out.shape[2]
+    images = next((n for n in _divisors(batch) if n * positions >= PRODUCT_ROWS), batch)
+    blocks = (
+        x.reshape(-1, images, *size, channels),
+        d_out.reshape(-1, images * positions, features),
+    )
+    # Gradients first: XLA's product of the transposed patches takes twice as long.
+    products = lax.map(lambda block: block[1].T @ _patches(block[0], kernel_size, stride), blocks)
+    return products.sum(axis=0).T.reshape(*kernel_size, channels, features)
 
 
 def _cpu_forward(x, kernel, stride: int):

@@ -11,16 +11,15 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from re3_jax.agents.base import Acting
-from re3_jax.agents.dreamer.agent import Belief, Dreamer, SequenceBatch
+from re3_jax.agents.dreamer.agent import Belief, Dreamer
 from re3_jax.agents.dreamer.config import DreamerConfig
-from re3_jax.agents.dreamer.state_entropy import reward_sequences
-from re3_jax.envs.base import DeviceEnv, EnvSpec
+from re3_jax.envs.base import DeviceEnv
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.replay import sequence_ring
-from re3_jax.replay.sequence_ring import SequenceReplay
+from re3_jax.training import dreamer_update
 from re3_jax.training.episodes import EpisodeTotals, count_episodes
 from re3_jax.training.learner import Metrics, OffPolicyState
 from re3_jax.training.off_policy_chunk import train_chunk
@@ -35,33 +34,6 @@ class BelievingLanes(NamedTuple):
     belief: Belief
 
 
-def check_sizes(config: DreamerConfig, spec: EnvSpec) -> None:
-    """Refuses a replay from which nothing could be drawn when the first update is due.
-
-    Raises:
-      ValueError: if episodes are no longer than a sequence, or the random actions do not fill
-        one, or the replay does not hold one.
-    """
-    length, steps = config.sequence_length, spec.max_agent_steps
-    if steps < length:
-        raise ValueError(
-            f"episodes of {spec.task} end after {steps} agent steps, which holds no sequence of "
-            f"{length} frames and a beginning: lower sequence_length"
-        )
-    if config.replay_frames < config.num_envs * (steps + 1):
-        raise ValueError(
-            f"a replay of {config.replay_frames} frames holds no whole episode of {steps} agent "
-            f"steps in each of {config.num_envs} lanes: raise replay_frames to "
-            f"{config.num_envs * (steps + 1)} or more"
-        )
-    needed = config.num_envs * steps * spec.action_repeat
-    if config.prefill_env_frames < needed:
-        raise ValueError(
-            f"after {config.prefill_env_frames} env frames no lane has finished an episode: raise "
-            f"prefill_env_frames to {needed} or more"
-        )
-
-
 def init_state(
     env: DeviceEnv,
     dreamer: Dreamer,
@@ -72,18 +44,10 @@ def init_state(
     """State at env frame 0; the key decides everything that follows."""
     train_key, evaluation_key, agent_key, bonus_key, reset_key = jax.random.split(key, 5)
     lanes, agent = Lanes.begin(env, config.num_envs, reset_key), dreamer.init(agent_key)
-    height, width, channels = env.spec.observation_shape
-    replay = sequence_ring.init(
-        config.replay_frames // config.num_envs,
-        config.num_envs,
-        (height, width, channels),
-        dreamer.action_dim,
-        config.sequence_length,
-    )
     return OffPolicyState(
         agent=agent,
         intrinsic=bonus.init(bonus_key, env.spec),
-        replay=sequence_ring.begin(replay, lanes.observation),
+        replay=dreamer_update.new_replay(config, env.spec, dreamer.action_dim, lanes.observation),
         lanes=BelievingLanes(lanes, dreamer.begin(agent, config.num_envs)),
         counters=Counters.zero(),
         key=train_key,
@@ -96,6 +60,7 @@ def train_step(
     dreamer: Dreamer,
     bonus: IntrinsicReward,
     config: DreamerConfig,
+    reward_free: bool,
     state: OffPolicyState,
 ) -> tuple[OffPolicyState, tuple[Metrics, EpisodeTotals, Float[Array, ""]]]:
     """One step of all lanes and, where one is due, a burst of updates.
@@ -128,59 +93,36 @@ def train_step(
         )
     lanes, totals = count_episodes(lanes, timestep.reward, done)
     lanes = lanes._replace(env=env_state, observation=timestep.observation)
-    nothing = dreamer.begin(state.agent, config.num_envs)
-    belief = jax.tree.map(lambda new, now: jnp.where(done[:, None], new, now), nothing, belief)
+    belief = dreamer_update.forget(belief, done)
     env_frames = before + config.num_envs * env.spec.action_repeat
     counters = state.counters._replace(
         agent_steps=state.counters.agent_steps + config.num_envs, env_frames=env_frames
     )
-    state = state._replace(
-        replay=replay, lanes=BelievingLanes(lanes, belief), counters=counters, key=key
-    )
-    every = config.env_frames_per_burst
-    is_due = (env_frames >= config.prefill_env_frames) & (env_frames // every > before // every)
+    is_due = dreamer_update.is_due(config, before, env_frames)
     num_updates = jnp.where(is_due, config.updates_per_burst, 0)
-    state, sums = _learn(dreamer, bonus, config, state, num_updates, learn_key)
-    return state, (sums, totals, jnp.mean(timestep.reward))
-
-
-def _learn(
-    dreamer: Dreamer,
-    bonus: IntrinsicReward,
-    config: DreamerConfig,
-    state: OffPolicyState,
-    num_updates: Int[Array, ""],
-    key: PRNGKeyArray,
-) -> tuple[OffPolicyState, Metrics]:
-    """A burst; also the sums of its updates' metrics."""
-    replay: SequenceReplay = state.replay
-
-    def one(number: Int[Array, ""], agent, intrinsic):
-        sample_key, update_key = jax.random.split(jax.random.fold_in(key, number))
-        with jax.named_scope("sample"):
-            drawn = sequence_ring.sample(
-                sample_key, replay, config.batch_size, config.sequence_length
-            )
-        with jax.named_scope("bonus"):
-            batch, intrinsic, reward_info = reward_sequences(
-                bonus, intrinsic, SequenceBatch(*drawn), state.counters.agent_steps
-            )
-        with jax.named_scope("update"):
-            agent, info = dreamer.update(agent, batch, update_key)
-        return agent, intrinsic, {**info, **reward_info}
-
-    def step(number: Int[Array, ""], carry):
-        agent, intrinsic, sums = carry
-        agent, intrinsic, metrics = one(number, agent, intrinsic)
-        return agent, intrinsic, jax.tree.map(jnp.add, sums, metrics)
-
-    metrics = jax.eval_shape(one, jnp.int32(0), state.agent, state.intrinsic)[-1]
-    zeros = jax.tree.map(lambda metric: jnp.zeros(metric.shape, metric.dtype), metrics)
-    agent, intrinsic, sums = jax.lax.fori_loop(
-        0, num_updates, step, (state.agent, state.intrinsic, zeros)
+    agent, intrinsic, sums = dreamer_update.burst(
+        dreamer,
+        bonus,
+        config,
+        state.agent,
+        state.intrinsic,
+        replay,
+        counters.agent_steps,
+        num_updates,
+        learn_key,
+        reward_free=reward_free,
     )
-    counters = state.counters._replace(updates=state.counters.updates + num_updates)
-    return state._replace(agent=agent, intrinsic=intrinsic, counters=counters), sums
+    counters = counters._replace(updates=counters.updates + num_updates)
+    state = OffPolicyState(
+        agent,
+        intrinsic,
+        replay,
+        BelievingLanes(lanes, belief),
+        counters,
+        key,
+        state.evaluation_key,
+    )
+    return state, (sums, totals, jnp.mean(timestep.reward))
 
 
 def make_dreamer_program(
@@ -192,6 +134,7 @@ def make_dreamer_program(
     chunk_steps: int,
     eval_episodes: int,
     eval_greedy: bool,
+    reward_free: bool = False,
     devices: Sequence[jax.Device] | None = None,
 ) -> Program:
     """Maps the loop over seeds.
@@ -205,19 +148,22 @@ def make_dreamer_program(
       chunk_steps: steps of all lanes per call of `train`; the host hears once per chunk.
       eval_episodes: episodes per evaluation.
       eval_greedy: evaluate the policy's mode; otherwise it explores.
+      reward_free: whether the task's reward is withheld from the agent.
       devices: devices to spread the seeds over; the number of seeds must be a multiple of
         theirs. One device by default.
 
     Raises:
       ValueError: if there could be nothing to draw from.
     """
-    check_sizes(config, env.spec)
+    dreamer_update.check_sizes(config, env.spec)
     return compile_program(
         env,
         Acting(dreamer.begin, dreamer.act),
         partial(init_state, env, dreamer, bonus, config),
         partial(
-            train_chunk, partial(train_step, env, dreamer, bonus, config), chunk_steps=chunk_steps
+            train_chunk,
+            partial(train_step, env, dreamer, bonus, config, reward_free),
+            chunk_steps=chunk_steps,
         ),
         eval_episodes=eval_episodes,
         eval_greedy=eval_greedy,

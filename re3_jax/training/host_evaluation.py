@@ -8,14 +8,16 @@ import numpy as np
 from jax.sharding import Sharding
 from jaxtyping import Array, Float
 
+from re3_jax.agents.base import Memory
 from re3_jax.envs.host.base import HostEnv
 from re3_jax.training.evaluate import EvalStats
 
-Act = Callable[..., Float[Array, "seed lane action"]]
+Act = Callable[..., tuple[Memory, Float[Array, "seed lane action"]]]
 
 
 def evaluate_lanes(
     env: HostEnv,
+    memory: Memory,
     act: Act,
     *,
     seeds: np.ndarray,
@@ -30,8 +32,9 @@ def evaluate_lanes(
 
     Args:
       env: `len(seeds) * episodes` lanes, those of one seed next to each other.
-      act: (observation uint8 [seed, lane, height, width, channel], key [seed],
-        agent_steps int32 [seed]) -> action [seed, lane, action].
+      memory: of lanes at the beginning of an episode, with a leading axis of seeds.
+      act: (memory, observation uint8 [seed, lane, height, width, channel], key [seed],
+        agent_steps int32 [seed]) -> (memory, action [seed, lane, action]).
       seeds: with `env_frames` they decide how the episodes begin.
       env_frames: training frames so far: each evaluation has episodes of its own.
       episodes: per seed.
@@ -63,9 +66,9 @@ def evaluate_lanes(
             newest = stack[0, ..., -frame.shape[-1] :]
             record(np.broadcast_to(newest, (*newest.shape[:2], 3)))
         observation, now = jax.device_put((by_seed(stack), agent_steps), sharding)
-        action = np.asarray(act(observation, keys, now))
+        memory, action = act(memory, observation, keys, now)
         agent_steps += 1
-        env.send(action.reshape(env.num_lanes, -1))
+        env.send(np.asarray(action).reshape(env.num_lanes, -1))
         step = env.receive()
         returns += np.where(finished, 0.0, step.reward)
         lengths += ~finished

@@ -20,7 +20,7 @@ from re3_jax.envs.host.base import HostEnv, HostStep
 from re3_jax.training.episodes import EpisodeTotals, episode_metrics
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.host_evaluation import evaluate_lanes, lane_seeds
-from re3_jax.training.host_step import SeedFunctions
+from re3_jax.training.host_step import SeedFunctions, step_key
 from re3_jax.training.learner import OffPolicyState
 from re3_jax.training.over_seeds import SEED_AXIS, map_over_seeds, with_sharding
 
@@ -69,7 +69,8 @@ class HostProgram:
         """Builds the programs; no environment is started yet.
 
         Args:
-          one: what is run for one seed: `host_step.OneSeed`, or `prioritized_host_step.OneSeed`.
+          one: what is run for one seed: `OneSeed` of `host_step`, `prioritized_host_step` or
+            `dreamer_host_step`.
           make_env: number of lanes -> environment; called once for training and once for
             evaluation.
           seeds: numbers of the seeds.
@@ -77,7 +78,7 @@ class HostProgram:
           eval_episodes: episodes per evaluation and seed.
           devices: devices to spread the seeds over; their number must divide that of seeds.
         """
-        self._one, self.spec, self.agent = one, one.spec, one.agent
+        self._one, self.spec = one, one.spec
         self._chunk_agent_steps, self._eval_episodes = chunk_agent_steps, eval_episodes
         self.env_frames_per_chunk = chunk_agent_steps * one.spec.action_repeat * one.num_lanes
         self._seeds = np.asarray(seeds)
@@ -96,19 +97,24 @@ class HostProgram:
             )
 
         self._init = compiled(one.init)
-        phases = one.agent.phases or (one.agent.update,)
         learn = {
             phase: compiled(partial(one.learn, phase), donate=one.donated_by_learn)
-            for phase in dict.fromkeys(phases)
+            for phase in dict.fromkeys(one.phases)
         }
         self.programs = StepPrograms(
             act=tuple(compiled(actor) for actor in one.actors),
-            learn=tuple(learn[phase] for phase in phases),
+            learn=tuple(learn[phase] for phase in one.phases),
             insert=compiled(one.insert, donate=(0, 1, 2, 3)),
         )
         self._begin = compiled(one.begin, donate=(0, 1))
         self._metrics = compiled(one.metrics)
-        self._evaluation_act = compiled(one.evaluation_act)
+
+        def evaluation_act(agent, memory, observation, key, agent_steps):
+            key = step_key(key, agent_steps, 2)
+            return one.acting.act(agent, memory, observation, key, not one.eval_greedy)
+
+        self._evaluation_begin = compiled(lambda agent: one.acting.begin(agent, eval_episodes))
+        self._evaluation_act = compiled(evaluation_act)
         self._snapshot = compiled(lambda state: jax.tree.map(jnp.copy, state))
 
     def abstract_state(self) -> OffPolicyState:
@@ -167,8 +173,8 @@ class HostProgram:
             program: program.lower(s.agent, s.intrinsic, s.replay, c, s.key).compile()
             for program in dict.fromkeys(programs.learn)
         }
-        action, observation = (
-            jax.ShapeDtypeStruct(info.shape, info.dtype) for info in act[0].out_info
+        action, observation = jax.tree.map(
+            lambda info: jax.ShapeDtypeStruct(info.shape, info.dtype), act[0].out_info
         )
         step = self.on_device(self._zero_step())
         insert = programs.insert.lower(s.replay, s.intrinsic, s.lanes, c, observation, action, step)
@@ -195,7 +201,7 @@ class HostProgram:
             with annotate("act"):
                 act = programs.act[self._one.actor(agent_steps)]
                 action, observation = act(agent, replay, lanes, key, counters.agent_steps)
-                env.send(np.asarray(action))
+                env.send(np.asarray(action).reshape(env.num_lanes, -1))
             for _ in range(self._one.updates_due(agent_steps)):
                 with annotate("dispatch update"):
                     learn = programs.learn[updates % len(programs.learn)]
@@ -234,6 +240,7 @@ class HostProgram:
         return partial(
             evaluate_lanes,
             self._evaluation_env,
+            self._evaluation_begin(agent),
             partial(self._evaluation_act, agent),
             seeds=self._seeds,
             env_frames=env_frames,

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, UInt8
 
-from re3_jax.agents.base import Agent, AgentState
+from re3_jax.agents.base import Acting, Agent, AgentState, without_memory
 from re3_jax.agents.transitions import Transitions
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.envs.host.base import HostStep
@@ -44,10 +44,12 @@ class SeedFunctions(Protocol):
 
     Attributes:
       spec: the task.
-      agent: learns it.
+      acting: how the agent acts in an evaluation.
+      phases: updates of the agent, of which `learn` takes one after the other.
+      eval_greedy: whether it then acts as it thinks best.
       frame_stack: frames in one observation.
       actors: (agent, replay, lanes, key, agent_steps) -> (action, observation), one of which acts
-        at a time.
+        at a time; `insert` is given both.
       donated_by_learn: arguments of `learn` that it gives back.
       num_lanes: lanes of one seed.
       pads_with_zeros: whether observations have zeros before an episode's first frame, and not
@@ -55,7 +57,9 @@ class SeedFunctions(Protocol):
     """
 
     spec: EnvSpec
-    agent: Agent
+    acting: Acting
+    phases: tuple[Any, ...]
+    eval_greedy: bool
     frame_stack: int
     actors: tuple[Callable[..., Any], ...]
     donated_by_learn: tuple[int, ...]
@@ -68,13 +72,8 @@ class SeedFunctions(Protocol):
     def begin(self, replay: Any, lanes: Any, frame: UInt8[Array, "..."]) -> tuple[Any, Any]:
         """(replay, lanes) with new episodes in place of those that cannot be gone on with."""
 
-    def evaluation_act(
-        self, agent: AgentState, observation: Any, key: Any, agent_steps: Any
-    ) -> Any:
-        """Actions of the lanes of an evaluation."""
-
     def learn(self, phase: Any, agent: Any, intrinsic: Any, replay: Any, counters: Any, key: Any):
-        """(agent, intrinsic, replay or None, counters, metrics) after one update by `phase`.
+        """(agent, intrinsic, replay or None, counters, metrics) after learning by `phase`.
 
         None says that the replay was only read.
         """
@@ -89,7 +88,7 @@ class SeedFunctions(Protocol):
         """Which of the actors acts now."""
 
     def updates_due(self, agent_steps: int) -> int:
-        """Updates that go with the step that begins now."""
+        """How often to learn with the step that begins now."""
 
     def by_seed(self, step: Any, num_seeds: int) -> Any:
         """NumPy arrays of all lanes as arrays of all seeds."""
@@ -106,6 +105,8 @@ class OneSeed:
         """Nothing is computed yet."""
         assert isinstance(spec.action_space, Box)
         self.spec, self.agent, self.bonus, self.config = spec, agent, bonus, config
+        self.acting, self.eval_greedy = without_memory(agent), config.eval_greedy
+        self.phases = agent.phases or (agent.update,)
         self.action_shape, self.frame_stack = spec.action_space.shape, config.frame_stack
         self.actors: tuple[Callable[..., Any], ...] = (self.act, self.act_randomly)
 
@@ -151,17 +152,6 @@ class OneSeed:
         observation = frame_ring.newest_stack(replay, self.config.frame_stack)
         key = step_key(key, agent_steps, 0)
         return jax.random.uniform(key, self.action_shape, jnp.float32, -1.0, 1.0), observation
-
-    def evaluation_act(
-        self,
-        agent: AgentState,
-        observation: UInt8[Array, "lane height width channel"],
-        key,
-        agent_steps: Int[Array, ""],
-    ) -> Float[Array, "lane action"]:
-        """Actions of the lanes of an evaluation."""
-        key = step_key(key, agent_steps, 2)
-        return self.agent.act(agent, observation, key, not self.config.eval_greedy)
 
     def learn(self, phase, agent: AgentState, intrinsic, replay, counters: Counters, key):
         """Updates agent and bonus by `phase`, one of the updates in the agent's cycle."""

@@ -1,7 +1,7 @@
-"""What the device loops of off-policy agents share: lanes that act, and a chunk of steps."""
+"""What the device loops of off-policy agents share: lanes that act, updates, a chunk of steps."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -48,6 +48,30 @@ def train_chunk(
     num_updates = state.counters.updates - counters.updates
     metrics = jax.tree.map(lambda total: jnp.sum(total) / num_updates, sums)
     return state, {**metrics, "reward_mean": jnp.mean(reward), **episode_metrics(totals)}
+
+
+def repeat_updates(
+    update: Callable[..., tuple[Any, ...]], num_updates: Int[Array, ""], carry: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """The same update so many times, in a loop that passes rings on without a copy.
+
+    Args:
+      update: (number of the update, *carry) -> (*carry, metrics).
+      num_updates: how many, perhaps none; traced.
+      carry: what updates change.
+
+    Returns:
+      (*carry, sums of the metrics).
+    """
+    metrics = jax.eval_shape(update, jnp.int32(0), *carry)[-1]
+    zeros = jax.tree.map(lambda metric: jnp.zeros(metric.shape, metric.dtype), metrics)
+
+    def step(number: Int[Array, ""], carry: tuple[Any, ...]) -> tuple[Any, ...]:
+        *parts, sums = carry
+        *parts, metrics = update(number, *parts)
+        return *parts, jax.tree.map(jnp.add, sums, metrics)
+
+    return jax.lax.fori_loop(0, num_updates, step, (*carry, zeros))
 
 
 @custom_vmap

@@ -22,7 +22,7 @@ from re3_jax.replay import transition_ring
 from re3_jax.replay.transition_ring import TransitionRing
 from re3_jax.training.episodes import EpisodeTotals, count_episodes
 from re3_jax.training.learner import Metrics, OffPolicyState, learn
-from re3_jax.training.off_policy_chunk import ActingLanes, train_chunk
+from re3_jax.training.off_policy_chunk import ActingLanes, repeat_updates, train_chunk
 from re3_jax.training.seeds import Program, compile_program
 from re3_jax.training.train_state import Counters, Lanes
 
@@ -133,10 +133,7 @@ def _learn_from(
     num_updates: Int[Array, ""],
     key: PRNGKeyArray,
 ) -> tuple[AgentState, IntrinsicState, Metrics]:
-    """`num_updates` updates from `replay`; also the sums of their metrics.
-
-    A loop of traced length, and not a branch, passes the latents on without a copy.
-    """
+    """`num_updates` updates from `replay`; also the sums of their metrics."""
     phases = agent.phases or (agent.update,)
 
     def one(number: Int[Array, ""], agent_state: AgentState, intrinsic: IntrinsicState):
@@ -155,14 +152,7 @@ def _learn_from(
             jax.random.fold_in(key, number),
         )
 
-    def step(number: Int[Array, ""], carry):
-        agent_state, intrinsic, sums = carry
-        agent_state, intrinsic, metrics = one(number, agent_state, intrinsic)
-        return agent_state, intrinsic, jax.tree.map(jnp.add, sums, metrics)
-
-    metrics = jax.eval_shape(one, jnp.int32(0), agent_state, intrinsic)[2]
-    zeros = jax.tree.map(lambda metric: jnp.zeros(metric.shape, metric.dtype), metrics)
-    return jax.lax.fori_loop(0, num_updates, step, (agent_state, intrinsic, zeros))
+    return repeat_updates(one, num_updates, (agent_state, intrinsic))
 
 
 def _random_action(key: PRNGKeyArray, spec: EnvSpec, num_envs: int) -> Float[Array, "lane action"]:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, UInt8
 
-from re3_jax.agents.base import Agent
+from re3_jax.agents.base import Agent, without_memory
 from re3_jax.agents.rainbow.agent import RainbowState
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.envs.base import EnvSpec
@@ -61,7 +61,8 @@ class OneSeed:
         prioritized_update.check_sizes(config, spec)
         self.spec, self.agent, self.bonus, self.config = spec, agent, bonus, config
         self.num_lanes, self.frame_stack = config.num_envs, spec.observation_shape[-1]
-        self.eval_greedy = eval_greedy
+        self.acting, self.eval_greedy = without_memory(agent), eval_greedy
+        self.phases = (agent.update,)
         self.actors: tuple[Callable[..., Any], ...] = (self.act,)
 
     def init(self, seed: Int[Array, ""], frame: Frames) -> OffPolicyState:
@@ -108,17 +109,6 @@ class OneSeed:
         """Actions for the newest stacks, which come back too."""
         del replay
         return self.agent.act(agent, lanes.stack, step_key(key, agent_steps, 0), True), lanes.stack
-
-    def evaluation_act(
-        self,
-        agent: RainbowState,
-        observation: UInt8[Array, "lane height width frames"],
-        key,
-        agent_steps: Int[Array, ""],
-    ) -> Int[Array, " lane"]:
-        """Actions of the lanes of an evaluation."""
-        key = step_key(key, agent_steps, 2)
-        return self.agent.act(agent, observation, key, not self.eval_greedy)
 
     def learn(
         self,

@@ -22,7 +22,7 @@ from re3_jax.replay.prioritized import PrioritizedReplay
 from re3_jax.training import prioritized_update
 from re3_jax.training.episodes import EpisodeTotals, count_episodes
 from re3_jax.training.learner import Metrics, OffPolicyState
-from re3_jax.training.off_policy_chunk import ActingLanes, train_chunk
+from re3_jax.training.off_policy_chunk import ActingLanes, repeat_updates, train_chunk
 from re3_jax.training.seeds import Program, compile_program
 from re3_jax.training.train_state import Counters, Lanes
 
@@ -134,15 +134,8 @@ def _learn(
             stack=1,
         )
 
-    def step(number: Int[Array, ""], carry):
-        *parts, sums = carry
-        *parts, metrics = one(number, *parts)
-        return *parts, jax.tree.map(jnp.add, sums, metrics)
-
     parts = state.agent, state.intrinsic, state.replay
-    metrics = jax.eval_shape(one, jnp.int32(0), *parts)[-1]
-    zeros = jax.tree.map(lambda metric: jnp.zeros(metric.shape, metric.dtype), metrics)
-    agent_state, intrinsic, replay, sums = jax.lax.fori_loop(0, num_updates, step, (*parts, zeros))
+    agent_state, intrinsic, replay, sums = repeat_updates(one, num_updates, parts)
     counters = state.counters._replace(updates=state.counters.updates + num_updates)
     state = state._replace(agent=agent_state, intrinsic=intrinsic, replay=replay, counters=counters)
     return state, sums

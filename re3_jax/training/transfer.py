@@ -16,6 +16,8 @@ import numpy as np
 from jaxtyping import Array
 
 from re3_jax.agents.a2c.agent import A2CState
+from re3_jax.agents.dreamer.agent import DreamerState
+from re3_jax.agents.dreamer.state_entropy import RandomEncoder
 from re3_jax.agents.rainbow.agent import RainbowState
 from re3_jax.agents.sac.agent import SACState
 from re3_jax.intrinsic.base import ChainState
@@ -69,12 +71,22 @@ FIELDS: dict[type, dict[str, Fate]] = {
         "priority": "afresh",
         "updates": "afresh",
     },
+    DreamerState: {
+        "model": "inherited",
+        "actor": "inherited",
+        "value": "inherited",
+        "model_opt_state": "afresh",
+        "actor_opt_state": "afresh",
+        "value_opt_state": "afresh",
+        "updates": "afresh",
+    },
     # Of the transforms only the running standard deviation has a state.
     ChainState: {"bonus": "by field", "transforms": "inherited"},
     StateEntropyState: {"encoder": "by field", "ring": "afresh", "newest": "afresh"},
     PixelEncoder: {"convs": "inherited", "output": "inherited"},
     GreyEncoder: {"convs": "inherited", "output": "inherited"},
     VectorEncoder: {"hidden": "inherited", "output": "inherited"},
+    RandomEncoder: {"convs": "inherited", "output": "inherited"},
     ContrastiveState: {"params": "inherited", "key_encoder": "inherited", "opt_state": "afresh"},
     InverseDynamicsState: {"params": "inherited", "opt_state": "afresh"},
     RNDState: {

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from experiments.errors import UsageError
-from experiments.figures import minigrid, minigrid_deviations, rainbow, rows
+from experiments.figures import dreamer, minigrid, minigrid_deviations, rainbow, rows
 from experiments.figures.jobs import Jobs
 
 
@@ -152,45 +152,52 @@ def test_minigrid_has_a_panel_a_task_and_a_row_a_curve(started, tmp_path):
     assert (out / "paper.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_rainbow_has_a_panel_a_task_with_and_without_re3(monkeypatch, tmp_path):
+@pytest.fixture
+def asked(monkeypatch):
+    """What `rows.ensure` was asked for, in order; the n-th run ends with a return of n / 10."""
     asked = []
 
-    def ensure(task, bonus, preset, *, agent, seeds, steps, runs, jobs):
-        assert (agent, preset) == ("rainbow", "recommended")
+    def ensure(task, bonus, preset, *, seeds, steps, runs, **more):
         folder = runs / str(len(asked))
-        asked.append((task, bonus, seeds, steps))
+        asked.append({"task": task, "bonus": bonus, "preset": preset, "steps": steps, **more})
         write_run(folder, seeds=seeds, env_frames=steps, final=len(asked) / 10)
+        with (folder / "train.csv").open("w") as out:
+            out.write("seed,env_frames,image_loss,reward_loss,kl\n")
+            out.writelines(f"{i},{steps},{i + 1},nan,1\n" for i in range(seeds))
         return folder
 
     monkeypatch.setattr(rows, "ensure", ensure)
+    return asked
+
+
+@pytest.mark.parametrize(("figure", "agent"), [(rainbow, "rainbow"), (dreamer, "dreamer")])
+def test_an_agent_has_a_panel_a_task_with_and_without_re3(figure, agent, asked, tmp_path):
     out = tmp_path / "out"
-    assert rainbow.main(["--runs", str(tmp_path / "runs"), "--out", str(out)]) == 0
-    panels = rainbow.PANELS.values()
-    expected = [(p.task, bonus, p.seeds, p.steps) for p in panels for bonus in ("none", "re3")]
-    assert asked == expected
+    assert figure.main(["--runs", str(tmp_path / "runs"), "--out", str(out)]) == 0
+    panels = figure.PANELS.values()
+    assert {(run["agent"], run["preset"]) for run in asked} == {(agent, "recommended")}
+    expected = [(p.task, bonus, p.steps) for p in panels for bonus in ("none", "re3")]
+    assert [(run["task"], run["bonus"], run["steps"]) for run in asked] == expected
     table = read(out / "table.csv")
     assert [float(row["final_return_mean"]) for row in table] == [
         pytest.approx((i + 1) / 10) for i in range(len(asked))
     ]
-    copies = {f"{name}-{bonus}.csv" for name in rainbow.PANELS for bonus in BONUSES}
+    copies = {f"{name}-{bonus}.csv" for name in figure.PANELS for bonus in BONUSES}
+    copies |= {
+        f"{name}-{bonus}-train.csv"
+        for name, panel in figure.PANELS.items()
+        for bonus in BONUSES
+        if panel.losses
+    }
     assert {path.name for path in out.iterdir()} == {"table.csv", "curves.png", *copies}
 
 
-def test_deviations_have_a_row_a_change(monkeypatch, tmp_path):
-    asked = []
-
-    def ensure(task, bonus, preset, *, seeds, steps, changes, runs):
-        folder = runs / str(len(asked))
-        asked.append((task, bonus, preset, changes))
-        write_run(folder, seeds=seeds, env_frames=steps, final=len(asked) / 10)
-        return folder
-
-    monkeypatch.setattr(rows, "ensure", ensure)
+def test_deviations_have_a_row_a_change(asked, tmp_path):
     out = tmp_path / "out"
     words = ["--seeds", "2", "--steps", "100", "--runs", str(tmp_path / "runs")]
     assert minigrid_deviations.main([*words, "--out", str(out)]) == 0
-    expected = [("doorkey_6x6", *row) for row in minigrid_deviations.ROWS.values()]
-    assert asked == expected
+    found = [tuple(run[name] for name in ("task", "bonus", "preset", "changes")) for run in asked]
+    assert found == [("doorkey_6x6", *row) for row in minigrid_deviations.ROWS.values()]
     table = read(out / "table.csv")
     labels = list(minigrid_deviations.ROWS)
     assert [row["label"] for row in table] == labels

@@ -10,13 +10,14 @@ import pytest
 from re3_jax.agents.dreamer.agent import Dreamer
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.dreamer.state_entropy import minibatch_re3
+from re3_jax.envs.device import bar
 from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3_config import RE3Config
-from re3_jax.training.dreamer_loop import check_sizes, make_dreamer_program
-from tests.probe_envs import bar_in_pixels
+from re3_jax.training.dreamer_loop import make_dreamer_program
+from re3_jax.training.dreamer_update import check_sizes
 
 LENGTH, CHUNK, CHUNKS, SEEDS = 12, 120, 3, 2
-ENV = bar_in_pixels(LENGTH)
+ENV = bar.make(LENGTH)
 CONFIG = DreamerConfig(
     deter=32,
     stoch=8,
@@ -32,7 +33,7 @@ CONFIG = DreamerConfig(
     actor_learning_rate=4e-4,
     value_learning_rate=1e-3,
     mode_samples=20,
-    replay_frames=4_000,
+    replay_capacity=4_000,
     prefill_env_frames=480,
     env_frames_per_burst=24,
     updates_per_burst=6,
@@ -139,7 +140,7 @@ def test_re3_is_part_of_what_the_reward_head_learns():
     ("change", "sentence"),
     [
         ({"sequence_length": 13}, "lower sequence_length"),
-        ({"replay_frames": 25}, "raise replay_frames to 26"),
+        ({"replay_capacity": 25}, "raise replay_capacity to 26"),
         ({"prefill_env_frames": 47}, "raise prefill_env_frames to 48"),
     ],
 )

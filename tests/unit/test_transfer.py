@@ -9,6 +9,7 @@ import pytest
 
 from experiments import presets
 from experiments.build import make_agent, make_bonus, task_spec
+from re3_jax.agents.dreamer.agent import Dreamer
 from re3_jax.training import transfer
 from re3_jax.training.device_loop import init_train_state
 from re3_jax.training.learner import OffPolicyState
@@ -31,6 +32,11 @@ AGENTS = {
     ),
     ("doorkey_6x6", "rainbow"): ({"online", "target"}, {"opt_state", "priority", "updates"}),
 }
+
+DREAMER = (
+    {"model", "actor", "value"},
+    {"model_opt_state", "actor_opt_state", "value_opt_state", "updates"},
+)
 
 BONUSES = {
     # bonus: (inherited, afresh) within `intrinsic/`
@@ -58,7 +64,9 @@ def abstract(task, bonus, agent=None, **changes):
         group_config = dataclasses.replace(getattr(config, group), **options)
         config = dataclasses.replace(config, **{group: group_config})
     spec = task_spec(config)
-    learner, made = make_agent(config, spec), make_bonus(config)
+    is_dreamer = config.agent == "dreamer"
+    learner = Dreamer(config.dreamer, spec) if is_dreamer else make_agent(config, spec)
+    made = make_bonus(config)
     key = jax.eval_shape(lambda: jax.random.key(0))
     counter = jax.ShapeDtypeStruct((), jnp.int32)
     return OffPolicyState(
@@ -101,6 +109,17 @@ def test_the_list(task, agent, bonus):
         assert_below({n for n in names if n.startswith("intrinsic/")}, of_bonus, "intrinsic")
     assert {n.partition("/")[0] for n in inherited} <= {"agent", "intrinsic"}
     assert {n.partition("/")[0] for n in afresh} - {"agent", "intrinsic"} == OTHER
+
+
+@pytest.mark.parametrize("bonus", ["none", "re3"])
+def test_the_list_of_dreamer(bonus):
+    """Its bonus keeps no latents."""
+    inherited, afresh = split(abstract("cheetah_run_sparse", bonus, "dreamer"))
+    for names, allowed in zip((inherited, afresh), DREAMER, strict=True):
+        assert_below({n for n in names if n.startswith("agent/")}, allowed, "agent")
+    of_bonus = {"bonus/encoder", "transforms"} if bonus == "re3" else set()
+    assert_below({n for n in inherited if n.startswith("intrinsic/")}, of_bonus, "intrinsic")
+    assert {n.partition("/")[0] for n in afresh} - {"intrinsic"} == OTHER | {"agent"}
 
 
 def test_running_statistics_go_with_what_they_are_of():

@@ -14,7 +14,7 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
 
 from re3_jax.agents.base import Info
-from re3_jax.agents.dreamer import losses, networks, policy
+from re3_jax.agents.dreamer import images, losses, networks, policy
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.dreamer.networks import Head, WorldModel
 from re3_jax.agents.dreamer.optimizer import clipped_adam
@@ -199,14 +199,13 @@ class Dreamer:
         """
         c = self.config
         size, time = batch.reward.shape
-        image = networks.preprocess(batch.frames).reshape(-1, *batch.frames.shape[2:])
-        embedding = networks.encode(model.encoder, image).reshape(size, time, -1)
+        frames = batch.frames.reshape(-1, *batch.frames.shape[2:])
+        embedding = images.embed(model.encoder, frames).reshape(size, time, -1)
         states, priors, posteriors = rssm.observe(
             model.dynamics, embedding.swapaxes(0, 1), batch.action.swapaxes(0, 1), key
         )
         features = rssm.features(states).swapaxes(0, 1)
-        decoded = networks.decode(model.decoder, features.reshape(size * time, -1))
-        image_loss = 0.5 * jnp.sum((decoded - image) ** 2) / (size * time)
+        image_loss = images.image_loss(model.decoder, features.reshape(size * time, -1), frames)
         predicted = networks.scalar(model.reward, features)
         reward_loss = 0.5 * jnp.mean((predicted - batch.reward) ** 2)
         divergence = jnp.mean(rssm.kl_divergence(posteriors, priors))
@@ -239,7 +238,7 @@ class Dreamer:
             discount = jax.nn.sigmoid(networks.scalar(model.discount, features))
         values = networks.scalar(value, features)
         returns = losses.lambda_returns(
-            reward[:-1], values[:-1], discount[:-1], values[-1], c.lambda_
+            reward[:-1], values[:-1], discount[:-1], values[-1], c.td_lambda
         )
         weight = losses.discount_weights(discount[:-1])
         imagined = Imagined(features[:-1], returns, weight)
@@ -261,7 +260,7 @@ class Dreamer:
             state = State(deter, prior.mean + prior.std * noise)
             return state, rssm.features(state)
 
-        return jax.lax.scan(step, start, jax.random.split(key, c.horizon))[1]
+        return jax.lax.scan(jax.checkpoint(step), start, jax.random.split(key, c.horizon))[1]
 
     def value_loss(self, value: Head, imagined: "Imagined") -> Float[Array, ""]:
         """Weighted squared error of the values against the returns."""

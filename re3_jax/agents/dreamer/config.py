@@ -1,6 +1,10 @@
 """Dreamer's hyperparameters: the defaults of danijar/dreamer, which the authors used."""
 
 from dataclasses import dataclass
+from typing import Literal, get_args
+
+HeadOrder = Literal["layer_norm_then_tanh", "tanh_then_layer_norm"]
+"""What follows the linear layer of RE3's encoder: the paper's order, or the released one."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,7 @@ class DreamerConfig:
       horizon: imagined steps.
       discount: gamma, where no discount is predicted.
       predict_discount: whether a head predicts where the task ends.
-      lambda_: of the lambda-returns.
+      td_lambda: of the lambda-returns.
       free_nats: the mean KL divergence counts as at least this.
       kl_scale: weight of the KL divergence.
       discount_scale: weight of the predicted discount's loss.
@@ -33,11 +37,13 @@ class DreamerConfig:
       min_std: least standard deviation of the actor.
       exploration_noise: standard deviation of what is added to actions in training.
       mode_samples: samples of which the most probable is the actor's mode.
-      replay_frames: kept per seed, first frames of episodes included.
+      replay_capacity: frames kept per seed, first ones of episodes included.
       prefill_env_frames: env frames of random actions before the first update.
       env_frames_per_burst: env frames from one burst of updates to the next.
       updates_per_burst: updates of a burst.
-      num_envs: lanes stepped in parallel.
+      num_envs: lanes stepped in parallel; one on the host.
+      head_order: what follows the linear layer of RE3's random encoder: the paper's order, or
+        that of the authors' code.
 
     Raises:
       ValueError: if a value is out of range; the sentence says which and what is allowed.
@@ -53,7 +59,7 @@ class DreamerConfig:
     horizon: int = 15
     discount: float = 0.99
     predict_discount: bool = False
-    lambda_: float = 0.95
+    td_lambda: float = 0.95
     free_nats: float = 3.0
     kl_scale: float = 1.0
     discount_scale: float = 10.0
@@ -67,17 +73,18 @@ class DreamerConfig:
     min_std: float = 1e-4
     exploration_noise: float = 0.3
     mode_samples: int = 100
-    replay_frames: int = 500_000
+    replay_capacity: int = 500_000
     prefill_env_frames: int = 5_000
     env_frames_per_burst: int = 1_000
     updates_per_burst: int = 100
     num_envs: int = 1
+    head_order: HeadOrder = "tanh_then_layer_norm"
 
     def __post_init__(self) -> None:
         """Refuses what cannot work."""
         for name in (
             "deter", "stoch", "hidden", "conv_depth", "head_units", "batch_size", "mode_samples",
-            "replay_frames", "prefill_env_frames", "env_frames_per_burst", "updates_per_burst",
+            "replay_capacity", "prefill_env_frames", "env_frames_per_burst", "updates_per_burst",
             "num_envs",
         ):  # fmt: skip
             if getattr(self, name) < 1:
@@ -92,9 +99,14 @@ class DreamerConfig:
         ):  # fmt: skip
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0, but it is {getattr(self, name)}")
-        for name in ("discount", "lambda_"):
+        for name in ("discount", "td_lambda"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must be in [0, 1], but it is {getattr(self, name)}")
         for name in ("free_nats", "kl_scale", "discount_scale", "exploration_noise"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, but it is {getattr(self, name)}")
+        if self.head_order not in get_args(HeadOrder):
+            raise ValueError(
+                f"head_order must be one of {', '.join(get_args(HeadOrder))}, but it is "
+                f"{self.head_order!r}"
+            )

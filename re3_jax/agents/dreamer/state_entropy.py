@@ -6,7 +6,7 @@ divided by its running standard deviation, is added to what the reward head lear
 Actor and value meet it in imagination only.
 """
 
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from re3_jax import initializers
 from re3_jax.agents.base import Info
 from re3_jax.agents.dreamer import networks
 from re3_jax.agents.dreamer.agent import SequenceBatch
+from re3_jax.agents.dreamer.config import HeadOrder
 from re3_jax.envs.base import EnvSpec
 from re3_jax.initializers import Layer
 from re3_jax.intrinsic import diagnostics
@@ -25,9 +26,6 @@ from re3_jax.intrinsic.state_entropy import Encoder, never_trained, scaled, stat
 
 LAYER_NORM_EPSILON = 1e-3
 """Keras' own."""
-
-HeadOrder = Literal["layer_norm_then_tanh", "tanh_then_layer_norm"]
-"""What follows the linear layer: the paper's order, or that of the authors' code."""
 
 
 class RandomEncoder(NamedTuple):
@@ -44,14 +42,7 @@ def encoder_from(config: RE3Config, head_order: HeadOrder, conv_depth: int) -> E
       config: length of a latent, how weights are drawn, number of encoders.
       head_order: what follows the linear layer.
       conv_depth: filters of the first convolution.
-
-    Raises:
-      ValueError: if the order is unknown.
     """
-    if head_order not in get_args(HeadOrder):
-        raise ValueError(
-            f"unknown head order {head_order!r}: choose one of {', '.join(get_args(HeadOrder))}"
-        )
 
     def draw(key: PRNGKeyArray, channels: int) -> RandomEncoder:
         kernels, embedding = networks.encoder_shapes(channels, conv_depth)

@@ -1,0 +1,198 @@
+"""Dreamer in the host loop: what is stored and believed, when it learns, and going on."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from re3_jax.agents.dreamer.agent import Dreamer
+from re3_jax.agents.dreamer.config import DreamerConfig
+from re3_jax.agents.dreamer.state_entropy import minibatch_re3
+from re3_jax.intrinsic.base import none
+from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.training.dreamer_host_step import OneSeed
+from re3_jax.training.host_evaluation import lane_seeds
+from re3_jax.training.host_loop import HostProgram
+from re3_jax.training.host_step import step_key
+from tests.probe_host_env import EPISODE, DotLanes, spec
+
+SIZE, CHUNK, CHUNKS, REPEAT, SEEDS = 64, 25, 4, 2, [1, 2]
+
+CONFIG = DreamerConfig(
+    deter=8,
+    stoch=3,
+    hidden=8,
+    conv_depth=2,
+    head_units=8,
+    batch_size=4,
+    sequence_length=5,
+    horizon=3,
+    mode_samples=5,
+    replay_capacity=200,
+    prefill_env_frames=40,
+    env_frames_per_burst=30,
+    updates_per_burst=3,
+)
+
+RE3 = RE3Config(
+    first_neighbour=3, last_neighbour=3, log1p=False, latent_dim=8, encoder_init="xavier", beta=0.1
+)
+
+
+def make(bonus=None, reward_free=False):
+    view = spec(stack=1, size=SIZE)
+    one = OneSeed(
+        view,
+        Dreamer(CONFIG, view),
+        bonus or none(),
+        CONFIG,
+        eval_greedy=True,
+        reward_free=reward_free,
+    )
+    return HostProgram(
+        one,
+        lambda lanes: DotLanes(lanes, SIZE),
+        seeds=SEEDS,
+        chunk_agent_steps=CHUNK,
+        eval_episodes=3,
+    )
+
+
+def to_numpy(state):
+    return jax.tree.map(
+        lambda leaf: np.asarray(
+            jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+        ),
+        state,
+    )
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """Four chunks of two seeds with RE3, the state captured after the second."""
+    program = make(minibatch_re3(RE3, "tanh_then_layer_norm", CONFIG.conv_depth))
+    state, metrics = program.init(jnp.asarray(SEEDS, jnp.int32)), []
+    program.compile(state)
+    for i in range(CHUNKS):
+        if i == 2:
+            middle = jax.tree.map(jnp.copy, program.capture(state))
+        state, m = program.train(state)
+        metrics.append(m)
+    return program, middle, program.capture(state), metrics
+
+
+def test_bursts_follow_env_frames(trained):
+    """After 60, 90, 120, 150 and 180 of 200 frames; that of 30 is before the prefill's end."""
+    _, _, state, metrics = trained
+    np.testing.assert_array_equal(state.counters.env_frames, CHUNKS * CHUNK * REPEAT)
+    np.testing.assert_array_equal(state.counters.updates, 5 * CONFIG.updates_per_burst)
+    np.testing.assert_array_equal(state.agent.updates, 5 * CONFIG.updates_per_burst)
+    assert np.isnan(metrics[0]["image_loss"]).all()
+    assert np.isfinite(metrics[1]["image_loss"]).all()
+    assert (metrics[1]["intrinsic_reward_mean"] > 0.01).all()
+
+
+def test_metrics_are_means_of_updates(trained):
+    """An image of a dot is 12,288 numbers near -0.5, whose squares halved are summed."""
+    _, _, _, metrics = trained
+    assert (metrics[1]["image_loss"] < 0.5 * 0.25 * 1.2 * SIZE * SIZE * 3).all()
+
+
+def test_rewards_belong_to_the_frames_they_came_with(trained):
+    """The dot's place is the reward; episodes begin with neither action nor reward."""
+    _, _, state, _ = trained
+    replay = jax.device_get(state.replay)
+    written = int(replay.num_frames[0, 0])
+    assert written == 1 + CHUNKS * CHUNK + CHUNKS * CHUNK // EPISODE
+    lit = replay.frames[:, :written, 0, 8, :, 0] == 255
+    place = (lit * np.arange(SIZE)).sum(-1) / lit.sum(-1) / (SIZE - 1)
+    first = np.arange(written) % (EPISODE + 1) == 0
+    whole = lit.sum(-1) == 3
+    paid, action = replay.reward[:, :written, 0], replay.action[:, :written, 0]
+    assert (whole & ~first).sum() > 50
+    np.testing.assert_allclose(
+        paid[whole & ~first[None]], place[whole & ~first[None]], atol=1 / SIZE
+    )
+    assert (paid[:, first] == 0).all() and (action[:, first] == 0).all()
+    assert (action[:, ~first] != 0).all()
+
+
+def test_what_is_believed_ends_with_an_episode(trained):
+    """The state in the middle is five steps into an episode, the last one at a beginning."""
+    _, middle, state, _ = trained
+    for leaf in jax.tree.leaves(state.lanes.belief):
+        np.testing.assert_array_equal(leaf, 0)
+    program, *_ = trained
+    stepped = program.resume(jax.tree.map(jnp.copy, middle))
+    stepped, _ = program.train(stepped)
+    assert all((np.asarray(leaf) != 0).any() for leaf in jax.tree.leaves(stepped.lanes.belief))
+    newest = np.asarray(stepped.replay.action[:, int(stepped.replay.num_frames[0, 0]) - 1])
+    np.testing.assert_array_equal(stepped.lanes.belief.action, newest)
+
+
+def test_goes_on_bit_for_bit(trained):
+    program, middle, end, _ = trained
+    state = program.resume(jax.tree.map(jnp.copy, middle))
+    for _ in range(2):
+        state, _ = program.train(state)
+    jax.tree.map(np.testing.assert_array_equal, to_numpy(program.capture(state)), to_numpy(end))
+
+
+def test_lanes_that_cannot_go_on_begin_anew(trained):
+    """The frame is the new episode's first, of which nothing is believed yet."""
+    program, _, end, _ = trained
+    frame = np.full((len(SEEDS), 1, SIZE, SIZE, 3), 7, np.uint8)
+    replay, lanes = jax.vmap(program._one.begin)(end.replay, end.lanes, frame)
+    np.testing.assert_array_equal(lanes.frame, frame)
+    np.testing.assert_array_equal(replay.begins, end.replay.num_frames)
+    for leaf in jax.tree.leaves((lanes.belief, lanes.episode_return, lanes.episode_length)):
+        np.testing.assert_array_equal(leaf, 0)
+
+
+def test_evaluations_carry_a_belief(trained):
+    """Blind to the past it would choose other actions: compared with the agent called by hand."""
+    program, _, state, _ = trained
+    agent = jax.tree.map(lambda leaf: leaf[0], state.agent)
+    lanes, dreamer = DotLanes(len(SEEDS) * 3, SIZE), program._one.dreamer
+    seen, send = [], lanes.send
+    lanes.send = lambda action: (seen.append(action[:3].copy()), send(action))[1]
+    program._evaluation_env = lanes
+    stats = program.evaluate(state)
+    assert stats.length_mean.tolist() == [EPISODE] * len(SEEDS) and len(seen) == EPISODE
+    belief = dreamer.begin(agent, 3)
+    frames = DotLanes(len(SEEDS) * 3, SIZE)
+
+    env_frames = int(state.counters.env_frames[0])
+    frame = frames.reset(lane_seeds(np.asarray(SEEDS), env_frames, 3))
+    key = jax.random.fold_in(jax.random.key(SEEDS[0]), env_frames)
+    for step in range(EPISODE):
+        belief, action = dreamer.act(agent, belief, frame[:3], step_key(key, step, 2), False)
+        np.testing.assert_allclose(action, seen[step], atol=1e-4)
+        frames.send(np.concatenate([seen[step], np.zeros((3, 1), np.float32)]))
+        frame = frames.receive().frame
+
+
+def test_a_task_reward_that_is_withheld(trained):
+    """Without a bonus every reward is nought; the replay and the returns hold the task's."""
+    _, middle, _, _ = trained
+    losses = {}
+    for reward_free in (False, True):
+        program = make(reward_free=reward_free)
+        one = program._one
+        first = jax.tree.map(lambda leaf: leaf[0], middle)
+        for scale in (0.0, 1.0):
+            replay = first.replay._replace(reward=scale * first.replay.reward)
+            out = jax.jit(lambda s, r, one=one: one.learn(None, s.agent, (), r, s.counters, s.key))(
+                first, replay
+            )
+            losses[reward_free, scale] = float(out[-1]["reward_loss"])
+    assert losses[True, 0.0] == losses[True, 1.0] == pytest.approx(losses[False, 0.0], rel=1e-5)
+    assert losses[False, 1.0] > 1.1 * losses[True, 1.0]
+
+
+def test_several_lanes_are_refused():
+    config, view = dataclasses.replace(CONFIG, num_envs=2), spec(stack=1, size=SIZE)
+    with pytest.raises(ValueError, match="num_envs is 2: leave it at 1 and train more seeds"):
+        OneSeed(view, Dreamer(config, view), none(), config, eval_greedy=True)
