@@ -110,7 +110,8 @@ class RunConfig:
         interval is a whole number of chunks.
       checkpoint_seconds: wall seconds between two checkpoints.
       tensorboard: write TensorBoard events beside the CSV files.
-      video: write an MP4 of an evaluation episode at the end (pixel tasks).
+      video: write an MP4 of an evaluation episode at the end (pixel tasks), and one of what
+        Dreamer's world model foresees.
       a2c: options of the A2C agent.
       sac: options of soft actor-critic (rad, drq).
       rainbow: options of the Rainbow agent.

@@ -130,7 +130,8 @@ def _check_effect(name: str, values: dict[str, Any]) -> None:
             f"{option} has no effect on {env}{unseen}: leave it out or choose a task such as "
             f"{example}"
         )
-    if name == "video" and not pixels and values[name] is not False:
+    has_video = pixels or agent == "dreamer"
+    if name == "video" and not has_video and values[name] is not False:
         raise UsageError(
             f"{option} has no effect on {env}, which is not seen as pixels: leave it out or "
             "choose a task such as cheetah_run_sparse"

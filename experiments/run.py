@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import fine_tuning, machine, run_folder, summary, video
+from experiments import fine_tuning, machine, predictions, run_folder, summary, video
 from experiments.build import (
     build,
     devices_for,
@@ -122,6 +122,7 @@ class _Loop:
         self.evaluator = ThreadPoolExecutor(1, "evaluation")
         self.evaluation: Future[tuple[EvalStats, float]] | None = None
         self.frames: list[np.ndarray] = []
+        self.predicted: list[np.ndarray] = []
 
     def run(self) -> int:
         self._announce()
@@ -150,6 +151,8 @@ class _Loop:
             if time.monotonic() - self.checkpointed >= self.config.checkpoint_seconds:
                 self._checkpoint(state)
         self._checkpoint(state)
+        if self.config.video and self.config.agent == "dreamer" and self._complete():
+            self.predicted = predictions.frames(self.config, state)
         self.evaluator.shutdown()
         self.recorder.close()
         self.store.close()
@@ -316,9 +319,10 @@ class _Loop:
             reached = summary.write_summary(self.folder, self.config, self.seeds, complete, timing)
             summary.draw_curve(self.folder, self.config)
             self._say_reached(reached)
-        if self.frames:
-            video.write(self.folder / video.VIDEO, self.frames)
-            say(f"video       {self.folder / video.VIDEO}")
+        for name, frames in ((video.VIDEO, self.frames), (predictions.VIDEO, self.predicted)):
+            if frames:
+                video.write(self.folder / name, frames)
+                say(f"video       {self.folder / name}")
         say(f"checkpoint  {self.folder / run_folder.CHECKPOINTS / str(self.store.steps()[-1])}")
         if not complete:
             say(f"stopped at env frame {r.env_frames:,}; to go on: {_resume_command(self.folder)}")

@@ -115,8 +115,9 @@ def _draw(
         curves.draw_axes(places[0, column], loaded, panel.title)
         table += [[name, *row] for row in curves.table_rows(loaded)]
         for axes, loss in zip(places[1:, column], panel.losses, strict=False):
-            for bonus in BONUSES.values():
-                axes.plot(*_mean_over_seeds(folders[name, bonus] / "train.csv", loss))
+            for bonus, colour in zip(BONUSES.values(), curves.COLOURS, strict=False):
+                means = _mean_over_seeds(folders[name, bonus] / "train.csv", loss)
+                axes.plot(*means, color=colour)
             axes.set(xlabel="env frames", ylabel=loss.replace("_", " "), yscale="log")
     return figure, table
 

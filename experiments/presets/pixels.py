@@ -44,6 +44,7 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
     config = RunConfig(
         seeds=5,
         steps=2_400,
+        video=True,
         dreamer=DREAMER,
         # More than the frames of one sequence, as the paper's 53 is.
         re3=replace(dreamer.of_frames(re3), first_neighbour=11, last_neighbour=11),

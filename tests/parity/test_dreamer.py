@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 from torch.nn import functional as F
 
-from re3_jax.agents.dreamer import losses, networks, policy
+from re3_jax.agents.dreamer import images, losses, networks, policy
 from re3_jax.agents.dreamer.agent import Dreamer, SequenceBatch
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.dreamer.optimizer import clipped_adam
@@ -132,7 +132,7 @@ def torch_losses(params, batch, keys, config):
     discount = torch.full_like(reward, config.discount)
     if config.predict_discount:
         discount = torch.sigmoid(torch_head(model.discount, imagined)[..., 0])
-    returns = torch_returns(reward[:-1], values[:-1], discount[:-1], values[-1], config.lambda_)
+    returns = torch_returns(reward[:-1], values[:-1], discount[:-1], values[-1], config.td_lambda)
     ones = torch.ones_like(discount[:1])
     weight = torch.cumprod(torch.cat([ones, discount[:-2]]), 0).detach()
     actor_loss = -(weight * returns).mean()
@@ -142,8 +142,10 @@ def torch_losses(params, batch, keys, config):
 
 
 @pytest.mark.parametrize("changes", [{}, {"predict_discount": True}, {"free_nats": 0.0}])
-def test_one_update(changes):
+def test_one_update(changes, monkeypatch):
     """Losses, gradients by their norms, and the parameters after Keras's Adam."""
+    # Fewer than the batch has, so that it is taken in parts.
+    monkeypatch.setattr(images, "IMAGES_AT_ONCE", 5)
     config = dataclasses.replace(CONFIG, **changes)
     agent = Dreamer(config, SPEC)
     state, batch = jax.jit(agent.init)(jax.random.key(0)), make_batch()
@@ -264,7 +266,7 @@ def test_what_dreamer_cannot_do_is_refused(change, sentence):
         ({"horizon": 1}, "horizon must be at least 2"),
         ({"sequence_length": 1}, "sequence_length must be at least 2"),
         ({"init_std": 0.0}, "init_std must be above 0"),
-        ({"lambda_": 1.1}, "lambda_ must be in"),
+        ({"td_lambda": 1.1}, "td_lambda must be in"),
         ({"free_nats": -1.0}, "free_nats must not be negative"),
     ],
 )

@@ -1,0 +1,31 @@
+"""Dreamer, in both loops: stopped and gone on with, it equals a run that never stopped."""
+
+import pytest
+
+from tests.resume.compare import assert_same_run, leaves
+
+pytestmark = pytest.mark.resume
+
+DREAMER = ("--agent", "dreamer", "--bonus", "re3", "--preset", "debug", "--seeds", "1")
+ON_DEVICE = ("--env", "pixels:bar", *DREAMER, "--chunk-updates", "25")
+ON_HOST = (
+    *("--env", "pendulum_swingup", *DREAMER, "--dmc.renderer", "warp", "--chunk-updates", "25"),
+    *("--evaluation.episodes", "1"),
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "half", "steps"), [(ON_DEVICE, 400, 800), (ON_HOST, 1_500, 3_000)]
+)
+def test_extended_run_equals_one_as_long(options, half, steps, finish, tmp_path):
+    """World model, policy, optimisers, episodes, beliefs, bonus and, on the host, the physics."""
+    if options is ON_HOST:
+        pytest.importorskip("dm_control")
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    finish(*options, "--steps", str(steps), "--out", str(whole))
+    finish(*options, "--steps", str(half), "--out", str(parts))
+    finish("--out", str(parts), "--resume", "--steps", str(steps))
+    assert_same_run(parts, whole)
+    state = leaves(whole)
+    assert state["counters/updates"][0] > 0
+    assert any(value.any() for name, value in state.items() if "belief" in name)
