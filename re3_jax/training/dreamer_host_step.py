@@ -4,7 +4,7 @@ One lane a seed, as the other agents have on DeepMind Control; arrays keep the a
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,27 +23,9 @@ from re3_jax.training import dreamer_update
 from re3_jax.training.episodes import count_episodes
 from re3_jax.training.host_step import step_key
 from re3_jax.training.learner import OffPolicyState
-from re3_jax.training.train_state import Counters
+from re3_jax.training.train_state import BelievingHostLanes, Counters
 
 Frames = UInt8[Array, "lane 64 64 channels"]
-
-
-class BelievingHostLanes(NamedTuple):
-    """The lane of one seed between two chunks.
-
-    Attributes:
-      env: what `HostEnv.get_state` returned when the state was last captured, as bytes.
-      episode_return: task reward since the lane's last reset.
-      episode_length: agent steps since then.
-      frame: what the lane shows now.
-      belief: what Dreamer believes of it.
-    """
-
-    env: dict[str, Array]
-    episode_return: Float[Array, " lane"]
-    episode_length: Int[Array, " lane"]
-    frame: Frames
-    belief: Belief
 
 
 class OneSeed:

@@ -5,9 +5,9 @@ from typing import NamedTuple, TypeVar
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from re3_jax.training.train_state import HostLanes, Lanes, StackedLanes
+from re3_jax.training.train_state import BelievingHostLanes, HostLanes, Lanes, StackedLanes
 
-AnyLanes = TypeVar("AnyLanes", Lanes, HostLanes, StackedLanes)
+AnyLanes = TypeVar("AnyLanes", Lanes, HostLanes, StackedLanes, BelievingHostLanes)
 
 
 class EpisodeTotals(NamedTuple):

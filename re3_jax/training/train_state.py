@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped, UInt8
 
 from re3_jax.agents.base import AgentState
+from re3_jax.agents.dreamer.agent import Belief
 from re3_jax.envs.base import DeviceEnv, EnvState
 from re3_jax.intrinsic.base import IntrinsicState
 
@@ -88,6 +89,24 @@ class StackedLanes(NamedTuple):
     episode_length: Int[Array, " lane"]
     stack: UInt8[Array, "lane height width frames"]
     screens: Bool[Array, " place"]
+
+
+class BelievingHostLanes(NamedTuple):
+    """The lane of one seed between two chunks.
+
+    Attributes:
+      env: what `HostEnv.get_state` returned when the state was last captured, as bytes.
+      episode_return: task reward since the lane's last reset.
+      episode_length: agent steps since then.
+      frame: what the lane shows now.
+      belief: what Dreamer believes of it.
+    """
+
+    env: dict[str, Array]
+    episode_return: Float[Array, " lane"]
+    episode_length: Int[Array, " lane"]
+    frame: UInt8[Array, "lane 64 64 channels"]
+    belief: Belief
 
 
 class TrainState(NamedTuple):

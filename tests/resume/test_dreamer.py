@@ -7,18 +7,24 @@ from tests.resume.compare import assert_same_run, leaves
 pytestmark = pytest.mark.resume
 
 DREAMER = ("--agent", "dreamer", "--bonus", "re3", "--preset", "debug", "--seeds", "1")
-ON_DEVICE = ("--env", "pixels:bar", *DREAMER, "--chunk-updates", "25")
+ON_DEVICE = (
+    *("--env", "pixels:bar", *DREAMER, "--chunk-updates", "25"),
+    *("--evaluation.every-env-frames", "200"),
+)
 ON_HOST = (
     *("--env", "pendulum_swingup", *DREAMER, "--dmc.renderer", "warp", "--chunk-updates", "25"),
-    *("--evaluation.episodes", "1"),
+    *("--evaluation.episodes", "1", "--evaluation.every-env-frames", "500"),
 )
 
 
 @pytest.mark.parametrize(
-    ("options", "half", "steps"), [(ON_DEVICE, 400, 800), (ON_HOST, 1_500, 3_000)]
+    ("options", "half", "steps"), [(ON_DEVICE, 200, 400), (ON_HOST, 500, 1_500)]
 )
 def test_extended_run_equals_one_as_long(options, half, steps, finish, tmp_path):
-    """World model, policy, optimisers, episodes, beliefs, bonus and, on the host, the physics."""
+    """World model, policy, optimisers, episodes, beliefs, bonus and, on the host, the physics.
+
+    On the host it is stopped in the middle of an episode.
+    """
     if options is ON_HOST:
         pytest.importorskip("dm_control")
     whole, parts = tmp_path / "whole", tmp_path / "parts"
