@@ -8,7 +8,7 @@ channels of a small image the copies of contiguous memory matter more than the p
 Pooling by reshape has a deterministic gradient on every backend.
 
 `conv2d` is XLA's own convolution on GPU and TPU. On a CPU it is the same to rounding, with other
-ways to get there: see `_cpu_forward` and `_cpu_kernel_gradient`.
+ways to get there: see `_cpu_forward` and `_cpu_kernel_gradient`, and `_patches` for small images.
 """
 
 from collections.abc import Callable

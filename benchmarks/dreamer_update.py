@@ -1,0 +1,162 @@
+"""Seconds and memory of one update of Dreamer, with and without RE3, beside PyTorch.
+
+    python -m benchmarks.dreamer_update [--updates N]
+
+Prints one JSON object. An update is all that the learner does with a batch of 50 sequences of 50
+frames that is already drawn: the bonus, three losses and gradients, three Adam steps. Each
+contender has a process of its own, so that its peak memory is its own too; they run one after the
+other, so take ratios below ten percent with a grain of salt. `bonus` is RE3
+alone, `knn` its search.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks import hardware
+from benchmarks.knn import fill
+from experiments import machine, presets
+from experiments.build import make_bonus, task_spec
+from re3_jax import knn
+from re3_jax.agents.dreamer.agent import Dreamer, SequenceBatch
+from re3_jax.agents.dreamer.state_entropy import reward_sequences
+from re3_jax.intrinsic.base import none
+
+TASK = "cheetah_run_sparse"
+CONFIG = presets.resolve(TASK, agent="dreamer", preset="released")
+SPEC = task_spec(CONFIG)
+K = CONFIG.re3.last_neighbour
+
+
+def make_batch() -> SequenceBatch:
+    """Frames of noise: no layer's time depends on what they show."""
+    rng, shape = np.random.default_rng(0), (CONFIG.dreamer.batch_size, 50)
+    return SequenceBatch(
+        frames=rng.integers(0, 256, (*shape, 64, 64, 3)).astype(np.uint8),
+        action=rng.uniform(-1, 1, (*shape, 6)).astype(np.float32),
+        reward=rng.random(shape).astype(np.float32),
+        discount=np.ones(shape, np.float32),
+    )
+
+
+def ours(with_re3: bool) -> Callable[[], object]:
+    """Our update, donated as in training."""
+    dreamer, bonus = Dreamer(CONFIG.dreamer, SPEC), make_bonus(CONFIG) if with_re3 else none()
+
+    def update(agent, intrinsic, batch, key):
+        batch, intrinsic, reward_info = reward_sequences(bonus, intrinsic, batch, jnp.int32(1))
+        agent, info = dreamer.update(agent, batch, key)
+        return agent, intrinsic, {**info, **reward_info}
+
+    program, batch = jax.jit(update, donate_argnums=(0, 1)), jax.device_put(make_batch())
+    held = {
+        "state": (
+            jax.jit(dreamer.init)(jax.random.key(0)),
+            bonus.init(jax.random.key(1), SPEC),
+        )
+    }
+
+    def call() -> None:
+        *state, info = program(*held["state"], batch, jax.random.key(2))
+        held["state"] = tuple(state)
+        jax.block_until_ready((state, info))
+
+    return call
+
+
+def bonus_alone() -> Callable[[], object]:
+    """RE3: encoding the frames of the batch, the search, the running standard deviation."""
+    bonus, batch = make_bonus(CONFIG), jax.device_put(make_batch())
+    state = bonus.init(jax.random.key(1), SPEC)
+    program = jax.jit(lambda state: reward_sequences(bonus, state, batch, jnp.int32(1)))
+    return lambda: jax.block_until_ready(program(state))
+
+
+def search() -> Callable[[], object]:
+    """The k-NN of the bonus among the 2,500 latents of a batch."""
+    latents = np.asarray(jax.random.normal(jax.random.key(0), (2_500, CONFIG.re3.latent_dim)))
+    ring = fill(latents, len(latents))
+    program = jax.jit(lambda ring: knn.mean_distance(ring.latents, ring, first=K, last=K))
+    return lambda: jax.block_until_ready(program(ring))
+
+
+def torchs(with_re3: bool) -> Callable[[], object]:
+    """PyTorch's update."""
+    import torch
+
+    from benchmarks.torch_dreamer import TorchDreamer
+
+    torch.set_num_threads(machine.usable_cores())
+    dreamer, batch = TorchDreamer(CONFIG.dreamer, 6, K if with_re3 else None), make_batch()
+    return lambda: dreamer.update(batch.frames, batch.action, batch.reward)
+
+
+CONTENDERS: dict[str, Callable[[], Callable[[], object]]] = {
+    "re3_jax": lambda: ours(False),
+    "re3_jax+re3": lambda: ours(True),
+    "bonus": bonus_alone,
+    "knn": search,
+    "torch": lambda: torchs(False),
+    "torch+re3": lambda: torchs(True),
+}
+
+
+def measure(name: str, updates: int) -> dict[str, float]:
+    """Times one contender in this process."""
+    call, seconds = CONTENDERS[name](), []
+    call()
+    for _ in range(updates):
+        start = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - start)
+    peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {
+        "seconds": round(float(np.median(seconds)), 4),
+        "seconds_fastest": round(min(seconds), 4),
+        "peak_gb": round(peak_kb * 1024 / 1e9, 2),
+    }
+
+
+def main() -> None:
+    """Runs every contender and prints the JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--updates", type=int, default=5, help="of each contender")
+    parser.add_argument("--only", choices=list(CONTENDERS), help="one of them, in this process")
+    words = parser.parse_args()
+    if words.only:
+        print(json.dumps(measure(words.only, words.updates)))
+        return
+    found = {}
+    for name in CONTENDERS:
+        command = [sys.executable, "-m", "benchmarks.dreamer_update", "--only", name]
+        made = subprocess.run(
+            [*command, "--updates", str(words.updates)], stdout=subprocess.PIPE, check=True
+        )
+        found[name] = json.loads(made.stdout)
+    report = {
+        "hardware": hardware.describe(),
+        "updates": words.updates,
+        "batch": [CONFIG.dreamer.batch_size, CONFIG.dreamer.sequence_length],
+        "of_one_update": found,
+        "times_faster_than_torch": {
+            ours: round(found[theirs]["seconds"] / found[ours]["seconds"], 2)
+            for ours, theirs in (("re3_jax", "torch"), ("re3_jax+re3", "torch+re3"))
+        },
+        "percent_of_update": {
+            name: round(100 * found[name]["seconds"] / found["re3_jax+re3"]["seconds"], 2)
+            for name in ("bonus", "knn")
+        },
+    }
+    print(json.dumps(report, indent=2))
+
+
+if __name__ == "__main__":
+    main()
