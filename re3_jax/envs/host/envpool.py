@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -139,7 +140,7 @@ def changed_assets(suite: Path, renderer: str, folder: Path) -> Path:
     return folder
 
 
-class PoolLanes:
+class PoolLanes(ABC):
     """What lanes in an envpool have in common, whatever they play.
 
     What `send` starts runs in a thread, always the same one, because a GL context belongs to the
@@ -171,11 +172,13 @@ class PoolLanes:
             raise ValueError(f"{self.num_lanes} lanes need as many seeds, but got {len(seeds)}")
         return self._thread.submit(self._reset, [int(seed) % 2**31 for seed in seeds]).result()
 
+    @abstractmethod
     def _reset(self, seeds: list[int]) -> np.ndarray:
-        raise NotImplementedError
+        """What `reset` does, in the thread that owns the pool."""
 
+    @abstractmethod
     def _advance(self, action: np.ndarray) -> HostStep:
-        raise NotImplementedError
+        """One step, in that thread."""
 
     def _start(self, action: np.ndarray) -> None:
         self._step = self._thread.submit(self._advance, action)
