@@ -109,6 +109,7 @@ def shrink(config: RunConfig) -> RunConfig:
         rainbow=replace(
             config.rainbow,
             torso="data_efficient",
+            num_envs=1,
             replay_capacity=400,
             initial_agent_steps=100,
             agent_steps_per_update=10,
