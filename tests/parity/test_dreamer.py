@@ -268,6 +268,7 @@ def test_what_dreamer_cannot_do_is_refused(change, sentence):
         ({"init_std": 0.0}, "init_std must be above 0"),
         ({"td_lambda": 1.1}, "td_lambda must be in"),
         ({"free_nats": -1.0}, "free_nats must not be negative"),
+        ({"head_order": "tanh"}, "head_order must be one of layer_norm_then_tanh, tanh_then"),
     ],
 )
 def test_numbers_that_cannot_work_are_refused(change, sentence):

@@ -82,9 +82,7 @@ def test_an_ensemble_is_averaged():
     )
 
 
-def test_what_cannot_work_is_refused():
-    with pytest.raises(ValueError, match="unknown head order"):
-        encoder_from(CONFIG, "tanh", DEPTH)
+def test_a_batch_without_such_a_neighbour_is_refused():
     many = dataclasses.replace(CONFIG, first_neighbour=16, last_neighbour=16)
     bonus = minibatch_re3(many, ORDERS[0], DEPTH)
     with pytest.raises(ValueError, match="has no neighbour of rank 16"):
