@@ -67,7 +67,8 @@ def evaluate_lanes(
             record(np.broadcast_to(newest, (*newest.shape[:2], 3)))
         observation, now = jax.device_put((by_seed(stack), agent_steps), sharding)
         memory, action = act(memory, observation, keys, now)
-        agent_steps += 1
+        # Not in place: on a CPU the device reads this array's own memory, when it comes to it.
+        agent_steps = agent_steps + 1
         env.send(np.asarray(action).reshape(env.num_lanes, -1))
         step = env.receive()
         returns += np.where(finished, 0.0, step.reward)

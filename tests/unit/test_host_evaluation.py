@@ -1,0 +1,45 @@
+"""Evaluation in lanes of the host, with a policy that only looks at what it is given."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from re3_jax.training.host_evaluation import evaluate_lanes
+from tests.probe_host_env import EPISODE, DotLanes
+
+EPISODES = 2
+
+
+def evaluate(act, seeds):
+    return evaluate_lanes(
+        DotLanes(len(seeds) * EPISODES),
+        None,
+        act,
+        seeds=seeds,
+        env_frames=0,
+        episodes=EPISODES,
+        frame_stack=1,
+        pads_with_zeros=False,
+        sharding=jax.sharding.SingleDeviceSharding(jax.devices()[0]),
+    )
+
+
+def test_policy_may_read_its_arguments_late():
+    """A program that was only dispatched must find them as they were when it was called.
+
+    Whether a CPU device reads NumPy's memory itself depends on the address, hence the repeats.
+    """
+    for num_seeds in range(1, 17):
+        given = []
+
+        def act(memory, observation, key, agent_steps, given=given):
+            given.append((observation, agent_steps))
+            return memory, jnp.zeros((*observation.shape[:2], 1))
+
+        stats = evaluate(act, np.arange(num_seeds))
+        np.testing.assert_array_equal(stats.length_mean, EPISODE)
+        seen = np.stack([agent_steps for _, agent_steps in given])
+        np.testing.assert_array_equal(seen, np.arange(EPISODE)[:, None].repeat(num_seeds, 1))
+        # Nothing moves without an action: the lanes show one frame until their episodes end.
+        for observation, _ in given:
+            np.testing.assert_array_equal(observation, given[0][0])
