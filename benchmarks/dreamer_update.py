@@ -5,11 +5,14 @@
 Prints one JSON object. An update is all that the learner does with a batch of 50 sequences of 50
 frames that is already drawn: the bonus, three losses and gradients, three Adam steps. Each
 contender has a process of its own, so that its peak memory is its own too; they run one after the
-other, so take ratios below ten percent with a grain of salt. `bonus` is RE3
-alone, `knn` its search.
+other, so take ratios below ten percent with a grain of salt. `bonus` is RE3 alone, `knn` its
+search, `bonus_whole_ring` the variant that searches all frames of a full replay instead, and
+`encode_one_step` what RE3 does when a frame is stored (five times per update, as the authors
+configure it). PyTorch's RE3 encodes the frames of each batch, as the authors' code does.
 """
 
 import argparse
+import dataclasses
 import json
 import resource
 import subprocess
@@ -20,6 +23,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from benchmarks import hardware
 from benchmarks.knn import fill
@@ -27,8 +31,9 @@ from experiments import machine, presets
 from experiments.build import make_bonus, task_spec
 from re3_jax import knn
 from re3_jax.agents.dreamer.agent import Dreamer, SequenceBatch
+from re3_jax.agents.dreamer.config import SequenceNeighbours
 from re3_jax.agents.dreamer.state_entropy import reward_sequences
-from re3_jax.intrinsic.base import none
+from re3_jax.intrinsic.base import IntrinsicState, none
 
 TASK = "cheetah_run_sparse"
 CONFIG = presets.resolve(TASK, agent="dreamer", preset="released")
@@ -51,33 +56,63 @@ def ours(with_re3: bool) -> Callable[[], object]:
     """Our update, donated as in training."""
     dreamer, bonus = Dreamer(CONFIG.dreamer, SPEC), make_bonus(CONFIG) if with_re3 else none()
 
-    def update(agent, intrinsic, batch, key):
-        batch, intrinsic, reward_info = reward_sequences(bonus, intrinsic, batch, jnp.int32(1))
+    def update(agent, intrinsic, batch, index, key):
+        batch, intrinsic, reward_info = reward_sequences(
+            bonus, intrinsic, batch, index, jnp.int32(1)
+        )
         agent, info = dreamer.update(agent, batch, key)
         return agent, intrinsic, {**info, **reward_info}
 
     program, batch = jax.jit(update, donate_argnums=(0, 1)), jax.device_put(make_batch())
-    held = {
-        "state": (
-            jax.jit(dreamer.init)(jax.random.key(0)),
-            bonus.init(jax.random.key(1), SPEC),
-        )
-    }
+    agent = jax.jit(dreamer.init)(jax.random.key(0))
+    held = {"state": (agent, with_latents(bonus.init(jax.random.key(1), SPEC)))}
 
     def call() -> None:
-        *state, info = program(*held["state"], batch, jax.random.key(2))
+        *state, info = program(*held["state"], batch, drawn_index(), jax.random.key(2))
         held["state"] = tuple(state)
         jax.block_until_ready((state, info))
 
     return call
 
 
-def bonus_alone() -> Callable[[], object]:
-    """RE3: encoding the frames of the batch, the search, the running standard deviation."""
-    bonus, batch = make_bonus(CONFIG), jax.device_put(make_batch())
-    state = bonus.init(jax.random.key(1), SPEC)
-    program = jax.jit(lambda state: reward_sequences(bonus, state, batch, jnp.int32(1)))
-    return lambda: jax.block_until_ready(program(state))
+def bonus_alone(neighbours: SequenceNeighbours = "stored_minibatch") -> Callable[[], object]:
+    """RE3: gathering latents, the search, the running standard deviation."""
+    dreamer = dataclasses.replace(CONFIG.dreamer, neighbours=neighbours)
+    bonus = make_bonus(dataclasses.replace(CONFIG, dreamer=dreamer))
+    state, batch = with_latents(bonus.init(jax.random.key(1), SPEC)), make_batch()
+    program = jax.jit(
+        lambda state, index: reward_sequences(bonus, state, batch, index, jnp.int32(1))
+    )
+    return lambda: jax.block_until_ready(program(state, drawn_index()))
+
+
+def stored() -> Callable[[], object]:
+    """What RE3 adds to a step of one environment: its frame is encoded and the latent stored."""
+    bonus = make_bonus(CONFIG)
+    held = {"state": bonus.init(jax.random.key(1), SPEC)}
+    program = jax.jit(bonus.observe, donate_argnums=0)
+    frame = make_batch().frames[0, :1]
+
+    def call() -> None:
+        held["state"], index = program(held["state"], frame)
+        jax.block_until_ready((held["state"], index))
+
+    return call
+
+
+def with_latents(state: IntrinsicState) -> IntrinsicState:
+    """The state of the bonus, its ring full of noise."""
+    if not jax.tree.leaves(state):
+        return state
+    rows, latent_dim = state.bonus.ring.latents.shape
+    latents = np.asarray(jax.random.normal(jax.random.key(0), (rows, latent_dim)))
+    return state._replace(bonus=state.bonus._replace(ring=fill(latents, rows)))
+
+
+def drawn_index() -> Array:
+    """Places of the frames of a batch."""
+    shape = CONFIG.dreamer.batch_size, CONFIG.dreamer.sequence_length
+    return jax.random.randint(jax.random.key(3), shape, 0, CONFIG.dreamer.replay_capacity)
 
 
 def search() -> Callable[[], object]:
@@ -103,7 +138,9 @@ CONTENDERS: dict[str, Callable[[], Callable[[], object]]] = {
     "re3_jax": lambda: ours(False),
     "re3_jax+re3": lambda: ours(True),
     "bonus": bonus_alone,
+    "bonus_whole_ring": lambda: bonus_alone("ring"),
     "knn": search,
+    "encode_one_step": stored,
     "torch": lambda: torchs(False),
     "torch+re3": lambda: torchs(True),
 }
@@ -152,7 +189,7 @@ def main() -> None:
         },
         "percent_of_update": {
             name: round(100 * found[name]["seconds"] / found["re3_jax+re3"]["seconds"], 2)
-            for name in ("bonus", "knn")
+            for name in ("bonus", "bonus_whole_ring", "knn")
         },
     }
     print(json.dumps(report, indent=2))

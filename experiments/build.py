@@ -19,7 +19,7 @@ from experiments.errors import UsageError
 from re3_jax.agents.a2c.agent import make_a2c
 from re3_jax.agents.base import Agent
 from re3_jax.agents.dreamer.agent import Dreamer
-from re3_jax.agents.dreamer.state_entropy import minibatch_re3
+from re3_jax.agents.dreamer.state_entropy import sequence_re3
 from re3_jax.agents.rainbow.agent import make_rainbow
 from re3_jax.agents.reward_free import reward_free
 from re3_jax.agents.sac.agent import make_sac
@@ -93,9 +93,6 @@ def make_bonus(config: RunConfig) -> IntrinsicReward:
     Raises:
       ValueError: its options do not go together, or a file of weights cannot be used.
     """
-    if config.agent == "dreamer" and config.bonus == "re3":
-        dreamer = config.dreamer
-        return minibatch_re3(config.re3, dreamer.head_order, dreamer.conv_depth)
     match config.bonus:
         case "none":
             return none()
@@ -106,6 +103,9 @@ def make_bonus(config: RunConfig) -> IntrinsicReward:
     entropy = config.re3
     if config.agent in OFF_POLICY:
         entropy = dataclasses.replace(entropy, ring_size=learner(config).replay_capacity)
+    if config.agent == "dreamer":
+        dreamer = config.dreamer
+        return sequence_re3(entropy, dreamer.head_order, dreamer.conv_depth, dreamer.neighbours)
     return scaled(entropy, _distance(config, entropy))
 
 
@@ -258,28 +258,28 @@ def _device_program(config: RunConfig, env: DeviceEnv) -> Program:
             eval_greedy=evaluation.greedy,
             devices=devices_for(config.seeds),
         )
-    if config.agent in OFF_POLICY:
-        return make_off_policy_program(
+    if config.agent == "a2c":
+        return make_program(
             env,
             make_agent(config, env.spec),
             make_bonus(config),
-            num_envs=config.sac.num_envs,
-            batch_size=config.sac.batch_size,
-            replay_capacity=config.sac.replay_capacity,
-            initial_agent_steps=config.sac.initial_agent_steps,
-            updates_per_step=config.sac.updates_per_step,
-            chunk_steps=config.chunk_updates,
+            num_envs=config.a2c.num_envs,
+            rollout_length=config.a2c.rollout_length,
+            chunk_updates=config.chunk_updates,
             eval_episodes=evaluation.episodes,
             eval_greedy=evaluation.greedy,
             devices=devices_for(config.seeds),
         )
-    return make_program(
+    return make_off_policy_program(
         env,
         make_agent(config, env.spec),
         make_bonus(config),
-        num_envs=config.a2c.num_envs,
-        rollout_length=config.a2c.rollout_length,
-        chunk_updates=config.chunk_updates,
+        num_envs=config.sac.num_envs,
+        batch_size=config.sac.batch_size,
+        replay_capacity=config.sac.replay_capacity,
+        initial_agent_steps=config.sac.initial_agent_steps,
+        updates_per_step=config.sac.updates_per_step,
+        chunk_steps=config.chunk_updates,
         eval_episodes=evaluation.episodes,
         eval_greedy=evaluation.greedy,
         devices=devices_for(config.seeds),

@@ -41,8 +41,8 @@ GROUP_OF: dict[AgentName, str] = {
 }
 """Agent -> its group of options: rad and drq are soft actor-critic."""
 
-OFF_POLICY: tuple[AgentName, ...] = ("rad", "drq", "rainbow")
-"""Agents that learn from a replay of transitions, each with its latent."""
+OFF_POLICY: tuple[AgentName, ...] = ("rad", "drq", "rainbow", "dreamer")
+"""Agents that learn from a replay, in which each frame acted on has its latent."""
 
 BONUSES_OF_DREAMER: tuple[BonusName, ...] = ("none", "re3")
 """Bonuses of sequences."""

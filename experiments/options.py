@@ -53,15 +53,8 @@ RANDOM_ENCODER = tuple(
 """Options of the architecture that state entropy over a pre-trained encoder has none of."""
 
 
-NOT_OF_DREAMER = (
-    "re3.ring_size",
-    "re3.search_size",
-    "re3.merge_copies",
-    "re3.image_input",
-    "re3.image_crop",
-    "re3.num_filters",
-)
-"""Options of RE3 that are of latents kept, or of another encoder."""
+NOT_OF_DREAMER = ("re3.image_input", "re3.image_crop", "re3.num_filters")
+"""Options of RE3 that are of another encoder."""
 
 
 def parse(argv: list[str]) -> RunConfig:
@@ -155,8 +148,18 @@ def _check_effect(name: str, values: dict[str, Any]) -> None:
         )
     if agent == "dreamer" and name in NOT_OF_DREAMER:
         raise UsageError(
-            f"{option} has no effect with --agent dreamer, whose RE3 seeks neighbours among the "
-            "frames of a batch, with an encoder of the world model's shape: leave it out"
+            f"{option} has no effect with --agent dreamer, whose RE3 has an encoder of the world "
+            "model's shape: leave it out"
+        )
+    in_batch = agent == "dreamer" and values["dreamer.neighbours"] != "ring"
+    if name in ("re3.search_size", "re3.merge_copies") and in_batch:
+        raise UsageError(
+            f"{option} has no effect where neighbours are sought among the frames of a batch: "
+            "leave it out or use --dreamer.neighbours ring"
+        )
+    if name in ("dreamer.neighbours", "dreamer.head_order") and bonus != "re3":
+        raise UsageError(
+            f"{option} has no effect with --bonus {bonus}: leave it out or use --bonus re3"
         )
     if name in ("re3.ring_size", "re3.search_size") and not keeps_latents(
         bonus, values["learned.neighbours"]
@@ -168,7 +171,7 @@ def _check_effect(name: str, values: dict[str, Any]) -> None:
     if name == "re3.ring_size" and off_policy:
         raise UsageError(
             f"{option} has no effect with --agent {agent}, which keeps a latent for each "
-            f"transition of its replay: set --{GROUP_OF[agent]}.replay-capacity"
+            f"frame acted on: set --{GROUP_OF[agent]}.replay-capacity"
         )
     if name in ("sac.num_envs", "sac.updates_per_step", "dreamer.num_envs") and pixels:
         raise UsageError(

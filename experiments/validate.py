@@ -261,10 +261,11 @@ def _check_dreamer(values: dict[str, Any]) -> None:
         )
     rank = values["re3.last_neighbour"]
     batch = values["dreamer.batch_size"] * values["dreamer.sequence_length"]
-    if values["bonus"] == "re3" and rank > batch - (0 if values["re3.count_self"] else 1):
+    in_batch = values["bonus"] == "re3" and values["dreamer.neighbours"] != "ring"
+    if in_batch and rank > batch - (0 if values["re3.count_self"] else 1):
         raise UsageError(
             f"a batch of {batch} frames has no neighbour of rank {rank}: lower "
-            "--re3.last-neighbour or raise --dreamer.batch-size"
+            "--re3.last-neighbour, raise --dreamer.batch-size or use --dreamer.neighbours ring"
         )
 
 

@@ -4,9 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from re3_jax.intrinsic.state_entropy import Neighbours
-
 Augmentation = Literal["crop", "shift"]
+
+LearnedNeighbours = Literal["ring", "minibatch"]
+"""Of `state_entropy.Neighbours` those of which an encoder that changes makes sense."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class LearnedEncoderConfig:
     """
 
     learning_rate: float = 1e-3
-    neighbours: Neighbours = "ring"
+    neighbours: LearnedNeighbours = "ring"
     momentum: float = 0.05
     augmentation: Augmentation = "crop"
     shift_pad: int = 1
@@ -52,7 +53,10 @@ class LearnedEncoderConfig:
         for name in ("shift_pad", "hidden_dim"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
-        for name, choices in {"neighbours": Neighbours, "augmentation": Augmentation}.items():
+        for name, choices in {
+            "neighbours": LearnedNeighbours,
+            "augmentation": Augmentation,
+        }.items():
             if getattr(self, name) not in get_args(choices):
                 raise ValueError(
                     f"unknown {name} {getattr(self, name)!r}: choose one of "

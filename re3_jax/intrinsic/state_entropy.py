@@ -4,11 +4,13 @@ RE3's bonus is this with a random encoder. The paper compares it with encoders t
 beside the agent (contrastive, inverse dynamics) and with pre-trained ones (Section 4.1, "Effects
 of representation learning"); Equation 3 is the same for all.
 
-Neighbours are sought in one of two places:
+Neighbours are sought in one of three places:
 
 - `ring`: all latents stored by now. Each was computed when its observation was stored, with the
   encoder of that time, and is not computed again: one forward pass per stored observation.
 - `minibatch`: the batch to be rewarded, encoded anew with the encoder of now. Nothing is stored.
+- `stored_minibatch`: the batch to be rewarded, with the latents stored. With an encoder that never
+  changes these are the same latents as those of `minibatch`.
 """
 
 from collections.abc import Callable
@@ -27,7 +29,7 @@ from re3_jax.replay import distinct_ring, latent_ring
 
 Ring = knn.Ring
 
-Neighbours = Literal["ring", "minibatch"]
+Neighbours = Literal["ring", "minibatch", "stored_minibatch"]
 
 EncoderState = Any
 """A pytree of arrays: the weights, and for a learned encoder all that its training needs."""
@@ -101,9 +103,9 @@ def state_entropy(
       neighbours: where they are sought.
     """
     is_ensemble = config.ensemble_size > 1
-    has_ring = neighbours == "ring"
-    has_newest = has_ring and config.search_size is not None
-    searched = distinct_ring if has_ring and config.merge_copies else latent_ring
+    in_ring, has_ring = neighbours == "ring", neighbours != "minibatch"
+    has_newest = in_ring and config.search_size is not None
+    searched = distinct_ring if in_ring and config.merge_copies else latent_ring
     # What is not searched is only read by place.
     store = latent_ring if has_newest else searched
 
@@ -138,18 +140,6 @@ def state_entropy(
         index = index[0] if is_ensemble else index
         return state._replace(ring=ring, newest=newest), index
 
-    def compared(
-        state: StateEntropyState, batch: IntrinsicBatch
-    ) -> tuple[Ring, Int[Array, " batch"]]:
-        """The latents to search and the place of each observation's own."""
-        if state.ring is not None:
-            return state.ring, batch.ring_index
-        _check_minibatch(config, batch.observation.shape[0])
-        with jax.named_scope("encode"):
-            latents = encoder.encode(state.encoder, batch.observation)
-            ring, index = over_members(_ring_of)(latents)
-        return ring, index[0] if is_ensemble else index
-
     def row_in_newest(newest: Ring, ring: Ring, place: Int[Array, " batch"]):
         """Rows of latents at places of `ring`, -1 for those that are older than all of `newest`."""
         age = (ring.cursor - 1 - place) % config.ring_size
@@ -157,25 +147,42 @@ def state_entropy(
         row = searched.row_at(newest, (newest.cursor - 1 - age) % size)
         return jnp.where(age < size, row, -1)
 
+    def of_batch(state: StateEntropyState, batch: IntrinsicBatch) -> Array:
+        """Its latents, as stored or encoded now."""
+        if has_ring:
+            return over_members(lambda ring: ring.latents[batch.ring_index])(state.ring)
+        with jax.named_scope("encode"):
+            return encoder.encode(state.encoder, batch.observation)
+
+    def nearest(latents: Array, among: Ring, own_row: Int[Array, " batch"]):
+        return knn.nearest_and_mean(
+            latents,
+            among,
+            first=config.first_neighbour,
+            last=config.last_neighbour,
+            exclude=None if config.count_self else own_row,
+        )
+
     def reward(
         state: StateEntropyState, batch: IntrinsicBatch
     ) -> tuple[Float[Array, " batch"], StateEntropyState, Info]:
-        ring, index = compared(state, batch)
+        def search_ring(ring: Ring, newest: Ring | None):
+            row = store.row_at(ring, batch.ring_index)
+            if newest is None:
+                return nearest(ring.latents[row], ring, row)
+            return nearest(ring.latents[row], newest, row_in_newest(newest, ring, batch.ring_index))
 
-        def search(ring: Ring, newest: Ring | None):
-            row = store.row_at(ring, index)
-            own_row = row if newest is None else row_in_newest(newest, ring, index)
-            return knn.nearest_and_mean(
-                ring.latents[row],
-                ring if newest is None else newest,
-                first=config.first_neighbour,
-                last=config.last_neighbour,
-                exclude=None if config.count_self else own_row,
-            )
+        def search_batch(latents: Float[Array, "batch latent"]):
+            _check_minibatch(config, len(latents))
+            return nearest(latents, *_ring_of(latents))
 
+        latents = None if in_ring else of_batch(state, batch)
         with jax.named_scope("knn"):
-            nearest, distance = over_members(search)(ring, state.newest)
-            info = diagnostics.of_neighbours(nearest, count_self=config.count_self)
+            if in_ring:
+                distances, distance = over_members(search_ring)(state.ring, state.newest)
+            else:
+                distances, distance = over_members(search_batch)(latents)
+            info = diagnostics.of_neighbours(distances, count_self=config.count_self)
             return distance.mean(axis=0) if is_ensemble else distance, state, info
 
     def update(

@@ -24,6 +24,8 @@ class SequenceReplay(NamedTuple):
       action: that led to it; zero for the first of an episode.
       reward: that came with it, likewise.
       discount: 0 where the task ended with it, else 1.
+      ring_index: where the bonus keeps the latent of the frame; not known of an episode's last,
+        which is never drawn.
       num_frames: written so far.
       begins: number of the first frame of the episode under way.
       starts: numbers of the first frames of finished episodes, the newest of them.
@@ -31,14 +33,15 @@ class SequenceReplay(NamedTuple):
       num_episodes: episodes noted so far.
     """
 
-    frames: UInt8[Array, "rows lanes height width channels"]
-    action: Float[Array, "rows lanes action"]
-    reward: Float[Array, "rows lanes"]
-    discount: Float[Array, "rows lanes"]
+    frames: UInt8[Array, "lanes rows height width channels"]
+    action: Float[Array, "lanes rows action"]
+    reward: Float[Array, "lanes rows"]
+    discount: Float[Array, "lanes rows"]
+    ring_index: Int[Array, "lanes rows"]
     num_frames: Int[Array, " lanes"]
     begins: Int[Array, " lanes"]
-    starts: Int[Array, "episodes lanes"]
-    lengths: Int[Array, "episodes lanes"]
+    starts: Int[Array, "lanes episodes"]
+    lengths: Int[Array, "lanes episodes"]
     num_episodes: Int[Array, " lanes"]
 
 
@@ -49,6 +52,7 @@ class Sequences(NamedTuple):
     action: Float[Array, "batch length action"]
     reward: Float[Array, "batch length"]
     discount: Float[Array, "batch length"]
+    ring_index: Int[Array, "batch length"]
 
 
 def init(
@@ -79,14 +83,15 @@ def init(
     episodes = rows // (length + 1)
     zeros = jnp.zeros(lanes, jnp.int32)
     return SequenceReplay(
-        frames=jnp.zeros((rows, lanes, *frame_shape), jnp.uint8),
-        action=jnp.zeros((rows, lanes, action_dim), jnp.float32),
-        reward=jnp.zeros((rows, lanes), jnp.float32),
-        discount=jnp.ones((rows, lanes), jnp.float32),
+        frames=jnp.zeros((lanes, rows, *frame_shape), jnp.uint8),
+        action=jnp.zeros((lanes, rows, action_dim), jnp.float32),
+        reward=jnp.zeros((lanes, rows), jnp.float32),
+        discount=jnp.ones((lanes, rows), jnp.float32),
+        ring_index=jnp.zeros((lanes, rows), jnp.int32),
         num_frames=zeros,
         begins=zeros,
-        starts=jnp.zeros((episodes, lanes), jnp.int32),
-        lengths=jnp.zeros((episodes, lanes), jnp.int32),
+        starts=jnp.zeros((lanes, episodes), jnp.int32),
+        lengths=jnp.zeros((lanes, episodes), jnp.int32),
         num_episodes=zeros,
     )
 
@@ -113,6 +118,7 @@ def add(
     final_frame: UInt8[Array, "lanes height width channels"],
     frame: UInt8[Array, "lanes height width channels"],
     done: Bool[Array, " lanes"],
+    ring_index: Int[Array, " lanes"],
     *,
     length: int,
 ) -> SequenceReplay:
@@ -126,32 +132,37 @@ def add(
       final_frame: what it led to.
       frame: what is seen now; another one where an episode ended.
       done: whether the task ended or a time limit was met.
+      ring_index: where the bonus keeps the latent of the frame that the action answered.
       length: of the sequences that will be drawn; shorter episodes are never drawn from.
     """
     everywhere = jnp.ones_like(done)
     discount = 1.0 - terminated.astype(jnp.float32)
+    lanes, rows = replay.reward.shape
+    lane, answered = jnp.arange(lanes), (replay.num_frames - 1) % rows
+    replay = replay._replace(
+        ring_index=replay.ring_index.at[lane, answered].set(ring_index, unique_indices=True)
+    )
     replay = _write(replay, final_frame, action, reward, discount, everywhere)
     frames = replay.num_frames - replay.begins
     noted = done & (frames > length)
-    episodes, lanes = replay.starts.shape
+    episodes = replay.starts.shape[1]
     # A place that is not there drops the note.
     place = jnp.where(noted, replay.num_episodes % episodes, episodes)
-    lane = jnp.arange(lanes)
     replay = replay._replace(
-        starts=replay.starts.at[place, lane].set(replay.begins, mode="drop"),
-        lengths=replay.lengths.at[place, lane].set(frames, mode="drop"),
+        starts=replay.starts.at[lane, place].set(replay.begins, mode="drop"),
+        lengths=replay.lengths.at[lane, place].set(frames, mode="drop"),
         num_episodes=replay.num_episodes + noted,
     )
     return begin(replay, frame, done)
 
 
 def _write(replay: SequenceReplay, frame, action, reward, discount, where) -> SequenceReplay:
-    rows, lanes = replay.reward.shape
+    lanes, rows = replay.reward.shape
     row = jnp.where(where, replay.num_frames % rows, rows)
     lane = jnp.arange(lanes)
 
     def put(store, value):
-        return store.at[row, lane].set(value, mode="drop", unique_indices=True)
+        return store.at[lane, row].set(value, mode="drop", unique_indices=True)
 
     return replay._replace(
         frames=put(replay.frames, frame),
@@ -164,10 +175,9 @@ def _write(replay: SequenceReplay, frame, action, reward, discount, where) -> Se
 
 def num_whole(replay: SequenceReplay) -> Int[Array, " lanes"]:
     """Finished episodes of each lane of which nothing is overwritten."""
-    episodes = replay.starts.shape[0]
-    used = jnp.arange(episodes)[:, None] < replay.num_episodes
-    kept = replay.starts >= replay.num_frames - replay.reward.shape[0]
-    return jnp.sum(used & kept, axis=0, dtype=jnp.int32)
+    used = jnp.arange(replay.starts.shape[1]) < replay.num_episodes[:, None]
+    kept = replay.starts >= replay.num_frames[:, None] - replay.reward.shape[1]
+    return jnp.sum(used & kept, axis=1, dtype=jnp.int32)
 
 
 def can_sample(replay: SequenceReplay) -> Bool[Array, ""]:
@@ -177,7 +187,7 @@ def can_sample(replay: SequenceReplay) -> Bool[Array, ""]:
 
 def sample(key: PRNGKeyArray, replay: SequenceReplay, batch_size: int, length: int) -> Sequences:
     """Draws sequences; there must be an episode to draw from (`can_sample`)."""
-    rows = replay.reward.shape[0]
+    rows = replay.reward.shape[1]
     episode_key, start_key = jax.random.split(key)
     whole = num_whole(replay)
     ends = jnp.cumsum(whole)
@@ -185,14 +195,15 @@ def sample(key: PRNGKeyArray, replay: SequenceReplay, batch_size: int, length: i
     lane = jnp.searchsorted(ends, drawn, side="right").astype(jnp.int32)
     # The newest are the whole ones: what is older is overwritten first.
     age = ends[lane] - 1 - drawn
-    episode = (replay.num_episodes[lane] - 1 - age) % replay.starts.shape[0]
-    latest = replay.lengths[episode, lane] - length
+    episode = (replay.num_episodes[lane] - 1 - age) % replay.starts.shape[1]
+    latest = replay.lengths[lane, episode] - length
     offset = jax.random.randint(start_key, (batch_size,), 0, latest)
-    numbers = (replay.starts[episode, lane] + offset)[:, None] + jnp.arange(length)
+    numbers = (replay.starts[lane, episode] + offset)[:, None] + jnp.arange(length)
     row, lane = numbers % rows, lane[:, None]
     return Sequences(
-        replay.frames[row, lane],
-        replay.action[row, lane],
-        replay.reward[row, lane],
-        replay.discount[row, lane],
+        replay.frames[lane, row],
+        replay.action[lane, row],
+        replay.reward[lane, row],
+        replay.discount[lane, row],
+        replay.ring_index[lane, row],
     )

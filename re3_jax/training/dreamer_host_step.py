@@ -51,7 +51,7 @@ class OneSeed:
         Args:
           spec: a task of single 64x64 frames with actions that are real numbers.
           dreamer: the agent.
-          bonus: `minibatch_re3`, or `intrinsic.none()`.
+          bonus: `sequence_re3` with a ring of the replay's size, or `intrinsic.none()`.
           config: numbers of the agent and of the loop.
           eval_greedy: evaluate the policy's mode; otherwise it explores.
           reward_free: whether the task's reward is withheld from the agent.
@@ -151,6 +151,8 @@ class OneSeed:
     ):
         """Stores a step; also totals of episodes and the reward."""
         reward, done = jnp.asarray(step.reward), jnp.asarray(step.terminated | step.truncated)
+        with jax.named_scope("encode"):
+            intrinsic, ring_index = self.bonus.observe(intrinsic, lanes.frame)
         replay = sequence_ring.add(
             replay,
             action,
@@ -159,6 +161,7 @@ class OneSeed:
             jnp.asarray(step.final_frame),
             jnp.asarray(step.frame),
             done,
+            ring_index,
             length=self.config.sequence_length,
         )
         lanes, totals = count_episodes(lanes, reward, done)

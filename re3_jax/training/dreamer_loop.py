@@ -80,6 +80,8 @@ def train_step(
         env_keys = jax.random.split(env_key, config.num_envs)
         env_state, timestep = jax.vmap(env.step)(lanes.env, action, env_keys)
     done = timestep.terminated | timestep.truncated
+    with jax.named_scope("encode"):
+        intrinsic, ring_index = bonus.observe(state.intrinsic, lanes.observation)
     with jax.named_scope("store"):
         replay = sequence_ring.add(
             state.replay,
@@ -89,6 +91,7 @@ def train_step(
             timestep.final_observation,
             timestep.observation,
             done,
+            ring_index,
             length=config.sequence_length,
         )
     lanes, totals = count_episodes(lanes, timestep.reward, done)
@@ -105,7 +108,7 @@ def train_step(
         bonus,
         config,
         state.agent,
-        state.intrinsic,
+        intrinsic,
         replay,
         counters.agent_steps,
         num_updates,
@@ -143,7 +146,7 @@ def make_dreamer_program(
       env: a task of 64x64 frames with actions that are real numbers, whose episodes are never
         shorter than `sequence_length` agent steps.
       dreamer: the agent.
-      bonus: `minibatch_re3`, or `intrinsic.none()`.
+      bonus: `sequence_re3` with a ring of the replay's size, or `intrinsic.none()`.
       config: numbers of the agent and of the loop.
       chunk_steps: steps of all lanes per call of `train`; the host hears once per chunk.
       eval_episodes: episodes per evaluation.

@@ -96,14 +96,15 @@ def burst(
     def one(number: Int[Array, ""], agent: DreamerState, intrinsic: IntrinsicState):
         sample_key, update_key = jax.random.split(jax.random.fold_in(key, number))
         with jax.named_scope("sample"):
-            drawn = sequence_ring.sample(
+            *drawn, ring_index = sequence_ring.sample(
                 sample_key, replay, config.batch_size, config.sequence_length
             )
+            batch = SequenceBatch(*drawn)
         if reward_free:
-            drawn = drawn._replace(reward=jnp.zeros_like(drawn.reward))
+            batch = batch._replace(reward=jnp.zeros_like(batch.reward))
         with jax.named_scope("bonus"):
             batch, intrinsic, reward_info = reward_sequences(
-                bonus, intrinsic, SequenceBatch(*drawn), agent_steps
+                bonus, intrinsic, batch, ring_index, agent_steps
             )
         with jax.named_scope("update"):
             agent, info = dreamer.update(agent, batch, update_key)

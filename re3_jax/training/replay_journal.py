@@ -22,12 +22,17 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Sharding
 from jaxtyping import Array, Int, UInt8
 
 from re3_jax.replay.frame_ring import FrameReplay
+from re3_jax.replay.sequence_ring import SequenceReplay
+
+Replay = FrameReplay | SequenceReplay
+"""Rings of `frames`, each with its `num_frames`: one per seed, or one per seed and lane."""
 
 BLOCK = 256
-"""Frames of one seed that go through host memory at a time."""
+"""Frames of one ring that go through host memory at a time."""
 
 
 class Segment(NamedTuple):
@@ -36,9 +41,9 @@ class Segment(NamedTuple):
     Attributes:
       file: its name.
       sha256: digest of its bytes.
-      first: per seed, the number of the first frame in it.
-      end: per seed, the number after the last one.
-      block: frames of one seed that stand one after the other in it.
+      first: per ring, the number of the first frame in it.
+      end: per ring, the number after the last one.
+      block: frames of one ring that stand one after the other in it.
     """
 
     file: str
@@ -59,7 +64,7 @@ class ReplayJournal:
         self.folder = folder
         self._known: list[Segments] = []
 
-    def write(self, name: str, replays: list[FrameReplay]) -> list[Segments]:
+    def write(self, name: str, replays: list[Replay]) -> list[Segments]:
         """Writes the frames that the last checkpoint did not have.
 
         Args:
@@ -89,8 +94,8 @@ class ReplayJournal:
                     path.unlink()
 
     def read(
-        self, listed: list[Segments], replays: list[FrameReplay], templates: list[FrameReplay]
-    ) -> list[FrameReplay]:
+        self, listed: list[Segments], replays: list[Replay], templates: list[Replay]
+    ) -> list[Replay]:
         """Replays whose `frames` are rebuilt from segments; later ones go on from these.
 
         Args:
@@ -109,8 +114,8 @@ class ReplayJournal:
         self._known = listed
         return found
 
-    def _extend(self, name: str, replay: FrameReplay, known: Segments) -> Segments:
-        end = np.asarray(replay.num_frames)
+    def _extend(self, name: str, replay: Replay, known: Segments) -> Segments:
+        end = _ends(replay)
         oldest = _oldest(replay)
         last = np.asarray(known[-1].end) if known else np.zeros_like(end)
         if np.any(last > end):
@@ -132,11 +137,9 @@ class ReplayJournal:
         _sync_folder(self.folder)
         return [*known, Segment(path.name, sha256, first.tolist(), end.tolist(), BLOCK)]
 
-    def _rebuild(
-        self, segments: Segments, replay: FrameReplay, template: FrameReplay
-    ) -> FrameReplay:
+    def _rebuild(self, segments: Segments, replay: Replay, template: Replay) -> Replay:
         shape, dtype = template.frames.shape, template.frames.dtype
-        num_seeds, rows = shape[:2]
+        num_rings, rows, frame_shape = replay.num_frames.size, shape[-4], shape[-3:]
         frames = jnp.zeros(shape, dtype, device=template.frames.sharding)
         oldest = _oldest(template._replace(num_frames=replay.num_frames))
         for segment in segments:
@@ -144,43 +147,41 @@ class ReplayJournal:
                 for numbers in _numbers(
                     np.asarray(segment.first), np.asarray(segment.end), segment.block
                 ):
-                    values = np.zeros((num_seeds, segment.block, *shape[2:]), dtype)
-                    for seed, held in enumerate(numbers >= 0):
-                        values[seed, held] = _undo_difference(blocks, (held.sum(), *shape[2:]))
+                    values = np.zeros((num_rings, segment.block, *frame_shape), dtype)
+                    for ring, held in enumerate(numbers >= 0):
+                        values[ring, held] = _undo_difference(blocks, (held.sum(), *frame_shape))
                     wanted = numbers >= oldest[:, None]
                     slots = np.where(wanted, numbers % rows, rows)
                     frames = _put(frames, *_beside(frames, (slots, values)))
-        spare = (np.asarray(replay.num_frames) % rows)[:, None]
-        return replay._replace(frames=_put(frames, _beside(frames, spare), replay.frames[:, None]))
+        spare = (_ends(replay) % rows)[:, None]
+        newest = replay.frames.reshape(num_rings, 1, *frame_shape)
+        return replay._replace(frames=_put(frames, _beside(frames, spare), newest))
 
 
-def without_frames(state: Any) -> tuple[Any, list[FrameReplay]]:
+def without_frames(state: Any) -> tuple[Any, list[Replay]]:
     """Takes the frames out of every replay in a pytree; also returns the whole replays.
 
-    Left in their place is the row after the newest frame, `[seeds, height, width, channels]`:
-    the only one that may hold what is not one of the newest frames.
+    Left in their place is the row after the newest frame of each ring: the only one that may
+    hold what is not one of the newest frames.
     """
     leaves, structure = jax.tree.flatten(state, is_leaf=is_replay)
     found = [leaf for leaf in leaves if is_replay(leaf)]
     small = [
-        leaf._replace(frames=_take(leaf.frames, _spare_row(leaf))[:, 0])
-        if is_replay(leaf)
-        else leaf
-        for leaf in leaves
+        leaf._replace(frames=_spare_frames(leaf)) if is_replay(leaf) else leaf for leaf in leaves
     ]
     return jax.tree.unflatten(structure, small), found
 
 
-def template_without_frames(template: Any) -> tuple[Any, list[FrameReplay]]:
+def template_without_frames(template: Any) -> tuple[Any, list[Replay]]:
     """The same of a template, without its numbers being looked at."""
 
     def shrink(leaf: Any) -> Any:
         if not is_replay(leaf):
             return leaf
-        seeds, _, *shape = leaf.frames.shape
+        shape = (*leaf.num_frames.shape, *leaf.frames.shape[-3:])
         return leaf._replace(
             frames=jax.ShapeDtypeStruct(
-                (seeds, *shape), leaf.frames.dtype, sharding=leaf.frames.sharding
+                shape, leaf.frames.dtype, sharding=_of_seeds(leaf.frames.sharding)
             )
         )
 
@@ -188,7 +189,7 @@ def template_without_frames(template: Any) -> tuple[Any, list[FrameReplay]]:
     return jax.tree.map(shrink, template, is_leaf=is_replay), found
 
 
-def with_replays(small: Any, replays: list[FrameReplay]) -> Any:
+def with_replays(small: Any, replays: list[Replay]) -> Any:
     """Puts whole replays back where `without_frames` took their frames out."""
     left = iter(replays)
     return jax.tree.map(
@@ -198,34 +199,41 @@ def with_replays(small: Any, replays: list[FrameReplay]) -> Any:
 
 def is_replay(node: Any) -> bool:
     """Whether a node of a pytree is a replay of frames."""
-    return isinstance(node, FrameReplay)
+    return isinstance(node, Replay)
 
 
-def _oldest(replay: FrameReplay) -> np.ndarray:
-    """Per seed, the number of the oldest frame that is surely not written over."""
-    return np.maximum(np.asarray(replay.num_frames) - (replay.frames.shape[1] - 1), 0)
+def _oldest(replay: Replay) -> np.ndarray:
+    """Per ring, the number of the oldest frame that is surely not written over."""
+    return np.maximum(_ends(replay) - (replay.frames.shape[-4] - 1), 0)
 
 
-def _spare_row(replay: FrameReplay) -> Int[Array, "seeds 1"]:
-    return (replay.num_frames % replay.frames.shape[1])[:, None]
+def _ends(replay: Replay) -> np.ndarray:
+    """Per ring, the number after that of the newest frame."""
+    return np.asarray(replay.num_frames).reshape(-1)
+
+
+def _spare_frames(replay: Replay) -> UInt8[Array, "*rings height width channels"]:
+    rows = replay.num_frames.reshape(-1, 1) % replay.frames.shape[-4]
+    taken = _take(replay.frames, rows)
+    return taken.reshape(*replay.num_frames.shape, *replay.frames.shape[-3:])
 
 
 def _numbers(first: np.ndarray, end: np.ndarray, block: int) -> Iterator[np.ndarray]:
-    """Numbers of the frames in `[first, end)` as `[seeds, block]`, -1 past the end."""
+    """Numbers of the frames in `[first, end)` as `[rings, block]`, -1 past the end."""
     for start in range(0, int((end - first).max()), block):
         numbers = first[:, None] + start + np.arange(block)
         yield np.where(numbers < end[:, None], numbers, -1)
 
 
-def _blocks(replay: FrameReplay, first: np.ndarray, end: np.ndarray) -> Iterator[np.ndarray]:
-    """The frames of a segment, seed by seed in each block; only these leave the device."""
-    rows = replay.frames.shape[1]
+def _blocks(replay: Replay, first: np.ndarray, end: np.ndarray) -> Iterator[np.ndarray]:
+    """The frames of a segment, ring by ring in each block; only these leave the device."""
+    rows = replay.frames.shape[-4]
     for numbers in _numbers(first, end, BLOCK):
         values = np.asarray(
             _take(replay.frames, _beside(replay.frames, np.maximum(numbers, 0) % rows))
         )
-        for seed, held in enumerate(numbers >= 0):
-            yield values[seed, held]
+        for ring, held in enumerate(numbers >= 0):
+            yield values[ring, held]
 
 
 def _compress(blocks: Iterable[np.ndarray], path: Path) -> str:
@@ -260,32 +268,37 @@ def _undo_difference(blocks: BinaryIO, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _beside(frames: Array, arrays: Any) -> Any:
-    """Each seed's part of `arrays` on the device that has the seed's ring."""
-    sharding = frames.sharding
+    """Each ring's part of `arrays` on the device that has the ring."""
+    return jax.device_put(arrays, _of_seeds(frames.sharding))
+
+
+def _of_seeds(sharding: Sharding) -> Sharding:
+    """The sharding of the first axis alone: rings of one seed follow each other."""
     if isinstance(sharding, jax.NamedSharding):
-        sharding = jax.NamedSharding(sharding.mesh, jax.P(*sharding.spec[:1]))
-    return jax.device_put(arrays, sharding)
+        return jax.NamedSharding(sharding.mesh, jax.P(*sharding.spec[:1]))
+    return sharding
 
 
 @jax.jit
 def _take(
-    frames: UInt8[Array, "seeds rows height width channels"], rows: Int[Array, "seeds block"]
-) -> UInt8[Array, "seeds block height width channels"]:
+    frames: UInt8[Array, "*rings rows height width channels"], rows: Int[Array, "ring block"]
+) -> UInt8[Array, "ring block height width channels"]:
     return jax.vmap(lambda ring, chosen: ring.at[chosen].get(mode="promise_in_bounds"))(
-        frames, rows
+        frames.reshape(-1, *frames.shape[-4:]), rows
     )
 
 
 @partial(jax.jit, donate_argnums=0)
 def _put(
-    frames: UInt8[Array, "seeds rows height width channels"],
-    rows: Int[Array, "seeds block"],
-    values: UInt8[Array, "seeds block height width channels"],
-) -> UInt8[Array, "seeds rows height width channels"]:
+    frames: UInt8[Array, "*rings rows height width channels"],
+    rows: Int[Array, "ring block"],
+    values: UInt8[Array, "ring block height width channels"],
+) -> UInt8[Array, "*rings rows height width channels"]:
     """Rows past the end are left out."""
-    return jax.vmap(lambda ring, chosen, new: ring.at[chosen].set(new, mode="drop"))(
-        frames, rows, values
+    written = jax.vmap(lambda ring, chosen, new: ring.at[chosen].set(new, mode="drop"))(
+        frames.reshape(-1, *frames.shape[-4:]), rows, values
     )
+    return written.reshape(frames.shape)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -2,10 +2,11 @@
 
 import json
 
+import jax
 import pytest
 
 from experiments import profile, train
-from experiments.build import task_spec
+from experiments.build import make_bonus, task_spec
 from experiments.errors import UsageError
 from experiments.options import parse
 from experiments.validate import check_memory, validate_for_task
@@ -40,6 +41,15 @@ def test_the_papers_table(preset):
     assert config_of("quadruped_run", preset=preset).dmc.action_repeat == 4
 
 
+def test_latents_are_kept_as_long_as_frames():
+    words = ("--dreamer.neighbours", "ring", "--dreamer.replay-capacity", "70000")
+    config = config_of("cheetah_run_sparse", *words, "--re3.last-neighbour", "3000")
+    assert config.re3.ring_size == 70_000
+    bonus, spec = make_bonus(config), task_spec(config)
+    state = jax.eval_shape(lambda key: bonus.init(key, spec), jax.random.key(0))
+    assert state.bonus.ring.latents.shape == (70_000, 50)
+
+
 def test_the_small_task_is_dreamers():
     config = parse(["--env", "pixels:bar"])
     assert (config.agent, config.bonus, config.dreamer.num_envs) == ("dreamer", "re3", 2)
@@ -57,8 +67,15 @@ CHEETAH = "cheetah_run_sparse"
         (CHEETAH, ("--bonus", "rnd"), "no --bonus rnd: use --bonus none or re3"),
         (CHEETAH, ("--dmc.image-size", "84"), "64x64 pixels: leave --dmc.image-size at 64"),
         (CHEETAH, ("--dmc.frame-stack", "3"), "one frame at a time: leave --dmc.frame-stack at 1"),
-        (CHEETAH, ("--re3.ring-size", "9"), "--re3.ring-size has no effect .* leave it out"),
+        (CHEETAH, ("--re3.ring-size", "9"), "no effect .* set --dreamer.replay-capacity"),
+        (CHEETAH, ("--re3.search-size", "9"), "no effect .* or use --dreamer.neighbours ring"),
         (CHEETAH, ("--re3.num-filters", "9"), "--re3.num-filters has no effect"),
+        (
+            CHEETAH,
+            ("--bonus", "none", "--dreamer.neighbours", "ring"),
+            "--dreamer.neighbours has no effect with --bonus none",
+        ),
+        (CHEETAH, ("--dreamer.neighbours", "all"), "choose from stored_minibatch, ring"),
         (CHEETAH, ("--dreamer.num-envs", "2"), "has no effect .* raise --seeds"),
         (CHEETAH, ("--dreamer.horizon", "1"), "--dreamer.horizon must be at least 2"),
         (CHEETAH, ("--dreamer.td-lambda", "2"), "--dreamer.td-lambda must be in"),

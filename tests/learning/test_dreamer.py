@@ -9,7 +9,7 @@ import pytest
 
 from re3_jax.agents.dreamer.agent import Dreamer
 from re3_jax.agents.dreamer.config import DreamerConfig
-from re3_jax.agents.dreamer.state_entropy import minibatch_re3
+from re3_jax.agents.dreamer.state_entropy import sequence_re3
 from re3_jax.envs.device import bar
 from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3_config import RE3Config
@@ -40,7 +40,13 @@ CONFIG = DreamerConfig(
     num_envs=2,
 )
 RE3 = RE3Config(
-    first_neighbour=9, last_neighbour=9, log1p=False, latent_dim=10, encoder_init="xavier", beta=0.1
+    first_neighbour=9,
+    last_neighbour=9,
+    log1p=False,
+    latent_dim=10,
+    encoder_init="xavier",
+    beta=0.1,
+    ring_size=CONFIG.replay_capacity,
 )
 
 
@@ -89,7 +95,7 @@ def blind():
         def imagine(self, *arguments):
             return jax.lax.stop_gradient(super().imagine(*arguments))
 
-    program = make(Blind, minibatch_re3(RE3, "layer_norm_then_tanh", CONFIG.conv_depth))
+    program = make(Blind, sequence_re3(RE3, "layer_norm_then_tanh", CONFIG.conv_depth))
     return program, *train(program, CHUNKS)
 
 
@@ -122,19 +128,19 @@ def test_what_is_stored_and_what_is_forgotten(trained):
     written = int(replay.num_frames[0, 0])
     assert written == CHUNKS * CHUNK * (LENGTH + 1) // LENGTH + 1
     first = np.arange(written) % (LENGTH + 1) == 0
-    row = replay.frames[:, :written][:, ~first][..., 32, :, :]
+    row = replay.frames[:, :, :written][:, :, ~first][..., 32, :, :]
     is_bar = row[..., 1] == 255
     is_red = (row[..., 0] == 255).all(-1)
     place = (is_bar * np.arange(64)).sum(-1) / is_bar.sum(-1) / 63
     # What is seen of a bar at either end has another middle.
     whole = is_bar.sum(-1) >= 11
     expected = np.where(is_red, place, 1 - place)
-    paid = replay.reward[:, :written]
+    paid, action = replay.reward[:, :, :written], replay.action[:, :, :written]
     assert 0.2 < is_red.mean() < 0.8 and whole.mean() > 0.2
-    np.testing.assert_allclose(paid[:, ~first][whole], expected[whole], atol=0.02)
-    assert (paid[:, first] == 0).all()
-    assert (replay.action[:, :written][:, first] == 0).all()
-    assert (replay.action[:, :written][:, ~first] != 0).all()
+    np.testing.assert_allclose(paid[:, :, ~first][whole], expected[whole], atol=0.02)
+    assert (paid[:, :, first] == 0).all()
+    assert (action[:, :, first] == 0).all()
+    assert (action[:, :, ~first] != 0).all()
     for leaf in jax.tree.leaves(state.lanes.belief):
         np.testing.assert_array_equal(leaf, 0)
 

@@ -1,6 +1,7 @@
 """RE3 of a batch of sequences against PyTorch's encoder, scikit-learn's neighbours and NumPy."""
 
 import dataclasses
+from typing import get_args
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,8 @@ import torch
 from sklearn.neighbors import NearestNeighbors
 from torch.nn import functional as F
 
-from re3_jax.agents.dreamer.state_entropy import encoder_from, minibatch_re3, reward_sequences
+from re3_jax.agents.dreamer.config import SequenceNeighbours
+from re3_jax.agents.dreamer.state_entropy import encoder_from, reward_sequences, sequence_re3
 from re3_jax.intrinsic.re3_config import RE3Config
 from tests.parity.test_dreamer import SPEC, make_batch
 from tests.torch_encoder import as_tensors, convolve, linear
@@ -25,6 +27,7 @@ CONFIG = RE3Config(
     log1p=False,
     encoder_init="xavier",
     latent_dim=10,
+    ring_size=100,
 )
 ORDERS = ("layer_norm_then_tanh", "tanh_then_layer_norm")
 
@@ -41,20 +44,32 @@ def torch_latents(params, frames, order):
     return x.detach().numpy()
 
 
+def flat(batch):
+    return batch.frames.reshape(-1, *batch.frames.shape[2:])
+
+
+def store_and_reward(bonus, state, batch):
+    state, index = bonus.observe(state, flat(batch))
+    index = index.reshape(batch.reward.shape)
+    return reward_sequences(bonus, state, batch, index, jnp.int32(7))
+
+
+@pytest.mark.parametrize("neighbours", get_args(SequenceNeighbours))
 @pytest.mark.parametrize("order", ORDERS)
-def test_rewards_of_sequences(order):
-    """Distance to the 5th of the batch, itself the 1st, by the exact running std, times beta."""
-    bonus = minibatch_re3(CONFIG, order, DEPTH)
+def test_rewards_of_sequences(order, neighbours):
+    """Distance to the 5th of batch or ring, itself the 1st, by the running std, times beta."""
+    bonus = sequence_re3(CONFIG, order, DEPTH, neighbours)
     state = bonus.init(jax.random.key(0), SPEC)
     params = state[0].encoder
-    rewarded = jax.jit(lambda state, batch: reward_sequences(bonus, state, batch, jnp.int32(7)))
-    seen = []
+    rewarded = jax.jit(lambda state, batch: store_and_reward(bonus, state, batch))
+    seen, stored = [], []
     for number in range(3):
         batch = make_batch(number)
         after, state, info = rewarded(state, batch)
-        frames = batch.frames.reshape(-1, *batch.frames.shape[2:])
-        latents = torch_latents(params, frames, order)
-        found = NearestNeighbors(n_neighbors=5).fit(latents).kneighbors(latents)[0][:, 4]
+        latents = torch_latents(params, flat(batch), order)
+        stored.append(latents)
+        among = np.concatenate(stored) if neighbours == "ring" else latents
+        found = NearestNeighbors(n_neighbors=5).fit(among).kneighbors(latents)[0][:, 4]
         seen.append(found)
         expected = BETA * (found / np.std(seen)).reshape(batch.reward.shape)
         np.testing.assert_allclose(after.reward - batch.reward, expected, rtol=1e-4)
@@ -67,11 +82,10 @@ def test_an_ensemble_is_averaged():
     """Each member of its own, the distance the mean over them."""
     config = dataclasses.replace(CONFIG, ensemble_size=2, normalize="none")
     encoder = encoder_from(config, ORDERS[0], DEPTH)
-    bonus, batch = minibatch_re3(config, ORDERS[0], DEPTH), make_batch()
+    bonus, batch = sequence_re3(config, ORDERS[0], DEPTH), make_batch()
     state = bonus.init(jax.random.key(0), SPEC)
-    after, _, _ = reward_sequences(bonus, state, batch, jnp.int32(0))
-    frames = batch.frames.reshape(-1, *batch.frames.shape[2:])
-    latents = np.asarray(encoder.encode(state[0].encoder, frames))
+    after, _, _ = store_and_reward(bonus, state, batch)
+    latents = np.asarray(encoder.encode(state[0].encoder, flat(batch)))
     assert np.abs(latents[0] - latents[1]).max() > 0.1
     distances = [
         NearestNeighbors(n_neighbors=5).fit(member).kneighbors(member)[0][:, 4]
@@ -84,6 +98,6 @@ def test_an_ensemble_is_averaged():
 
 def test_a_batch_without_such_a_neighbour_is_refused():
     many = dataclasses.replace(CONFIG, first_neighbour=16, last_neighbour=16)
-    bonus = minibatch_re3(many, ORDERS[0], DEPTH)
+    bonus = sequence_re3(many, ORDERS[0], DEPTH)
     with pytest.raises(ValueError, match="has no neighbour of rank 16"):
-        reward_sequences(bonus, bonus.init(jax.random.key(0), SPEC), make_batch(), jnp.int32(0))
+        store_and_reward(bonus, bonus.init(jax.random.key(0), SPEC), make_batch())

@@ -17,13 +17,20 @@ class Lists:
     def __init__(self, first):
         self.finished = [[] for _ in first]
         self.now = [[(x, 0.0, 0.0, 1.0)] for x in first]
+        self.answered = [[] for _ in first]
 
-    def add(self, action, reward, terminated, final, frame, done):
+    def add(self, action, reward, terminated, final, frame, done, index):
         for lane, episode in enumerate(self.now):
             discount = 0.0 if terminated[lane] else 1.0
             episode.append((final[lane], action[lane], reward[lane], discount))
+            self.answered[lane].append(index[lane])
             if done[lane]:
-                self.finished[lane].append(episode)
+                # Nothing answers the last frame.
+                indices = [*self.answered[lane], None]
+                self.answered[lane] = []
+                self.finished[lane].append(
+                    [(*step, i) for step, i in zip(episode, indices, strict=True)]
+                )
                 self.now[lane] = [(frame[lane], 0.0, 0.0, 1.0)]
 
     def whole(self, lane, rows, length):
@@ -56,11 +63,11 @@ def build(steps, rows, lanes, length, rng, end=0.15):
         action, reward = rng.normal(size=(2, lanes)).astype(np.float32)
         done = rng.random(lanes) < end
         terminated = done & (rng.random(lanes) < 0.5)
-        final = fresh()
+        final, index = fresh(), rng.integers(0, 10**6, lanes)
         frame = np.where(done, fresh(), final)
-        lists.add(action, reward, terminated, final, frame, done)
+        lists.add(action, reward, terminated, final, frame, done, index)
         replay = add(
-            replay, action[:, None], reward, terminated, images(final), images(frame), done
+            replay, action[:, None], reward, terminated, images(final), images(frame), done, index
         )
     return replay, lists
 
@@ -84,16 +91,16 @@ def test_draws_are_sequences_of_whole_episodes(rows, lanes, length, steps, seed)
     if not any(whole):
         return
     known = {
-        tuple((np.float32(x % 256), np.float32(a), np.float32(r), d) for x, a, r, d in window)
+        tuple((np.float32(x % 256), np.float32(a), np.float32(r), d, i) for x, a, r, d, i in window)
         for episodes in whole
         for episode in episodes
         for start in range(len(episode) - length)
         for window in [episode[start : start + length]]
     }
     drawn = jax.device_get(sequence_ring.sample(jax.random.key(seed), replay, 64, length))
-    for frames, action, reward, discount in zip(*drawn, strict=True):
-        rows_ = zip(frames[:, 0, 0, 0], action[:, 0], reward, discount, strict=True)
-        assert tuple((np.float32(x), a, r, float(d)) for x, a, r, d in rows_) in known
+    for frames, action, reward, discount, index in zip(*drawn, strict=True):
+        rows_ = zip(frames[:, 0, 0, 0], action[:, 0], reward, discount, index, strict=True)
+        assert tuple((np.float32(x), a, r, float(d), i) for x, a, r, d, i in rows_) in known
 
 
 def test_episodes_are_drawn_uniformly_and_then_their_beginnings():

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -14,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from re3_jax.replay import frame_ring
+from re3_jax.replay import frame_ring, sequence_ring
 from re3_jax.training import replay_journal
 from re3_jax.training.checkpoint import KEEP, CheckpointStore
 from tests.resume.conftest import ROOT
@@ -45,15 +46,43 @@ def advance(state, steps, seed=0):
     return {**state, "nested": (replay, counter + steps)}
 
 
+LANES, LENGTH = 2, 3
+
+begin_sequences = jax.jit(jax.vmap(sequence_ring.begin))
+add_sequences = jax.jit(jax.vmap(partial(sequence_ring.add, length=LENGTH)))
+
+
+def empty_sequences():
+    replay = sequence_ring.init(CAPACITY, LANES, SHAPE, 1, LENGTH)
+    replay = jax.tree.map(lambda leaf: jnp.stack([leaf] * SEEDS), replay)
+    first = jnp.full((SEEDS, LANES, *SHAPE), 9, jnp.uint8)
+    return {"keys": jnp.zeros(SEEDS), "nested": (begin_sequences(replay, first), jnp.zeros(2))}
+
+
+def advance_sequences(state, steps):
+    """Some steps further; episodes of every lane end at different times."""
+    replay, counter = state["nested"]
+    rng = np.random.default_rng(int(counter[0]))
+    for _ in range(steps):
+        frames = rng.integers(0, 256, (2, SEEDS, LANES, *SHAPE), dtype=np.uint8)
+        numbers = rng.normal(size=(2, SEEDS, LANES)).astype(np.float32)
+        done, terminated = rng.random((2, SEEDS, LANES)) < 0.2
+        index = rng.integers(0, 100, (SEEDS, LANES), dtype=np.int32)
+        replay = add_sequences(
+            replay, numbers[0][..., None], numbers[1], terminated, *frames, done, index
+        )
+    return {**state, "nested": (replay, counter + steps)}
+
+
 def segments(folder: Path) -> set[str]:
     return {path.name for path in (folder / "frames").iterdir()}
 
 
-def restore(folder: Path):
+def restore(folder: Path, template=None):
     said: list[str] = []
     store = CheckpointStore(folder)
     try:
-        return store.restore(empty(), said.append), said
+        return store.restore(template or empty(), said.append), said
     finally:
         store.close()
 
@@ -80,13 +109,18 @@ def saved(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("store_lives_on", [True, False])
-def test_every_state_comes_back_bit_for_bit(tmp_path, store_lives_on):
+@pytest.mark.parametrize(
+    ("empty", "advance"),
+    [(empty, advance), (empty_sequences, advance_sequences)],
+    ids=["frames", "sequences"],
+)
+def test_every_state_comes_back_bit_for_bit(tmp_path, empty, advance, store_lives_on):
     """The ring goes round five times, in steps from nothing to more than the ring."""
     state, store, step = empty(), CheckpointStore(tmp_path), 0
     for number, steps in enumerate((0, 1, 12, 0, 30, 2, 70, 5, 90, 11, 1)):
         state, step = advance(state, steps), step + steps
         store.save(number, state, {"step": step})
-        (found, record), said = restore(tmp_path)
+        (found, record), said = restore(tmp_path, empty())
         assert_equal(found, state)
         assert (record, said) == ({"step": step}, [])
         if not store_lives_on:
@@ -169,11 +203,12 @@ def test_going_back_writes_everything_anew(tmp_path):
     assert_equal(restore(tmp_path)[0][0], state)
 
 
-def test_frames_of_the_ring_are_not_copied_on_the_device():
+@pytest.mark.parametrize("rings", [(SEEDS,), (SEEDS, LANES)])
+def test_frames_of_the_ring_are_not_copied_on_the_device(rings):
     """Writing a block and reading one take memory of the size of blocks."""
-    ring = jnp.zeros((SEEDS, 2000, *SHAPE), jnp.uint8)
-    rows = jnp.zeros((SEEDS, 7), jnp.int32)
-    block = jnp.zeros((SEEDS, 7, *SHAPE), jnp.uint8)
+    ring, num_rings = jnp.zeros((*rings, 2000, *SHAPE), jnp.uint8), int(np.prod(rings))
+    rows = jnp.zeros((num_rings, 7), jnp.int32)
+    block = jnp.zeros((num_rings, 7, *SHAPE), jnp.uint8)
     memory = replay_journal._put.lower(ring, rows, block).compile().memory_analysis()
     assert memory.alias_size_in_bytes == ring.nbytes
     assert memory.temp_size_in_bytes < ring.nbytes / 4

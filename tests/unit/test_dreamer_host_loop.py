@@ -1,6 +1,7 @@
 """Dreamer in the host loop: what is stored and believed, when it learns, and going on."""
 
 import dataclasses
+import operator
 
 import jax
 import jax.numpy as jnp
@@ -9,9 +10,10 @@ import pytest
 
 from re3_jax.agents.dreamer.agent import Dreamer
 from re3_jax.agents.dreamer.config import DreamerConfig
-from re3_jax.agents.dreamer.state_entropy import minibatch_re3
+from re3_jax.agents.dreamer.state_entropy import encoder_from, sequence_re3
 from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.replay import sequence_ring
 from re3_jax.training.dreamer_host_step import OneSeed
 from re3_jax.training.host_evaluation import lane_seeds
 from re3_jax.training.host_loop import HostProgram
@@ -37,8 +39,15 @@ CONFIG = DreamerConfig(
 )
 
 RE3 = RE3Config(
-    first_neighbour=3, last_neighbour=3, log1p=False, latent_dim=8, encoder_init="xavier", beta=0.1
+    first_neighbour=3,
+    last_neighbour=3,
+    log1p=False,
+    latent_dim=8,
+    encoder_init="xavier",
+    beta=0.1,
+    ring_size=CONFIG.replay_capacity,
 )
+ORDER = "tanh_then_layer_norm"
 
 
 def make(bonus=None, reward_free=False):
@@ -72,7 +81,7 @@ def to_numpy(state):
 @pytest.fixture(scope="module")
 def trained():
     """Four chunks of two seeds with RE3, the state captured after the second."""
-    program = make(minibatch_re3(RE3, "tanh_then_layer_norm", CONFIG.conv_depth))
+    program = make(sequence_re3(RE3, ORDER, CONFIG.conv_depth))
     state, metrics = program.init(jnp.asarray(SEEDS, jnp.int32)), []
     program.compile(state)
     for i in range(CHUNKS):
@@ -106,17 +115,32 @@ def test_rewards_belong_to_the_frames_they_came_with(trained):
     replay = jax.device_get(state.replay)
     written = int(replay.num_frames[0, 0])
     assert written == 1 + CHUNKS * CHUNK + CHUNKS * CHUNK // EPISODE
-    lit = replay.frames[:, :written, 0, 8, :, 0] == 255
+    lit = replay.frames[:, 0, :written, 8, :, 0] == 255
     place = (lit * np.arange(SIZE)).sum(-1) / lit.sum(-1) / (SIZE - 1)
     first = np.arange(written) % (EPISODE + 1) == 0
     whole = lit.sum(-1) == 3
-    paid, action = replay.reward[:, :written, 0], replay.action[:, :written, 0]
+    paid, action = replay.reward[:, 0, :written], replay.action[:, 0, :written]
     assert (whole & ~first).sum() > 50
     np.testing.assert_allclose(
         paid[whole & ~first[None]], place[whole & ~first[None]], atol=1 / SIZE
     )
     assert (paid[:, first] == 0).all() and (action[:, first] == 0).all()
     assert (action[:, ~first] != 0).all()
+
+
+def test_every_frame_that_can_be_drawn_has_its_latent(trained):
+    """Encoded once, when it was acted on."""
+    _, _, state, _ = trained
+    encode = jax.jit(encoder_from(RE3, ORDER, CONFIG.conv_depth).encode)
+    for seed in range(len(SEEDS)):
+        of_seed = jax.tree.map(operator.itemgetter(seed), (state.replay, state.intrinsic.bonus))
+        replay, bonus = of_seed
+        drawn = sequence_ring.sample(jax.random.key(seed), replay, 40, CONFIG.sequence_length)
+        frames = drawn.frames.reshape(-1, SIZE, SIZE, 3)
+        stored = bonus.ring.latents[drawn.ring_index.reshape(-1)]
+        np.testing.assert_allclose(stored, encode(bonus.encoder, frames), atol=1e-5)
+        assert np.ptp(stored, axis=0).min() > 0.1
+        np.testing.assert_array_equal(bonus.ring.num_valid, CHUNKS * CHUNK)
 
 
 def test_what_is_believed_ends_with_an_episode(trained):
@@ -128,7 +152,7 @@ def test_what_is_believed_ends_with_an_episode(trained):
     stepped = program.resume(jax.tree.map(jnp.copy, middle))
     stepped, _ = program.train(stepped)
     assert all((np.asarray(leaf) != 0).any() for leaf in jax.tree.leaves(stepped.lanes.belief))
-    newest = np.asarray(stepped.replay.action[:, int(stepped.replay.num_frames[0, 0]) - 1])
+    newest = np.asarray(stepped.replay.action[:, :, int(stepped.replay.num_frames[0, 0]) - 1])
     np.testing.assert_array_equal(stepped.lanes.belief.action, newest)
 
 

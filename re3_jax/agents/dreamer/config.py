@@ -6,6 +6,9 @@ from typing import Literal, get_args
 HeadOrder = Literal["layer_norm_then_tanh", "tanh_then_layer_norm"]
 """What follows the linear layer of RE3's encoder: the paper's order, or the released one."""
 
+SequenceNeighbours = Literal["stored_minibatch", "ring"]
+"""Where RE3 seeks neighbours: in the batch of sequences, or among all frames stored."""
+
 
 @dataclass(frozen=True)
 class DreamerConfig:
@@ -44,6 +47,8 @@ class DreamerConfig:
       num_envs: lanes stepped in parallel; one on the host.
       head_order: what follows the linear layer of RE3's random encoder: the paper's order, or
         that of the authors' code.
+      neighbours: where RE3 seeks them: among the frames of the batch, as the paper and its code
+        do, or among all that are stored.
 
     Raises:
       ValueError: if a value is out of range; the sentence says which and what is allowed.
@@ -79,6 +84,7 @@ class DreamerConfig:
     updates_per_burst: int = 100
     num_envs: int = 1
     head_order: HeadOrder = "tanh_then_layer_norm"
+    neighbours: SequenceNeighbours = "stored_minibatch"
 
     def __post_init__(self) -> None:
         """Refuses what cannot work."""
@@ -105,8 +111,10 @@ class DreamerConfig:
         for name in ("free_nats", "kl_scale", "discount_scale", "exploration_noise"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, but it is {getattr(self, name)}")
-        if self.head_order not in get_args(HeadOrder):
-            raise ValueError(
-                f"head_order must be one of {', '.join(get_args(HeadOrder))}, but it is "
-                f"{self.head_order!r}"
-            )
+        choices_of = {"head_order": HeadOrder, "neighbours": SequenceNeighbours}
+        for name, choices in choices_of.items():
+            if getattr(self, name) not in get_args(choices):
+                raise ValueError(
+                    f"{name} must be one of {', '.join(get_args(choices))}, but it is "
+                    f"{getattr(self, name)!r}"
+                )

@@ -1,9 +1,9 @@
 """RE3 in Dreamer: state entropy of the frames of a batch of sequences (paper, Section 4.1).
 
-Every frame of the batch is encoded by a random encoder of the world model's own shape, its
-neighbours are sought among the other frames of the batch, and the distance to the k-th of them,
-divided by its running standard deviation, is added to what the reward head learns to predict.
-Actor and value meet it in imagination only.
+Every frame is encoded once, when it is acted on, by a random encoder of the world model's own
+shape. The neighbours of a batch's frames are sought among each other, as the authors do, or among
+all frames stored; the distance to the k-th of them, divided by its running standard deviation, is
+added to what the reward head learns to predict. Actor and value meet it in imagination only.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from re3_jax import initializers
 from re3_jax.agents.base import Info
 from re3_jax.agents.dreamer import networks
 from re3_jax.agents.dreamer.agent import SequenceBatch
-from re3_jax.agents.dreamer.config import HeadOrder
+from re3_jax.agents.dreamer.config import HeadOrder, SequenceNeighbours
 from re3_jax.envs.base import EnvSpec
 from re3_jax.initializers import Layer
 from re3_jax.intrinsic import diagnostics
@@ -78,27 +78,39 @@ def _layer_norm(x: Float[Array, "batch latent"]) -> Float[Array, "batch latent"]
     return jax.nn.standardize(x, axis=-1, epsilon=LAYER_NORM_EPSILON)
 
 
-def minibatch_re3(config: RE3Config, head_order: HeadOrder, conv_depth: int) -> IntrinsicReward:
-    """The whole bonus, for frames of a batch taken together: distance, normalisation, beta_t."""
+def sequence_re3(
+    config: RE3Config,
+    head_order: HeadOrder,
+    conv_depth: int,
+    neighbours: SequenceNeighbours = "stored_minibatch",
+) -> IntrinsicReward:
+    """The whole bonus: distance, normalisation, beta_t.
+
+    Args:
+      config: ranks and scale; `ring_size` must be that of the replay.
+      head_order: as for `encoder_from`.
+      conv_depth: likewise.
+      neighbours: sought among the frames of the batch taken together, or among all stored.
+    """
     encoder = encoder_from(config, head_order, conv_depth)
-    return scaled(config, state_entropy(config, encoder, "minibatch"))
+    return scaled(config, state_entropy(config, encoder, neighbours))
 
 
 def reward_sequences(
     bonus: IntrinsicReward,
     state: IntrinsicState,
     batch: SequenceBatch,
+    ring_index: Int[Array, "batch time"],
     agent_steps: Int[Array, ""],
 ) -> tuple[SequenceBatch, IntrinsicState, Info]:
     """The batch with every frame's bonus added to the reward that came with it.
 
-    First frames of episodes are rewarded as all others are. Reports what the bonus does, and
-    `diagnostics.of_rewards`.
+    First frames of episodes are rewarded as all others are. `ring_index` is where the bonus keeps
+    the frames' latents. Reports what the bonus does, and `diagnostics.of_rewards`.
     """
     frames = batch.frames.reshape(-1, *batch.frames.shape[2:])
     action = batch.action.reshape(-1, batch.action.shape[-1])
-    nowhere = jnp.zeros(len(frames), jnp.int32)
-    flat = IntrinsicBatch(frames, action, frames, nowhere, agent_steps)
+    flat = IntrinsicBatch(frames, action, frames, ring_index.reshape(-1), agent_steps)
     reward, state, info = bonus.reward(state, flat)
     batch = batch._replace(reward=batch.reward + reward.reshape(batch.reward.shape))
     return batch, state, {**info, **diagnostics.of_rewards(reward)}
