@@ -23,7 +23,7 @@ def ensure(
     agent: str = "a2c",
     seeds: int,
     steps: int,
-    changes: Mapping[str, str] | None = None,
+    changes: Mapping[str, str | bool] | None = None,
     runs: Path = RUNS,
     jobs: Jobs = ONE_AT_A_TIME,
 ) -> Path:
@@ -36,8 +36,8 @@ def ensure(
       agent: agent; part of the folder's name unless it is A2C.
       seeds: number of seeds.
       steps: env frames per seed.
-      changes: further options of `experiments.train`, without the leading dashes; of a path
-        only the last part goes into the folder's name.
+      changes: further options of `experiments.train`, without the leading dashes, a switch with
+        True or False; of a path only the last part goes into the folder's name.
       runs: folder of all runs.
       jobs: what starts the processes.
 
@@ -47,17 +47,18 @@ def ensure(
     """
     changes = changes or {}
     extra = "".join(
-        f"-{name.rpartition('.')[2]}_{Path(value).name}" for name, value in changes.items()
+        f"-{name.rpartition('.')[2]}_{Path(str(value)).name}" for name, value in changes.items()
     )
     name = task if agent == "a2c" else f"{task}-{agent}"
     folder = runs / f"{name}-{bonus}-{preset}{extra}"
     options = {"env": task, "agent": agent, "bonus": bonus, "preset": preset}
-    options |= {"seeds": str(seeds), **changes, "out": str(folder)}
+    options |= {"seeds": str(seeds), "out": str(folder)}
     # A run of pre-training says by that option how long it is.
     if "pretrain" not in changes:
         options["steps"] = str(steps)
     command = [sys.executable, "-m", "experiments.train", "--no-tensorboard"]
-    command += [word for name, value in options.items() for word in (f"--{name}", value)]
+    for option, value in {**options, **changes}.items():
+        command += _words(option, value)
     with jobs.alone_in(folder):
         if _is_finished(folder, seeds, steps):
             return folder
@@ -67,6 +68,13 @@ def ensure(
     if code:
         raise SystemExit(code)
     return folder
+
+
+def _words(option: str, value: str | bool) -> list[str]:
+    if isinstance(value, str):
+        return [f"--{option}", value]
+    group, dot, leaf = option.rpartition(".")
+    return [f"--{option}" if value else f"--{group}{dot}no-{leaf}"]
 
 
 def _is_finished(folder: Path, seeds: int, steps: int) -> bool:

@@ -9,8 +9,9 @@ import csv
 import shutil
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,29 @@ from experiments.figures.jobs import Jobs
 
 PRESET = "recommended"
 
-BONUSES: dict[str, BonusName] = {"": "none", " + RE3": "re3"}
+
+class Row(NamedTuple):
+    """One curve.
+
+    Attributes:
+      suffix: of the agent's label.
+      bonus: that is added.
+      changes: of the preset's options.
+      name: in the names of files; by default the bonus.
+    """
+
+    suffix: str
+    bonus: BonusName
+    changes: Mapping[str, Any] = MappingProxyType({})
+    name: str | None = None
+
+    @property
+    def key(self) -> str:
+        """What its files are called after the task."""
+        return self.name or self.bonus
+
+
+WITH_AND_WITHOUT = (Row("", "none"), Row(" + RE3", "re3"))
 
 
 class Panel(NamedTuple):
@@ -35,6 +58,7 @@ class Panel(NamedTuple):
       seeds: number of seeds of every row.
       steps: env frames of each.
       losses: columns of train.csv to be drawn.
+      rows: its curves.
     """
 
     task: str
@@ -42,6 +66,7 @@ class Panel(NamedTuple):
     seeds: int
     steps: int
     losses: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = WITH_AND_WITHOUT
 
 
 def main(
@@ -64,17 +89,19 @@ def main(
     parser.add_argument("--out", type=Path, default=Path(f"results/{agent}"))
     words = parser.parse_args(argv)
     words.out.mkdir(parents=True, exist_ok=True)
-    cells = [(name, bonus) for name in words.tasks for bonus in BONUSES.values()]
+    cells = [(name, row) for name in words.tasks for row in range(len(panels[name].rows))]
     try:
         jobs = Jobs(words.jobs)
 
-        def folder_of(cell: tuple[str, BonusName]) -> Path:
-            name, bonus = cell
+        def folder_of(cell: tuple[str, int]) -> Path:
+            name, number = cell
             panel = panels[name]
+            row = panel.rows[number]
             return rows.ensure(
                 panel.task,
-                bonus,
+                row.bonus,
                 PRESET,
+                changes=row.changes,
                 agent=agent,
                 seeds=words.seeds or panel.seeds,
                 steps=words.steps or panel.steps,
@@ -88,10 +115,11 @@ def main(
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    for (name, bonus), folder in folders.items():
-        shutil.copyfile(folder / "eval.csv", words.out / f"{name}-{bonus}.csv")
+    for (name, number), folder in folders.items():
+        key = f"{name}-{panels[name].rows[number].key}"
+        shutil.copyfile(folder / "eval.csv", words.out / f"{key}.csv")
         if panels[name].losses:
-            shutil.copyfile(folder / "train.csv", words.out / f"{name}-{bonus}-train.csv")
+            shutil.copyfile(folder / "train.csv", words.out / f"{key}-train.csv")
     figure.savefig(words.out / "curves.png")
     with (words.out / "table.csv").open("w", newline="") as lines:
         csv.writer(lines).writerows(table)
@@ -100,7 +128,7 @@ def main(
 
 
 def _draw(
-    label: str, panels: dict[str, Panel], folders: dict[tuple[str, BonusName], Path]
+    label: str, panels: dict[str, Panel], folders: dict[tuple[str, int], Path]
 ) -> tuple[Figure, list[list[Any]]]:
     depth = 1 + max(len(panel.losses) for panel in panels.values())
     size = 4.8 * len(panels), 3.9 + 2.0 * (depth - 1)
@@ -110,13 +138,14 @@ def _draw(
     table: list[list[Any]] = [["task", *curves.TABLE_COLUMNS]]
     for column, (name, panel) in enumerate(panels.items()):
         loaded = [
-            curves.load(label + suffix, [folders[name, bonus]]) for suffix, bonus in BONUSES.items()
+            curves.load(label + row.suffix, [folders[name, number]])
+            for number, row in enumerate(panel.rows)
         ]
         curves.draw_axes(places[0, column], loaded, panel.title)
         table += [[name, *row] for row in curves.table_rows(loaded)]
         for axes, loss in zip(places[1:, column], panel.losses, strict=False):
-            for bonus, colour in zip(BONUSES.values(), curves.COLOURS, strict=False):
-                means = _mean_over_seeds(folders[name, bonus] / "train.csv", loss)
+            for number, colour in zip(range(len(panel.rows)), curves.COLOURS, strict=False):
+                means = _mean_over_seeds(folders[name, number] / "train.csv", loss)
                 axes.plot(*means, color=colour)
             axes.set(xlabel="env frames", ylabel=loss.replace("_", " "), yscale="log")
     return figure, table

@@ -31,6 +31,26 @@ SMALL = RainbowConfig(
     num_envs=16,
 )
 
+DEEP_SEA = replace(
+    SMALL,
+    noisy=False,
+    n_steps=1,
+    v_min=-0.5,
+    v_max=2.0,
+    learning_rate=1e-3,
+    adam_eps=1e-7,
+    target_every=50,
+    batch_size=64,
+    replay_capacity=60_000,
+    initial_agent_steps=500,
+    agent_steps_per_update=4,
+    num_envs=8,
+)
+"""One step at a time: a bonus is added to the first reward of n, and would count for the others."""
+
+DEEP_SEA_RANK = 300
+"""Every cell is as far from every other: only those seen less often than that are rewarded."""
+
 RE3 = replace(dmc.PAPER_RE3, normalize="none", log1p=True, beta=1e-4, rho=0.0)
 
 
@@ -47,7 +67,27 @@ def preset(task_id: str, name: PresetName) -> RunConfig:
         icm=ICMConfig(beta=1e-4),
         evaluation=EvaluationConfig(every_env_frames=20_000, episodes=20, greedy=True),
     )
+    if task_id.startswith("DeepSea-bsuite") and name != "debug":
+        config = _on_deep_sea(config)
     return shrink(config) if name == "debug" else config
+
+
+def _on_deep_sea(config: RunConfig) -> RunConfig:
+    """The sparse task of bsuite: one of 2^rows sequences of actions is paid."""
+    return replace(
+        config,
+        steps=DEEP_SEA.replay_capacity,
+        rainbow=replace(DEEP_SEA, torso=config.rainbow.torso),
+        re3=replace(
+            config.re3,
+            first_neighbour=DEEP_SEA_RANK,
+            last_neighbour=DEEP_SEA_RANK,
+            ring_size=DEEP_SEA.replay_capacity,
+            merge_copies=True,
+            beta=0.5,
+        ),
+        evaluation=EvaluationConfig(every_env_frames=4_000, episodes=2, greedy=True),
+    )
 
 
 def shrink(config: RunConfig) -> RunConfig:

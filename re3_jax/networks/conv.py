@@ -60,10 +60,11 @@ def conv2d(
 ) -> Float[Array, "batch out_height out_width features"]:
     """Valid convolution (cross-correlation, as PyTorch's) with one stride for both axes.
 
-    Has first derivatives in reverse mode. A gradient that nobody asks for, such as that of
+    The result has the precision of the images, the bias may have a wider one. Has first
+    derivatives in reverse mode. A gradient that nobody asks for, such as that of
     observations, costs nothing. Vmapped over seeds a CPU does one seed after the other.
     """
-    return _convolve(x, kernel, stride) + bias
+    return (_convolve(x, kernel, stride) + bias).astype(x.dtype)
 
 
 def conv_transpose2d(
@@ -77,7 +78,7 @@ def conv_transpose2d(
     Images become (size - 1) * stride + rows high. It is what `conv2d` does backwards, and its
     gradients are what `conv2d` does forwards.
     """
-    return _spread(x, kernel.swapaxes(2, 3), stride) + bias
+    return (_spread(x, kernel.swapaxes(2, 3), stride) + bias).astype(x.dtype)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -218,8 +219,11 @@ def _patch_forward(x, kernel, stride: int):
     images = _images_at_once(batch, 4 * height * width * rows * columns * channels)
     flat = kernel.reshape(-1, features)
     blocks = x.reshape(-1, images, *size, channels)
-    out = lax.map(lambda block: _patches(block, (rows, columns), stride) @ flat, blocks)
-    return out.reshape(batch, height, width, features)
+
+    def of_block(block):
+        return _product(_patches(block, (rows, columns), stride), flat).astype(x.dtype)
+
+    return lax.map(of_block, blocks).reshape(batch, height, width, features)
 
 
 def _patch_input_gradient(kernel, d_out, size: tuple[int, int], stride: int):
@@ -231,7 +235,11 @@ def _patch_input_gradient(kernel, d_out, size: tuple[int, int], stride: int):
     block_like = jax.ShapeDtypeStruct((images, *size, channels), d_out.dtype)
     add_up = jax.linear_transpose(lambda x: _patches(x, (rows, columns), stride), block_like)
     blocks = d_out.reshape(-1, images * height * width, features)
-    return lax.map(lambda block: add_up(block @ flat)[0], blocks).reshape(batch, *size, channels)
+
+    def of_block(block):
+        return add_up(_product(block, flat).astype(d_out.dtype))[0]
+
+    return lax.map(of_block, blocks).reshape(batch, *size, channels)
 
 
 def _patch_kernel_gradient(x, d_out, kernel_size: tuple[int, int], stride: int):
@@ -245,8 +253,10 @@ def _patch_kernel_gradient(x, d_out, kernel_size: tuple[int, int], stride: int):
         d_out.reshape(-1, images * positions, features),
     )
     # Gradients first: XLA's product of the transposed patches takes twice as long.
-    products = lax.map(lambda block: block[1].T @ _patches(block[0], kernel_size, stride), blocks)
-    return products.sum(axis=0).T.reshape(*kernel_size, channels, features)
+    products = lax.map(
+        lambda block: _product(block[1].T, _patches(block[0], kernel_size, stride)), blocks
+    )
+    return products.sum(axis=0).T.reshape(*kernel_size, channels, features).astype(x.dtype)
 
 
 def _cpu_forward(x, kernel, stride: int):
@@ -338,7 +348,7 @@ def _cpu_kernel_gradient(x, d_out, kernel_size: tuple[int, int], stride: int):
             jnp.concatenate(copies, axis=-1).reshape(products, -1, sum(c.shape[-1] for c in copies))
             for copies in (shifted, gradients)
         )
-        return jnp.einsum("npc,npf->ncf", first, second).sum(axis=0)
+        return _product(first, second, "npc,npf->ncf").sum(axis=0)
 
     blocks = (
         x.reshape(-1, images, *x.shape[1:]),
@@ -349,7 +359,13 @@ def _cpu_kernel_gradient(x, d_out, kernel_size: tuple[int, int], stride: int):
     d_kernel = d_kernel.reshape(column_shifts, stride, stride, channels, row_shifts, features)
     d_kernel = d_kernel.transpose(4, 1, 0, 2, 3, 5)
     d_kernel = d_kernel.reshape(row_shifts * stride, column_shifts * stride, channels, features)
-    return d_kernel[:rows, :columns]
+    return d_kernel[:rows, :columns].astype(d_out.dtype)
+
+
+def _product(first, second, axes: str = "ij,jk->ik"):
+    """Of matrices, in float32 where they are narrower: sums of it follow."""
+    wide = jnp.promote_types(first.dtype, jnp.float32)
+    return jnp.einsum(axes, first, second, preferred_element_type=wide)
 
 
 def _space_to_depth(x, stride: int):

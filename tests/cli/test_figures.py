@@ -86,6 +86,13 @@ def test_a_missing_run_is_started_with_its_changes(started, tmp_path):
         assert command[command.index(option) + 1] == value
 
 
+def test_a_switch_is_turned_on_or_off(started, tmp_path):
+    folder = ensure(tmp_path, changes={"rainbow.noisy": False, "re3.merge_copies": True})
+    assert folder.name == f"{FOLDER}-noisy_False-merge_copies_True"
+    assert {"--rainbow.no-noisy", "--re3.merge_copies"} < set(started[0])
+    assert not {"True", "False"} & set(started[0])
+
+
 def test_rows_that_share_a_run_make_it_once(monkeypatch, tmp_path):
     """Though both ask for it at the same time."""
     begun = []
@@ -176,19 +183,18 @@ def test_an_agent_has_a_panel_a_task_with_and_without_re3(figure, agent, asked, 
     assert figure.main(["--runs", str(tmp_path / "runs"), "--out", str(out)]) == 0
     panels = figure.PANELS.values()
     assert {(run["agent"], run["preset"]) for run in asked} == {(agent, "recommended")}
-    expected = [(p.task, bonus, p.steps) for p in panels for bonus in ("none", "re3")]
-    assert [(run["task"], run["bonus"], run["steps"]) for run in asked] == expected
+    expected = [(p.task, row.bonus, row.changes, p.steps) for p in panels for row in p.rows]
+    names = "task", "bonus", "changes", "steps"
+    assert [tuple(run[name] for name in names) for run in asked] == expected
+    assert {row.bonus for p in panels for row in p.rows} == {"none", "re3"}
     table = read(out / "table.csv")
     assert [float(row["final_return_mean"]) for row in table] == [
         pytest.approx((i + 1) / 10) for i in range(len(asked))
     ]
-    copies = {f"{name}-{bonus}.csv" for name in figure.PANELS for bonus in BONUSES}
-    copies |= {
-        f"{name}-{bonus}-train.csv"
-        for name, panel in figure.PANELS.items()
-        for bonus in BONUSES
-        if panel.losses
-    }
+    keys = [(p, f"{name}-{row.key}") for name, p in figure.PANELS.items() for row in p.rows]
+    copies = {f"{key}.csv" for _, key in keys}
+    copies |= {f"{key}-train.csv" for panel, key in keys if panel.losses}
+    assert len(keys) == len(asked) == len({key for _, key in keys})
     assert {path.name for path in out.iterdir()} == {"table.csv", "curves.png", *copies}
 
 

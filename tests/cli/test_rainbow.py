@@ -35,6 +35,18 @@ def test_presets(task, torso, preset):
     assert (config.re3.beta, config.re3.rho) == (1e-4, 0.0)
 
 
+def test_deep_sea_rewards_cells_seen_rarely():
+    config = config_of("gymnax:DeepSea-bsuite-14")
+    assert config.re3.ring_size == config.rainbow.replay_capacity == config.steps
+    assert config.re3.first_neighbour == config.re3.last_neighbour == 300
+    assert (config.rainbow.n_steps, config.rainbow.noisy, config.re3.merge_copies) == (
+        1,
+        False,
+        True,
+    )
+    assert config_of("gymnax:DeepSea-bsuite-14", preset="debug").re3.last_neighbour < 10
+
+
 def test_defaults_are_kaixhins():
     """github.com/Kaixhin/Rainbow, main.py, in agent steps."""
     rainbow = presets.RunConfig().rainbow

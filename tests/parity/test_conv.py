@@ -10,7 +10,7 @@ import torch
 
 from re3_jax import initializers
 from re3_jax.networks import pixels
-from re3_jax.networks.conv import conv2d
+from re3_jax.networks.conv import conv2d, conv_transpose2d
 
 
 def normal(*shape, seed=0):
@@ -39,6 +39,29 @@ def assert_close(ours, theirs):
     """To what float32 rounding does to a sum."""
     scale = max(1.0, np.abs(theirs).max())
     np.testing.assert_allclose(np.asarray(ours) / scale, theirs / scale, rtol=0, atol=3e-6)
+
+
+@pytest.mark.parametrize("convolve", [conv2d, conv_transpose2d])
+@pytest.mark.parametrize("size", [6, 14])
+def test_bfloat16_is_summed_in_float32(convolve, size):
+    """Outputs and gradients are those of float32 from the same numbers, rounded to 8 bits."""
+    narrow = [
+        jnp.asarray(array, jnp.bfloat16)
+        for array in (normal(500, size, size, 4), normal(4, 4, 4, 8, seed=1), normal(8, seed=2))
+    ]
+    wide = [array.astype(jnp.float32) for array in narrow]
+
+    def out_and_gradients(arguments):
+        out, pull = jax.vjp(partial(convolve, stride=2), *arguments)
+        d_out = jnp.asarray(normal(*out.shape, seed=3), jnp.bfloat16).astype(out.dtype)
+        return out, *pull(d_out)
+
+    found, expected = out_and_gradients(narrow), out_and_gradients(wide)
+    for ours, theirs in zip(found[:3], expected[:3], strict=True):
+        assert ours.dtype == jnp.bfloat16
+        error = jnp.linalg.norm(ours.astype(jnp.float32) - theirs) / jnp.linalg.norm(theirs)
+        # Two roundings to 8 bits; sums of thousands of terms in bfloat16 would be off by far more.
+        assert error < 2**-8
 
 
 @pytest.mark.parametrize(

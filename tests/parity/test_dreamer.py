@@ -1,6 +1,7 @@
 """Dreamer's returns, policy, optimiser and whole update against independent references."""
 
 import dataclasses
+from typing import get_args
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from torch.nn import functional as F
 
 from re3_jax.agents.dreamer import images, losses, networks, policy
 from re3_jax.agents.dreamer.agent import Dreamer, SequenceBatch
-from re3_jax.agents.dreamer.config import DreamerConfig
+from re3_jax.agents.dreamer.config import DreamerConfig, Precision
 from re3_jax.agents.dreamer.optimizer import clipped_adam
 from re3_jax.agents.dreamer.policy import TanhNormal
 from re3_jax.envs.base import Box, Discrete, EnvSpec
@@ -175,6 +176,31 @@ def test_one_update(changes, monkeypatch):
             np.testing.assert_allclose(
                 np.asarray(ours)[clear], expected[clear], rtol=0, atol=0.05 * rate
             )
+
+
+def test_a_narrower_trunk_has_nearly_the_same_losses_and_gradients():
+    """bfloat16 has 8 bits: what is outside encoder, decoder and heads must not be of it."""
+    batch, key, found = make_batch(), jax.random.key(1), []
+    for precision in get_args(Precision):
+        agent = Dreamer(dataclasses.replace(CONFIG, precision=precision), SPEC)
+        state = agent.init(jax.random.key(0))
+        gradients, (_, info) = jax.jit(jax.grad(agent.model_loss, has_aux=True))(
+            state.model, batch, key
+        )
+        found.append((gradients, info))
+    (wide, wide_info), (narrow, narrow_info) = found
+    after, _ = jax.eval_shape(agent.update, state, batch, key)
+    for before, leaf in zip(jax.tree.leaves(state), jax.tree.leaves(after), strict=True):
+        assert leaf.dtype == before.dtype
+    for name, value in wide_info.items():
+        assert narrow_info[name].dtype == jnp.float32
+        np.testing.assert_allclose(narrow_info[name], value, rtol=0.05, err_msg=name)
+    for ours, theirs in zip(jax.tree.leaves(narrow), jax.tree.leaves(wide), strict=True):
+        assert ours.dtype == jnp.float32
+        # A unit in a hundred is near 0 and changes sides, and with it its whole gradient.
+        assert np.linalg.norm(ours - theirs) <= 0.2 * np.linalg.norm(theirs)
+    bias, expected = (model.decoder.convs[-1].bias for model in (narrow, wide))
+    assert 0 < np.linalg.norm(bias - expected) < 0.01 * np.linalg.norm(expected)
 
 
 def test_images_come_back_at_their_size():

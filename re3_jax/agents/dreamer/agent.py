@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
 from re3_jax.agents.base import Info
 from re3_jax.agents.dreamer import images, losses, networks, policy
 from re3_jax.agents.dreamer.config import DreamerConfig
-from re3_jax.agents.dreamer.networks import Head, WorldModel
+from re3_jax.agents.dreamer.networks import Head, Layers, WorldModel
 from re3_jax.agents.dreamer.optimizer import clipped_adam
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.networks import rssm
@@ -128,11 +128,11 @@ class Dreamer:
         """
         state_key, action_key, noise_key = jax.random.split(key, 3)
         dynamics = state.model.dynamics
-        embedding = networks.encode(state.model.encoder, networks.preprocess(frame))
+        embedding = networks.encode(self._trunk(state.model.encoder), networks.preprocess(frame))
         deter = rssm.advance(dynamics, belief.state, belief.action)
         stoch = rssm.sample(state_key, rssm.posterior(dynamics, deter, embedding))
         now = State(deter, stoch)
-        chosen = policy.distribution(state.actor, rssm.features(now), self.config)
+        chosen = policy.distribution(self._trunk(state.actor), rssm.features(now), self.config)
         if explore:
             action = policy.sample(action_key, chosen)
             noise = jax.random.normal(noise_key, action.shape)
@@ -200,23 +200,28 @@ class Dreamer:
         c = self.config
         size, time = batch.reward.shape
         frames = batch.frames.reshape(-1, *batch.frames.shape[2:])
-        embedding = images.embed(model.encoder, frames).reshape(size, time, -1)
+        embedding = images.embed(model.encoder, frames, c.precision).reshape(size, time, -1)
         states, priors, posteriors = rssm.observe(
             model.dynamics, embedding.swapaxes(0, 1), batch.action.swapaxes(0, 1), key
         )
         features = rssm.features(states).swapaxes(0, 1)
-        image_loss = images.image_loss(model.decoder, features.reshape(size * time, -1), frames)
-        predicted = networks.scalar(model.reward, features)
+        image_loss = images.image_loss(
+            c.precision, model.decoder, features.reshape(size * time, -1), frames
+        )
+        predicted = networks.scalar(self._trunk(model.reward), features)
         reward_loss = 0.5 * jnp.mean((predicted - batch.reward) ** 2)
         divergence = jnp.mean(rssm.kl_divergence(posteriors, priors))
         loss = image_loss + reward_loss + c.kl_scale * jnp.maximum(divergence, c.free_nats)
         info = {"image_loss": image_loss, "reward_loss": reward_loss, "kl": divergence}
         if model.discount is not None:
-            logit = networks.scalar(model.discount, features)
+            logit = networks.scalar(self._trunk(model.discount), features)
             discount_loss = jnp.mean(losses.bernoulli_loss(logit, c.discount * batch.discount))
             loss = loss + c.discount_scale * discount_loss
             info["discount_loss"] = discount_loss
         return loss, (states, info)
+
+    def _trunk(self, layers: Layers) -> Layers:
+        return networks.cast(layers, self.config.precision)
 
     def _starts(self, states: State) -> State:
         """Where imagination begins: everywhere, or where the task has not ended yet."""
@@ -231,12 +236,12 @@ class Dreamer:
         """Minus the mean of the imagined returns, each weighted by the discounts before it."""
         c = self.config
         features = self.imagine(actor, model, start, key)
-        reward = networks.scalar(model.reward, features)
+        reward = networks.scalar(self._trunk(model.reward), features)
         if model.discount is None:
             discount = jnp.full_like(reward, c.discount)
         else:
-            discount = jax.nn.sigmoid(networks.scalar(model.discount, features))
-        values = networks.scalar(value, features)
+            discount = jax.nn.sigmoid(networks.scalar(self._trunk(model.discount), features))
+        values = networks.scalar(self._trunk(value), features)
         returns = losses.lambda_returns(
             reward[:-1], values[:-1], discount[:-1], values[-1], c.td_lambda
         )
@@ -249,6 +254,7 @@ class Dreamer:
     ) -> Float[Array, "horizon batch features"]:
         """Features of the states that the actor expects to come to."""
         c, shape = self.config, start.stoch.shape
+        actor = self._trunk(actor)
 
         def step(state: State, key: PRNGKeyArray):
             action_key, state_key = jax.random.split(key)
@@ -264,7 +270,7 @@ class Dreamer:
 
     def value_loss(self, value: Head, imagined: "Imagined") -> Float[Array, ""]:
         """Weighted squared error of the values against the returns."""
-        error = networks.scalar(value, imagined.features) - imagined.returns
+        error = networks.scalar(self._trunk(value), imagined.features) - imagined.returns
         return jnp.mean(imagined.weight * 0.5 * error**2)
 
 

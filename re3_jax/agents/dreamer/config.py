@@ -6,6 +6,8 @@ from typing import Literal, get_args
 HeadOrder = Literal["layer_norm_then_tanh", "tanh_then_layer_norm"]
 """What follows the linear layer of RE3's encoder: the paper's order, or the released one."""
 
+Precision = Literal["float32", "bfloat16"]
+
 SequenceNeighbours = Literal["stored_minibatch", "ring"]
 """Where RE3 seeks neighbours: in the batch of sequences, or among all frames stored."""
 
@@ -40,6 +42,8 @@ class DreamerConfig:
       min_std: least standard deviation of the actor.
       exploration_noise: standard deviation of what is added to actions in training.
       mode_samples: samples of which the most probable is the actor's mode.
+      precision: of what is computed inside encoder, decoder and heads. Parameters, the recurrent
+        state, distributions and losses are float32 in any case.
       replay_capacity: frames kept per seed, first ones of episodes included.
       prefill_env_frames: env frames of random actions before the first update.
       env_frames_per_burst: env frames from one burst of updates to the next.
@@ -78,6 +82,7 @@ class DreamerConfig:
     min_std: float = 1e-4
     exploration_noise: float = 0.3
     mode_samples: int = 100
+    precision: Precision = "float32"
     replay_capacity: int = 500_000
     prefill_env_frames: int = 5_000
     env_frames_per_burst: int = 1_000
@@ -111,7 +116,11 @@ class DreamerConfig:
         for name in ("free_nats", "kl_scale", "discount_scale", "exploration_noise"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} must not be negative, but it is {getattr(self, name)}")
-        choices_of = {"head_order": HeadOrder, "neighbours": SequenceNeighbours}
+        choices_of = {
+            "precision": Precision,
+            "head_order": HeadOrder,
+            "neighbours": SequenceNeighbours,
+        }
         for name, choices in choices_of.items():
             if getattr(self, name) not in get_args(choices):
                 raise ValueError(

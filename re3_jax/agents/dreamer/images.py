@@ -3,11 +3,14 @@
 All of a batch's layers at once would take several gigabytes.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, UInt8
 
 from re3_jax.agents.dreamer import networks
+from re3_jax.agents.dreamer.config import Precision
 from re3_jax.agents.dreamer.networks import Decoder
 from re3_jax.initializers import Layer
 
@@ -16,17 +19,22 @@ IMAGES_AT_ONCE = 250
 
 
 def embed(
-    encoder: tuple[Layer, ...], frames: UInt8[Array, "batch 64 64 channels"]
+    encoder: tuple[Layer, ...],
+    frames: UInt8[Array, "batch 64 64 channels"],
+    precision: Precision = "float32",
 ) -> Float[Array, "batch embedding"]:
-    """`networks.encode`, a part of the batch at a time."""
-    embedding = jax.lax.map(
-        lambda part: networks.encode(encoder, networks.preprocess(part)), _parts(frames)
-    )
-    return embedding.reshape(len(frames), -1)
+    """`networks.encode` with layers of `precision`, a part of the batch at a time."""
+
+    def encode(part):
+        # Here, so that the gradients of the parts are added up as float32.
+        return networks.encode(networks.cast(encoder, precision), networks.preprocess(part))
+
+    return jax.lax.map(encode, _parts(frames)).reshape(len(frames), -1)
 
 
-@jax.custom_vjp
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
 def image_loss(
+    precision: Precision,
     decoder: Decoder,
     features: Float[Array, "batch features"],
     frames: UInt8[Array, "batch 64 64 channels"],
@@ -37,11 +45,12 @@ def image_loss(
     outlives its part of the batch. Frames have none.
     """
     parts = _parts((features, frames))
-    return jnp.mean(jax.lax.map(lambda part: _loss(decoder, *part), parts))
+    return jnp.mean(jax.lax.map(lambda part: _loss(precision, decoder, *part), parts))
 
 
-def _loss(decoder: Decoder, features, frames):
-    error = networks.decode(decoder, features) - networks.preprocess(frames)
+def _loss(precision: Precision, decoder: Decoder, features, frames):
+    decoded = networks.decode(networks.cast(decoder, precision), features)
+    error = decoded - networks.preprocess(frames)
     return 0.5 * jnp.sum(error**2) / len(frames)
 
 
@@ -52,11 +61,12 @@ def _parts(batch):
     return jax.tree.map(lambda leaf: leaf.reshape(-1, images, *leaf.shape[1:]), batch)
 
 
-def _forward(decoder: Decoder, features, frames):
+def _forward(precision: Precision, decoder: Decoder, features, frames):
     parts = _parts((features, frames))
+    loss_and_gradients = jax.value_and_grad(partial(_loss, precision), (0, 1))
 
     def add(total, part):
-        loss, (d_decoder, d_features) = jax.value_and_grad(_loss, (0, 1))(decoder, *part)
+        loss, (d_decoder, d_features) = loss_and_gradients(decoder, *part)
         return jax.tree.map(jnp.add, total, (loss, d_decoder)), d_features
 
     zeros = jnp.float32(0), jax.tree.map(jnp.zeros_like, decoder)
@@ -66,7 +76,8 @@ def _forward(decoder: Decoder, features, frames):
     return loss / number, jax.tree.map(lambda g: g / number, gradients)
 
 
-def _backward(gradients, d_loss):
+def _backward(precision: Precision, gradients, d_loss):
+    del precision
     return *jax.tree.map(lambda g: d_loss * g, gradients), None
 
 

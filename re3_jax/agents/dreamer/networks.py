@@ -1,16 +1,17 @@
 """Dreamer's networks: what is seen to an embedding and back, and the heads on a state.
 
-Layers are initialised as Keras does by default: Glorot's uniform kernels, zero biases.
+Layers are initialised as Keras does by default: Glorot's uniform kernels, zero biases. What goes
+in and comes out is float32; between, everything has the precision of the kernels.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
 from re3_jax import initializers
-from re3_jax.agents.dreamer.config import DreamerConfig
+from re3_jax.agents.dreamer.config import DreamerConfig, Precision
 from re3_jax.initializers import Layer
 from re3_jax.networks import rssm
 from re3_jax.networks.conv import conv2d, conv_transpose2d
@@ -26,6 +27,8 @@ HEAD_LAYERS = {"reward": 2, "discount": 3, "actor": 4, "value": 3}
 
 Head = tuple[Layer, ...]
 """Linear layers with ELU between them."""
+
+Layers = TypeVar("Layers")
 
 
 class Decoder(NamedTuple):
@@ -108,29 +111,46 @@ def encode(
     encoder: tuple[Layer, ...], image: Float[Array, "batch 64 64 channels"]
 ) -> Float[Array, "batch embedding"]:
     """Embeddings of a batch of images; the filter is fastest."""
-    x = image
+    x = image.astype(encoder[0].kernel.dtype)
     for layer in encoder:
         x = jax.nn.relu(conv2d(x, layer.kernel, layer.bias, STRIDE))
-    return x.reshape(x.shape[0], -1)
+    return x.reshape(x.shape[0], -1).astype(jnp.float32)
 
 
 def decode(
     decoder: Decoder, features: Float[Array, "batch features"]
 ) -> Float[Array, "batch 64 64 channels"]:
     """Means of the images' unit normal distributions."""
-    x = (features @ decoder.hidden.kernel + decoder.hidden.bias)[:, None, None]
+    features = features.astype(decoder.hidden.kernel.dtype)
+    x = _linear(decoder.hidden, features)[:, None, None]
     *hidden, output = decoder.convs
     for layer in hidden:
         x = jax.nn.relu(conv_transpose2d(x, layer.kernel, layer.bias, STRIDE))
-    return conv_transpose2d(x, output.kernel, output.bias, STRIDE)
+    return conv_transpose2d(x, output.kernel, output.bias, STRIDE).astype(jnp.float32)
 
 
 def head(layers: Head, features: Float[Array, "*batch features"]) -> Float[Array, "*batch outputs"]:
     """Outputs of a head."""
-    x = features
+    x = features.astype(layers[0].kernel.dtype)
     for layer in layers[:-1]:
-        x = jax.nn.elu(x @ layer.kernel + layer.bias)
-    return x @ layers[-1].kernel + layers[-1].bias
+        x = jax.nn.elu(_linear(layer, x))
+    return _linear(layers[-1], x).astype(jnp.float32)
+
+
+def cast(layers: Layers, precision: Precision) -> Layers:
+    """Layers whose kernels have another precision; their gradients come back in their own.
+
+    Biases keep theirs: the gradient of one is a sum over all positions of all images.
+    """
+    return jax.tree.map(
+        lambda layer: layer._replace(kernel=layer.kernel.astype(precision)),
+        layers,
+        is_leaf=lambda node: isinstance(node, Layer),
+    )
+
+
+def _linear(layer: Layer, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+    return (x @ layer.kernel + layer.bias).astype(x.dtype)
 
 
 def scalar(layers: Head, features: Float[Array, "*batch features"]) -> Float[Array, "*batch"]:
