@@ -69,8 +69,7 @@ def full_replay(frames: np.ndarray, n: int) -> PrioritizedReplay:
         age=jnp.asarray(age)[:, None],
         tree=tree,
         max_priority=jnp.float32(1),
-        cursor=jnp.int32(0),
-        num_rows=jnp.int32(count),
+        num_frames=jnp.int32(count),
     )
 
 

@@ -31,12 +31,13 @@ def frames(config: RunConfig, state: Any) -> list[np.ndarray]:
     @jax.jit
     @jax.vmap
     def draw(key, replay):
-        return sequence_ring.sample(key, replay, SEQUENCES, length)
+        *drawn, _ = sequence_ring.sample(key, replay, SEQUENCES, length)
+        return SequenceBatch(*drawn)
 
     drawn = draw(
         jax.vmap(lambda key: jax.random.fold_in(key, 0))(state.evaluation_key), state.replay
     )
-    batch = SequenceBatch(*(np.asarray(leaf)[0] for leaf in drawn))
+    batch = jax.tree.map(lambda leaf: np.asarray(leaf)[0], drawn)
     model = jax.tree.map(lambda leaf: np.asarray(leaf[0]), state.agent.model)
     context = min(prediction.CONTEXT, length - 1)
     predicted = jax.jit(prediction.open_loop, static_argnums=3)(

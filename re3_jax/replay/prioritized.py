@@ -30,8 +30,7 @@ class PrioritizedReplay(NamedTuple):
       age: agent steps since the episode began, 0 at its first observation.
       tree: priorities, that of lane l in row t at t * lanes + l; 0 where nothing may be drawn.
       max_priority: the largest that any transition was given.
-      cursor: row that the next insertion writes.
-      num_rows: rows written so far, at most all.
+      num_frames: rows written so far; number n is in row n modulo the number of rows.
     """
 
     frames: Shaped[Array, " rows lanes *frame"]
@@ -42,8 +41,7 @@ class PrioritizedReplay(NamedTuple):
     age: Int[Array, "rows lanes"]
     tree: SumTree
     max_priority: Float[Array, ""]
-    cursor: Int[Array, ""]
-    num_rows: Int[Array, ""]
+    num_frames: Int[Array, ""]
 
 
 class NStepTransitions(NamedTuple):
@@ -96,8 +94,7 @@ def init(
         age=jnp.zeros((rows, lanes), jnp.int32),
         tree=sum_tree.init(rows * lanes),
         max_priority=jnp.ones((), jnp.float32),
-        cursor=jnp.zeros((), jnp.int32),
-        num_rows=jnp.zeros((), jnp.int32),
+        num_frames=jnp.zeros((), jnp.int32),
     )
 
 
@@ -125,9 +122,9 @@ def add(
       stack: frames of an observation.
     """
     rows, lanes = replay.action.shape
-    row, lane = replay.cursor, jnp.arange(lanes, dtype=jnp.int32)
+    row, lane = replay.num_frames % rows, jnp.arange(lanes, dtype=jnp.int32)
     before = (row - 1) % rows
-    goes_on = (replay.num_rows > 0) & ~(replay.terminated[before] | replay.truncated[before])
+    goes_on = (replay.num_frames > 0) & ~(replay.terminated[before] | replay.truncated[before])
     written = replay._replace(
         frames=replay.frames.at[row].set(frame),
         action=replay.action.at[row].set(action),
@@ -135,19 +132,18 @@ def add(
         terminated=replay.terminated.at[row].set(terminated),
         truncated=replay.truncated.at[row].set(truncated & ~terminated),
         age=replay.age.at[row].set(jnp.where(goes_on, replay.age[before] + 1, 0)),
-        cursor=(row + 1) % rows,
-        num_rows=jnp.minimum(replay.num_rows + 1, rows),
+        num_frames=replay.num_frames + 1,
     )
     # This row's own transition is not whole yet; the stacks of those after it lose a frame.
     # Before all rows are written nothing is overwritten, and none of the others loses one.
     ahead = jnp.arange(stack)[:, None]
     lost = jnp.where(
-        (ahead == 0) | (replay.num_rows == rows),
+        (ahead == 0) | (replay.num_frames >= rows),
         (row + ahead) % rows * lanes + lane,
         jnp.iinfo(jnp.int32).max,
     )
     whole_row = (row - n) % rows
-    is_whole = (replay.num_rows >= n) & ~_meets_time_limit(written, whole_row, n)
+    is_whole = (replay.num_frames >= n) & ~_meets_time_limit(written, whole_row, n)
     whole = jnp.where(is_whole, whole_row * lanes + lane, jnp.iinfo(jnp.int32).max)
     priority = jnp.concatenate(
         [jnp.zeros(lost.size, jnp.float32), jnp.broadcast_to(replay.max_priority, lanes)]
@@ -158,7 +154,7 @@ def add(
 
 def cut(replay: PrioritizedReplay) -> PrioritizedReplay:
     """Ends the episodes of all lanes as a time limit does, after what was added last."""
-    row = (replay.cursor - 1) % replay.action.shape[0]
+    row = (replay.num_frames - 1) % replay.action.shape[0]
     return replay._replace(truncated=replay.truncated.at[row].set(~replay.terminated[row]))
 
 

@@ -181,7 +181,7 @@ class CheckpointStore:
             raise ValueError("it does not have the form of this run's state")
         if digest(small, [sealed["record"], sealed["frames"]]) != sealed["digest"]:
             raise ValueError("its digest does not match")
-        _, replays = replay_journal.template_without_frames(small)
+        replays = replay_journal.replays_in(small)
         whole = self._journal.read(_segments(sealed), replays, templates)
         return replay_journal.with_replays(small, whole), sealed["record"]
 

@@ -13,6 +13,7 @@ Each is shared by the checkpoints that list it: where one is damaged, all of the
 import gzip
 import hashlib
 import itertools
+import math
 import os
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -23,13 +24,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Sharding
-from jaxtyping import Array, Int, UInt8
+from jaxtyping import Array, Int, Shaped
 
 from re3_jax.replay.frame_ring import FrameReplay
+from re3_jax.replay.prioritized import PrioritizedReplay
 from re3_jax.replay.sequence_ring import SequenceReplay
 
-Replay = FrameReplay | SequenceReplay
-"""Rings of `frames`, each with its `num_frames`: one per seed, or one per seed and lane."""
+Replay = FrameReplay | PrioritizedReplay | SequenceReplay
+"""Rings of `frames`, each with its `num_frames`: one per seed, or one per seed and lane.
+
+What is called a frame here is a row of the ring: of `PrioritizedReplay` a frame of every lane.
+"""
 
 BLOCK = 256
 """Frames of one ring that go through host memory at a time."""
@@ -139,7 +144,8 @@ class ReplayJournal:
 
     def _rebuild(self, segments: Segments, replay: Replay, template: Replay) -> Replay:
         shape, dtype = template.frames.shape, template.frames.dtype
-        num_rings, rows, frame_shape = replay.num_frames.size, shape[-4], shape[-3:]
+        axes = replay.num_frames.ndim
+        num_rings, rows, frame_shape = replay.num_frames.size, shape[axes], shape[axes + 1 :]
         frames = jnp.zeros(shape, dtype, device=template.frames.sharding)
         oldest = _oldest(template._replace(num_frames=replay.num_frames))
         for segment in segments:
@@ -149,13 +155,15 @@ class ReplayJournal:
                 ):
                     values = np.zeros((num_rings, segment.block, *frame_shape), dtype)
                     for ring, held in enumerate(numbers >= 0):
-                        values[ring, held] = _undo_difference(blocks, (held.sum(), *frame_shape))
+                        values[ring, held] = _undo_difference(
+                            blocks, (held.sum(), *frame_shape), dtype
+                        )
                     wanted = numbers >= oldest[:, None]
                     slots = np.where(wanted, numbers % rows, rows)
-                    frames = _put(frames, *_beside(frames, (slots, values)))
+                    frames = _put(frames, *_beside(frames, (slots, values)), axes)
         spare = (_ends(replay) % rows)[:, None]
         newest = replay.frames.reshape(num_rings, 1, *frame_shape)
-        return replay._replace(frames=_put(frames, _beside(frames, spare), newest))
+        return replay._replace(frames=_put(frames, _beside(frames, spare), newest, axes))
 
 
 def without_frames(state: Any) -> tuple[Any, list[Replay]]:
@@ -164,12 +172,12 @@ def without_frames(state: Any) -> tuple[Any, list[Replay]]:
     Left in their place is the row after the newest frame of each ring: the only one that may
     hold what is not one of the newest frames.
     """
-    leaves, structure = jax.tree.flatten(state, is_leaf=is_replay)
-    found = [leaf for leaf in leaves if is_replay(leaf)]
-    small = [
-        leaf._replace(frames=_spare_frames(leaf)) if is_replay(leaf) else leaf for leaf in leaves
-    ]
-    return jax.tree.unflatten(structure, small), found
+    small = jax.tree.map(
+        lambda leaf: leaf._replace(frames=_spare_frames(leaf)) if is_replay(leaf) else leaf,
+        state,
+        is_leaf=is_replay,
+    )
+    return small, replays_in(state)
 
 
 def template_without_frames(template: Any) -> tuple[Any, list[Replay]]:
@@ -178,15 +186,20 @@ def template_without_frames(template: Any) -> tuple[Any, list[Replay]]:
     def shrink(leaf: Any) -> Any:
         if not is_replay(leaf):
             return leaf
-        shape = (*leaf.num_frames.shape, *leaf.frames.shape[-3:])
+        rings = leaf.num_frames.shape
+        shape = (*rings, *leaf.frames.shape[len(rings) + 1 :])
         return leaf._replace(
             frames=jax.ShapeDtypeStruct(
                 shape, leaf.frames.dtype, sharding=_of_seeds(leaf.frames.sharding)
             )
         )
 
-    found = [x for x in jax.tree.leaves(template, is_leaf=is_replay) if is_replay(x)]
-    return jax.tree.map(shrink, template, is_leaf=is_replay), found
+    return jax.tree.map(shrink, template, is_leaf=is_replay), replays_in(template)
+
+
+def replays_in(state: Any) -> list[Replay]:
+    """Every replay of a pytree."""
+    return [leaf for leaf in jax.tree.leaves(state, is_leaf=is_replay) if is_replay(leaf)]
 
 
 def with_replays(small: Any, replays: list[Replay]) -> Any:
@@ -204,7 +217,7 @@ def is_replay(node: Any) -> bool:
 
 def _oldest(replay: Replay) -> np.ndarray:
     """Per ring, the number of the oldest frame that is surely not written over."""
-    return np.maximum(_ends(replay) - (replay.frames.shape[-4] - 1), 0)
+    return np.maximum(_ends(replay) - (_num_rows(replay) - 1), 0)
 
 
 def _ends(replay: Replay) -> np.ndarray:
@@ -212,10 +225,14 @@ def _ends(replay: Replay) -> np.ndarray:
     return np.asarray(replay.num_frames).reshape(-1)
 
 
-def _spare_frames(replay: Replay) -> UInt8[Array, "*rings height width channels"]:
-    rows = replay.num_frames.reshape(-1, 1) % replay.frames.shape[-4]
-    taken = _take(replay.frames, rows)
-    return taken.reshape(*replay.num_frames.shape, *replay.frames.shape[-3:])
+def _num_rows(replay: Replay) -> int:
+    return int(replay.frames.shape[replay.num_frames.ndim])
+
+
+def _spare_frames(replay: Replay) -> Shaped[Array, "..."]:
+    rings = replay.num_frames.shape
+    taken = _take(replay.frames, replay.num_frames.reshape(-1, 1) % _num_rows(replay), len(rings))
+    return taken.reshape(*rings, *taken.shape[2:])
 
 
 def _numbers(first: np.ndarray, end: np.ndarray, block: int) -> Iterator[np.ndarray]:
@@ -227,11 +244,10 @@ def _numbers(first: np.ndarray, end: np.ndarray, block: int) -> Iterator[np.ndar
 
 def _blocks(replay: Replay, first: np.ndarray, end: np.ndarray) -> Iterator[np.ndarray]:
     """The frames of a segment, ring by ring in each block; only these leave the device."""
-    rows = replay.frames.shape[-4]
+    axes, frames = replay.num_frames.ndim, replay.frames
     for numbers in _numbers(first, end, BLOCK):
-        values = np.asarray(
-            _take(replay.frames, _beside(replay.frames, np.maximum(numbers, 0) % rows))
-        )
+        rows = np.maximum(numbers, 0) % _num_rows(replay)
+        values = np.asarray(_take(frames, _beside(frames, rows), axes))
         for ring, held in enumerate(numbers >= 0):
             yield values[ring, held]
 
@@ -241,9 +257,9 @@ def _compress(blocks: Iterable[np.ndarray], path: Path) -> str:
     with path.open("wb") as file:
         with gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as stream:
             for block in blocks:
-                difference = block.copy()
+                difference = _bytes_of(block).copy()
                 # A camera that stands still shows the same background: mostly zeros are left.
-                difference[1:] -= block[:-1]
+                difference[1:] -= _bytes_of(block)[:-1]
                 stream.write(difference.tobytes())
         file.flush()
         os.fsync(file.fileno())
@@ -259,12 +275,19 @@ def _decompress(path: Path, sha256: str) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path))
 
 
-def _undo_difference(blocks: BinaryIO, shape: tuple[int, ...]) -> np.ndarray:
-    values = np.frombuffer(blocks.read(int(np.prod(shape))), np.uint8).reshape(shape).copy()
+def _undo_difference(blocks: BinaryIO, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    count, size = shape[0], math.prod(shape[1:]) * dtype.itemsize
+    values = np.frombuffer(blocks.read(count * size), np.uint8).reshape(count, size).copy()
     # np.cumsum along the first axis takes several times as long.
     for before, frame in itertools.pairwise(values):
         frame += before
-    return values
+    return values.view(dtype).reshape(shape)
+
+
+def _bytes_of(block: np.ndarray) -> np.ndarray:
+    """[frames, bytes of one]."""
+    flat = block.reshape(len(block), math.prod(block.shape[1:]))
+    return np.ascontiguousarray(flat).view(np.uint8)
 
 
 def _beside(frames: Array, arrays: Any) -> Any:
@@ -279,24 +302,26 @@ def _of_seeds(sharding: Sharding) -> Sharding:
     return sharding
 
 
-@jax.jit
+@partial(jax.jit, static_argnums=2)
 def _take(
-    frames: UInt8[Array, "*rings rows height width channels"], rows: Int[Array, "ring block"]
-) -> UInt8[Array, "ring block height width channels"]:
+    frames: Shaped[Array, "..."], rows: Int[Array, "ring block"], axes: int
+) -> Shaped[Array, " ring block *frame"]:
+    """Rows of rings, of which the first `axes` axes are."""
     return jax.vmap(lambda ring, chosen: ring.at[chosen].get(mode="promise_in_bounds"))(
-        frames.reshape(-1, *frames.shape[-4:]), rows
+        frames.reshape(-1, *frames.shape[axes:]), rows
     )
 
 
-@partial(jax.jit, donate_argnums=0)
+@partial(jax.jit, donate_argnums=0, static_argnums=3)
 def _put(
-    frames: UInt8[Array, "*rings rows height width channels"],
+    frames: Shaped[Array, "..."],
     rows: Int[Array, "ring block"],
-    values: UInt8[Array, "ring block height width channels"],
-) -> UInt8[Array, "*rings rows height width channels"]:
+    values: Shaped[Array, " ring block *frame"],
+    axes: int,
+) -> Shaped[Array, "..."]:
     """Rows past the end are left out."""
     written = jax.vmap(lambda ring, chosen, new: ring.at[chosen].set(new, mode="drop"))(
-        frames.reshape(-1, *frames.shape[-4:]), rows, values
+        frames.reshape(-1, *frames.shape[axes:]), rows, values
     )
     return written.reshape(frames.shape)
 

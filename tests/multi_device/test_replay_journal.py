@@ -32,7 +32,7 @@ rows, block = jax.device_put(
     (jax.numpy.zeros((2, 7), int), jax.numpy.zeros((2, 7, *frames.shape[2:]), "uint8")), sharding
 )
 for program in (
-    replay_journal._take.lower(frames, rows), replay_journal._put.lower(frames, rows, block)
+    replay_journal._take.lower(frames, rows, 1), replay_journal._put.lower(frames, rows, block, 1)
 ):
     text = program.compile().as_text()
     assert not any(word in text for word in ("all-gather", "all-reduce", "collective-permute"))

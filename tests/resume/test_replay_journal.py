@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from re3_jax.replay import frame_ring, sequence_ring
+from re3_jax.replay import frame_ring, prioritized, sequence_ring
 from re3_jax.training import replay_journal
 from re3_jax.training.checkpoint import KEEP, CheckpointStore
 from tests.resume.conftest import ROOT
@@ -74,6 +74,28 @@ def advance_sequences(state, steps):
     return {**state, "nested": (replay, counter + steps)}
 
 
+add_steps = jax.jit(jax.vmap(partial(prioritized.add, n=3, stack=2)))
+
+
+def empty_prioritized():
+    """Frames of two bytes a number."""
+    replay = prioritized.init(CAPACITY, LANES, SHAPE, jnp.int16, n=3, stack=2)
+    replay = jax.tree.map(lambda leaf: jnp.stack([leaf] * SEEDS), replay)
+    return {"keys": jnp.zeros(SEEDS), "nested": (replay, jnp.zeros(2))}
+
+
+def advance_prioritized(state, steps):
+    """Some steps further; all lanes write a row together."""
+    replay, counter = state["nested"]
+    rng = np.random.default_rng(int(counter[0]))
+    for _ in range(steps):
+        frame = rng.integers(-(2**15), 2**15, (SEEDS, LANES, *SHAPE), dtype=np.int16)
+        action = rng.integers(0, 4, (SEEDS, LANES), dtype=np.int32)
+        reward = rng.normal(size=(SEEDS, LANES)).astype(np.float32)
+        replay = add_steps(replay, frame, action, reward, *rng.random((2, SEEDS, LANES)) < 0.1)
+    return {**state, "nested": (replay, counter + steps)}
+
+
 def segments(folder: Path) -> set[str]:
     return {path.name for path in (folder / "frames").iterdir()}
 
@@ -111,8 +133,12 @@ def saved(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("store_lives_on", [True, False])
 @pytest.mark.parametrize(
     ("empty", "advance"),
-    [(empty, advance), (empty_sequences, advance_sequences)],
-    ids=["frames", "sequences"],
+    [
+        (empty, advance),
+        (empty_sequences, advance_sequences),
+        (empty_prioritized, advance_prioritized),
+    ],
+    ids=["frames", "sequences", "prioritized"],
 )
 def test_every_state_comes_back_bit_for_bit(tmp_path, empty, advance, store_lives_on):
     """The ring goes round five times, in steps from nothing to more than the ring."""
@@ -209,10 +235,11 @@ def test_frames_of_the_ring_are_not_copied_on_the_device(rings):
     ring, num_rings = jnp.zeros((*rings, 2000, *SHAPE), jnp.uint8), int(np.prod(rings))
     rows = jnp.zeros((num_rings, 7), jnp.int32)
     block = jnp.zeros((num_rings, 7, *SHAPE), jnp.uint8)
-    memory = replay_journal._put.lower(ring, rows, block).compile().memory_analysis()
+    axes = len(rings)
+    memory = replay_journal._put.lower(ring, rows, block, axes).compile().memory_analysis()
     assert memory.alias_size_in_bytes == ring.nbytes
     assert memory.temp_size_in_bytes < ring.nbytes / 4
-    memory = replay_journal._take.lower(ring, rows).compile().memory_analysis()
+    memory = replay_journal._take.lower(ring, rows, axes).compile().memory_analysis()
     assert memory.temp_size_in_bytes + memory.output_size_in_bytes < ring.nbytes / 4
 
 

@@ -188,7 +188,7 @@ def test_going_on_begins_new_games_and_no_transition_crosses(trained, monkeypatc
     program, _, state, _ = trained
     monkeypatch.setattr(program, "_env", GreyLanes(2 * LANES))
     before = jax.tree.map(jnp.copy, state)
-    last = (np.asarray(before.replay.cursor) - 1) % (CONFIG.replay_capacity // LANES)
+    last = (np.asarray(before.replay.num_frames) - 1) % (CONFIG.replay_capacity // LANES)
     state = program.resume(before)
     replay = jax.device_get(state.replay)
     for seed in range(2):
