@@ -31,7 +31,7 @@ from experiments import machine, presets
 from experiments.build import make_bonus, task_spec
 from re3_jax import knn
 from re3_jax.agents.dreamer.agent import Dreamer, SequenceBatch
-from re3_jax.agents.dreamer.config import SequenceNeighbours
+from re3_jax.agents.dreamer.config import Precision, SequenceNeighbours
 from re3_jax.agents.dreamer.state_entropy import reward_sequences
 from re3_jax.intrinsic.base import IntrinsicState, none
 
@@ -52,9 +52,10 @@ def make_batch() -> SequenceBatch:
     )
 
 
-def ours(with_re3: bool) -> Callable[[], object]:
+def ours(with_re3: bool, precision: Precision = "float32") -> Callable[[], object]:
     """Our update, donated as in training."""
-    dreamer, bonus = Dreamer(CONFIG.dreamer, SPEC), make_bonus(CONFIG) if with_re3 else none()
+    dreamer = Dreamer(dataclasses.replace(CONFIG.dreamer, precision=precision), SPEC)
+    bonus = make_bonus(CONFIG) if with_re3 else none()
 
     def update(agent, intrinsic, batch, index, key):
         batch, intrinsic, reward_info = reward_sequences(
@@ -137,6 +138,7 @@ def torchs(with_re3: bool) -> Callable[[], object]:
 CONTENDERS: dict[str, Callable[[], Callable[[], object]]] = {
     "re3_jax": lambda: ours(False),
     "re3_jax+re3": lambda: ours(True),
+    "re3_jax+re3 bfloat16": lambda: ours(True, "bfloat16"),
     "bonus": bonus_alone,
     "bonus_whole_ring": lambda: bonus_alone("ring"),
     "knn": search,

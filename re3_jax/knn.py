@@ -17,6 +17,7 @@ Latents are taken as constants: no gradient flows to queries or ring.
 from functools import partial
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
@@ -27,6 +28,9 @@ from re3_jax.replay.distinct_ring import DistinctRing
 from re3_jax.replay.latent_ring import LatentRing
 
 Ring = LatentRing | DistinctRing
+
+# Neighbours up to which every rank is compared with every row: k^2 comparisons of each query.
+FEW = 64
 
 # Tolerated relative error of a squared distance between rows that the product cannot order.
 TIE_TOLERANCE = 3e-4
@@ -168,7 +172,7 @@ def _checked_search(queries, ring, k, exclude, axis_name) -> Float[Array, "batch
     arguments = lax.stop_gradient((queries, own_row, rows, num_rows))
     search = over_rings(partial(_search, k=min(k, capacity), excluding=exclude is not None))
     if distinct:
-        sizes = [size for size in DISTINCT_ROWS if 4 * k <= size < capacity] + [capacity]
+        sizes = [size for size in DISTINCT_ROWS if k < size < capacity] + [capacity]
         search = among_first_rows(search, sizes)
     squared = search(*arguments)
     if axis_name is None:
@@ -239,8 +243,10 @@ def _nearest(squared, place, own_row, copies, k, excluding) -> Float[Array, "bat
     score, best = _top_k(-squared, wanted)
     row = jnp.take_along_axis(jnp.broadcast_to(place, squared.shape), best, axis=1)
     count = copies.at[row].get(mode="promise_in_bounds") - (row == own_row)
-    up_to = jnp.cumsum(count, axis=1)[:, None, :]
-    of_rank = jnp.sum(up_to < jnp.arange(1, k + 1)[:, None], axis=2)
+    find = partial(
+        jnp.searchsorted, v=jnp.arange(1, k + 1), method="compare_all" if k <= FEW else "scan"
+    )
+    of_rank = jax.vmap(find)(jnp.cumsum(count, axis=1))
     distances = jnp.pad(-score, ((0, 0), (0, 1)), constant_values=jnp.inf)
     return jnp.take_along_axis(distances, of_rank, axis=1)
 
