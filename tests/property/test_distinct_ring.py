@@ -151,3 +151,19 @@ def test_insertion_into_a_donated_ring_copies_nothing():
 def test_bad_shapes_are_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+@pytest.mark.parametrize("excluding", [False, True])
+@pytest.mark.parametrize("num_kinds", [4, 40, 600])
+def test_ranks_beyond_the_few_count_copies(num_kinds, excluding):
+    """Against a sort of all distances in float64, by what `FEW` and `DISTINCT_ROWS` tell apart."""
+    rng, k = np.random.default_rng(num_kinds), knn.FEW + 36
+    kinds = rng.normal(size=(num_kinds, DIM)).astype(np.float32)
+    latents = kinds[rng.integers(0, num_kinds, 650)]
+    ring, index = add(distinct_ring.init(700, DIM), latents)
+    rows = distinct_ring.row_at(ring, index[:20]) if excluding else None
+    found = knn.nearest_distances(latents[:20], ring, k=k, exclude=rows)
+    differences = latents[:20, None].astype(np.float64) - latents
+    expected = np.sort(np.linalg.norm(differences, axis=2), axis=1)
+    first = int(excluding)
+    np.testing.assert_allclose(found, expected[:, first : first + k], rtol=1e-5, atol=1e-6)
