@@ -106,7 +106,8 @@ def begin(
     where = jnp.ones(lanes, bool) if where is None else where
     nothing = jnp.zeros(lanes, jnp.float32)
     action = jnp.zeros((lanes, replay.action.shape[2]), jnp.float32)
-    written = _write(replay, frame, action, nothing, nothing + 1, where)
+    step = _Rows(frame, action, nothing, nothing + 1)
+    written = _write(replay, jax.tree.map(lambda value: value[:, None], step), where[:, None])
     return written._replace(begins=jnp.where(where, replay.num_frames, replay.begins))
 
 
@@ -135,41 +136,57 @@ def add(
       ring_index: where the bonus keeps the latent of the frame that the action answered.
       length: of the sequences that will be drawn; shorter episodes are never drawn from.
     """
-    everywhere = jnp.ones_like(done)
-    discount = 1.0 - terminated.astype(jnp.float32)
     lanes, rows = replay.reward.shape
     lane, answered = jnp.arange(lanes), (replay.num_frames - 1) % rows
     replay = replay._replace(
         ring_index=replay.ring_index.at[lane, answered].set(ring_index, unique_indices=True)
     )
-    replay = _write(replay, final_frame, action, reward, discount, everywhere)
-    frames = replay.num_frames - replay.begins
+    frames = replay.num_frames + 1 - replay.begins
     noted = done & (frames > length)
     episodes = replay.starts.shape[1]
     # A place that is not there drops the note.
     place = jnp.where(noted, replay.num_episodes % episodes, episodes)
-    replay = replay._replace(
+    nothing = jnp.zeros_like(reward)
+    led_to = _Rows(final_frame, action, reward, 1.0 - terminated.astype(jnp.float32))
+    next_one = _Rows(frame, jnp.zeros_like(action), nothing, nothing + 1)
+    # In one write: of two in a row XLA makes copies of all the frames where there is one lane.
+    written = _write(
+        replay,
+        jax.tree.map(lambda *values: jnp.stack(values, 1), led_to, next_one),
+        jnp.stack([jnp.ones_like(done), done], 1),
+    )
+    return written._replace(
+        begins=jnp.where(done, replay.num_frames + 1, replay.begins),
         starts=replay.starts.at[lane, place].set(replay.begins, mode="drop"),
         lengths=replay.lengths.at[lane, place].set(frames, mode="drop"),
         num_episodes=replay.num_episodes + noted,
     )
-    return begin(replay, frame, done)
 
 
-def _write(replay: SequenceReplay, frame, action, reward, discount, where) -> SequenceReplay:
+class _Rows(NamedTuple):
+    """What is written of a frame, [lane, ...] or [lane, n, ...]."""
+
+    frames: Array
+    action: Array
+    reward: Array
+    discount: Array
+
+
+def _write(replay: SequenceReplay, values: _Rows, where: Bool[Array, "lanes n"]) -> SequenceReplay:
+    """Appends to each lane those of `n` frames that are wanted."""
     lanes, rows = replay.reward.shape
-    row = jnp.where(where, replay.num_frames % rows, rows)
-    lane = jnp.arange(lanes)
-
-    def put(store, value):
-        return store.at[lane, row].set(value, mode="drop", unique_indices=True)
-
+    number = replay.num_frames[:, None] + jnp.cumsum(where, axis=1) - 1
+    row = jnp.where(where, number % rows, rows)
+    lane = jnp.arange(lanes)[:, None]
+    stores = _Rows(replay.frames, replay.action, replay.reward, replay.discount)
+    written = jax.tree.map(
+        lambda store, value: store.at[lane, row].set(value, mode="drop", unique_indices=True),
+        stores,
+        values,
+    )
     return replay._replace(
-        frames=put(replay.frames, frame),
-        action=put(replay.action, action),
-        reward=put(replay.reward, reward),
-        discount=put(replay.discount, discount),
-        num_frames=replay.num_frames + where,
+        num_frames=replay.num_frames + jnp.sum(where, axis=1, dtype=jnp.int32),
+        **written._asdict(),
     )
 
 

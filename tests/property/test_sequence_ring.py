@@ -1,14 +1,18 @@
 """The replay of sequences against Python lists of episodes."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax.sharding import Mesh
 from scipy import stats
 
 from re3_jax.replay import sequence_ring
+from re3_jax.training.over_seeds import SEED_AXIS, map_over_seeds
 
 
 class Lists:
@@ -136,3 +140,24 @@ def test_sizes_that_cannot_work_are_refused(sizes, sentence):
     rows, lanes, length = sizes
     with pytest.raises(ValueError, match=sentence):
         sequence_ring.init(rows, lanes, (1, 1, 1), 1, length)
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_insertion_into_a_donated_replay_copies_no_frames(lanes, seeds):
+    """A copy would be temporary memory of the replay's size, at every step."""
+    frame, number = jnp.zeros((lanes, 16, 16, 3), jnp.uint8), jnp.zeros(lanes)
+    end, index = jnp.zeros(lanes, bool), jnp.zeros(lanes, jnp.int32)
+    words = (
+        sequence_ring.init(400, lanes, (16, 16, 3), 1, 5),
+        *(number[:, None], number, end, frame, frame, end, index),
+    )
+    add, begin = functools.partial(sequence_ring.add, length=5), sequence_ring.begin
+    words = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), words)
+    mesh = Mesh(jax.devices()[:1], (SEED_AXIS,))
+    add, begin = map_over_seeds(add, mesh), map_over_seeds(begin, mesh)
+    ring = words[0].frames.nbytes
+    for write, arguments in ((add, words), (begin, (words[0], words[4]))):
+        compiled = jax.jit(write, donate_argnums=0).lower(*arguments).compile()
+        assert compiled.memory_analysis().alias_size_in_bytes >= ring
+        assert compiled.memory_analysis().temp_size_in_bytes < ring / 4
