@@ -11,7 +11,7 @@ import torch
 from scipy import stats
 from torch.nn import functional as F
 
-from re3_jax.agents.dreamer import images, losses, networks, policy
+from re3_jax.agents.dreamer import images, imagination, losses, networks, policy
 from re3_jax.agents.dreamer.agent import Dreamer, SequenceBatch
 from re3_jax.agents.dreamer.config import DreamerConfig, Precision
 from re3_jax.agents.dreamer.optimizer import clipped_adam
@@ -147,6 +147,7 @@ def test_one_update(changes, monkeypatch):
     """Losses, gradients by their norms, and the parameters after Keras's Adam."""
     # Fewer than the batch has, so that it is taken in parts.
     monkeypatch.setattr(images, "IMAGES_AT_ONCE", 5)
+    monkeypatch.setattr(imagination, "STARTS_AT_ONCE", 5)
     config = dataclasses.replace(CONFIG, **changes)
     agent = Dreamer(config, SPEC)
     state, batch = jax.jit(agent.init)(jax.random.key(0)), make_batch()

@@ -14,7 +14,7 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
 
 from re3_jax.agents.base import Info
-from re3_jax.agents.dreamer import images, losses, networks, policy
+from re3_jax.agents.dreamer import images, imagination, losses, networks, policy
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.dreamer.networks import Head, Layers, WorldModel
 from re3_jax.agents.dreamer.optimizer import clipped_adam
@@ -149,11 +149,11 @@ class Dreamer:
         (model_loss, (posts, model_info)), model_gradient = jax.value_and_grad(
             self.model_loss, has_aux=True
         )(state.model, batch, model_key)
-        start = self._starts(posts)
-        (actor_loss, imagined), actor_gradient = jax.value_and_grad(self.actor_loss, has_aux=True)(
-            state.actor, state.model, state.value, start, imagine_key
+        c, start = self.config, self._starts(posts)
+        noise = imagination.draw_noise(
+            imagine_key, c.horizon, len(start.stoch), self.action_dim, c.stoch
         )
-        value_loss, value_gradient = jax.value_and_grad(self.value_loss)(state.value, imagined)
+        learned = imagination.learn(c, state.actor, state.value, state.model, start, noise)
 
         def apply(optimizer, gradient, opt_state, params):
             change, opt_state = optimizer.update(gradient, opt_state)
@@ -163,20 +163,20 @@ class Dreamer:
             self._model_optimizer, model_gradient, state.model_opt_state, state.model
         )
         actor, actor_opt_state = apply(
-            self._actor_optimizer, actor_gradient, state.actor_opt_state, state.actor
+            self._actor_optimizer, learned.actor_gradient, state.actor_opt_state, state.actor
         )
         value, value_opt_state = apply(
-            self._value_optimizer, value_gradient, state.value_opt_state, state.value
+            self._value_optimizer, learned.value_gradient, state.value_opt_state, state.value
         )
         info = {
             **model_info,
             "model_loss": model_loss,
-            "actor_loss": actor_loss,
-            "value_loss": value_loss,
-            "imagined_return_mean": jnp.mean(imagined.returns),
+            "actor_loss": learned.actor_loss,
+            "value_loss": learned.value_loss,
+            "imagined_return_mean": learned.return_mean,
             "model_gradient_norm": optax.tree.norm(model_gradient),
-            "actor_gradient_norm": optax.tree.norm(actor_gradient),
-            "value_gradient_norm": optax.tree.norm(value_gradient),
+            "actor_gradient_norm": optax.tree.norm(learned.actor_gradient),
+            "value_gradient_norm": optax.tree.norm(learned.value_gradient),
         }
         state = DreamerState(
             model,
@@ -229,54 +229,3 @@ class Dreamer:
             states = jax.tree.map(lambda leaf: leaf[:-1], states)
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, leaf.shape[-1]), states)
         return jax.lax.stop_gradient(flat)
-
-    def actor_loss(
-        self, actor: Head, model: WorldModel, value: Head, start: State, key: PRNGKeyArray
-    ) -> tuple[Float[Array, ""], "Imagined"]:
-        """Minus the mean of the imagined returns, each weighted by the discounts before it."""
-        c = self.config
-        features = self.imagine(actor, model, start, key)
-        reward = networks.scalar(self._trunk(model.reward), features)
-        if model.discount is None:
-            discount = jnp.full_like(reward, c.discount)
-        else:
-            discount = jax.nn.sigmoid(networks.scalar(self._trunk(model.discount), features))
-        values = networks.scalar(self._trunk(value), features)
-        returns = losses.lambda_returns(
-            reward[:-1], values[:-1], discount[:-1], values[-1], c.td_lambda
-        )
-        weight = losses.discount_weights(discount[:-1])
-        imagined = Imagined(features[:-1], returns, weight)
-        return -jnp.mean(weight * returns), jax.lax.stop_gradient(imagined)
-
-    def imagine(
-        self, actor: Head, model: WorldModel, start: State, key: PRNGKeyArray
-    ) -> Float[Array, "horizon batch features"]:
-        """Features of the states that the actor expects to come to."""
-        c, shape = self.config, start.stoch.shape
-        actor = self._trunk(actor)
-
-        def step(state: State, key: PRNGKeyArray):
-            action_key, state_key = jax.random.split(key)
-            seen = jax.lax.stop_gradient(rssm.features(state))
-            action = policy.sample(action_key, policy.distribution(actor, seen, c))
-            deter = rssm.advance(model.dynamics, state, action)
-            prior = rssm.prior(model.dynamics, deter)
-            noise = jax.random.normal(state_key, shape)
-            state = State(deter, prior.mean + prior.std * noise)
-            return state, rssm.features(state)
-
-        return jax.lax.scan(jax.checkpoint(step), start, jax.random.split(key, c.horizon))[1]
-
-    def value_loss(self, value: Head, imagined: "Imagined") -> Float[Array, ""]:
-        """Weighted squared error of the values against the returns."""
-        error = networks.scalar(self._trunk(value), imagined.features) - imagined.returns
-        return jnp.mean(imagined.weight * 0.5 * error**2)
-
-
-class Imagined(NamedTuple):
-    """What the value learns from."""
-
-    features: Float[Array, "time batch features"]
-    returns: Float[Array, "time batch"]
-    weight: Float[Array, "time batch"]
