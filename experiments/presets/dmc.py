@@ -21,6 +21,7 @@ from experiments.presets import dreamer
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs.host import tasks
 from re3_jax.envs.host.config import DMCConfig
+from re3_jax.initializers import Scheme
 from re3_jax.intrinsic.icm import ICMConfig
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.re3_config import RE3Config
@@ -136,6 +137,11 @@ RELEASED_RE3 = replace(
     image_input="newest_frame",
 )
 
+ICM_INIT: Scheme = "orthogonal"
+"""As Yarats et al. (2019), whose encoder the paper takes for ICM. Drawn as PyTorch does it all
+frames look alike at first: the forward model is right from the start, and the inverse model does
+not begin to learn within 1,000 updates."""
+
 FINE_TUNING_TEMPERATURE = 0.01
 """Initial temperature of RAD + RE3 + PT."""
 
@@ -176,7 +182,7 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
         ),
         re3=replace(PAPER_RE3 if paper else RELEASED_RE3, beta=row.beta, rho=row.rho),
         rnd=RNDConfig(beta=row.rnd_beta),
-        icm=ICMConfig(beta=row.icm_beta),
+        icm=ICMConfig(beta=row.icm_beta, encoder_init=ICM_INIT),
         learned=LearnedEncoderConfig(
             augmentation="crop" if sac.augmentation == "crop" else "shift",
             shift_pad=sac.shift_pad,

@@ -75,6 +75,7 @@ def test_encoders_of_the_baselines_see_what_the_agents_does(agent, preset):
         assert (bonus.image_input, bonus.image_crop) == ("stacked_crop", 84)
         assert (bonus.num_filters, bonus.latent_dim, bonus.hidden_dim) == (32, 50, 1024)
     assert (config.icm.forward_weight, config.icm.inverse_weight) == (0.2, 0.8)
+    assert (config.rnd.encoder_init, config.icm.encoder_init) == ("torch", "orthogonal")
     assert config.learned.augmentation == config.sac.augmentation
     assert config.learned.neighbours == "ring"
 

@@ -1,0 +1,60 @@
+"""The Atari figure, from made-up runs."""
+
+import csv
+import json
+
+import pytest
+
+from experiments.figures import atari
+
+
+def write_run(folder, bonus, screens, env="atari:montezuma_revenge"):
+    """Two seeds, evaluated at 0 and 100 frames, with a row of training at every ten."""
+    folder.mkdir()
+    config = {"config": {"env": env, "bonus": bonus}}
+    (folder / "config.json").write_text(json.dumps(config))
+    with (folder / "eval.csv").open("w") as out:
+        out.write("seed,env_frames,return_mean\n")
+        for seed, final in ((1, 400.0), (2, 0.0)):
+            out.write(f"{seed},0,0.0\n{seed},100,{final}\n")
+    with (folder / "train.csv").open("w") as out:
+        out.write("seed,env_frames,loss,screens_seen\n")
+        for row, seen in enumerate(screens, 1):
+            out.writelines(f"{seed},{10 * row},nan,{seen + seed}\n" for seed in (1, 2))
+
+
+def test_screens_are_compared_at_the_last_frame_that_all_came_to(tmp_path, capsys):
+    folders = tmp_path / "mr-none", tmp_path / "mr-re3"
+    write_run(folders[0], "none", [5, 8, 9])
+    write_run(folders[1], "re3", [6, 11, 15, 40])
+    out = tmp_path / "out"
+    assert atari.main([*map(str, folders), "--out", str(out)]) == 0
+    assert capsys.readouterr().out.strip() == str(out / "curves.png")
+    with (out / "table.csv").open() as lines:
+        rows = list(csv.DictReader(lines))
+    assert [row["label"] for row in rows] == ["Rainbow", "Rainbow + RE3"]
+    assert [float(row["screens_seen"]) for row in rows] == [10.5, 16.5]
+    assert {row["screens_at_env_frames"] for row in rows} == {"30"}
+    # 200 / 4753.3, Wang et al.'s scores.
+    assert [float(row["human_normalised"]) for row in rows] == pytest.approx([0.0421] * 2)
+    text = (out / "mr-re3-screens.csv").read_text().split()
+    assert text == ["env_frames,screens_seen", "10,7.5", "20,12.5", "30,16.5", "40,41.5"]
+    assert (out / "mr-re3.csv").read_bytes() == (folders[1] / "eval.csv").read_bytes()
+    assert (out / "curves.png").stat().st_size > 10_000
+
+
+def test_what_is_no_run_of_atari_is_refused(tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    write_run(tmp_path / "pixels", "re3", [1], env="dmc:hopper_hop")
+    write_run(tmp_path / "young", "re3", [])
+    for name, sentence in (
+        ("empty", "holds no run"),
+        ("pixels", "this figure draws Atari's"),
+        ("young", "let it train first"),
+    ):
+        assert atari.main([str(tmp_path / name), "--out", str(tmp_path / "out")]) == 2
+        assert sentence in capsys.readouterr().err
+    same = str(tmp_path / "young")
+    assert atari.main([same, same]) == 2
+    assert "rename one" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
