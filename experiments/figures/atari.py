@@ -25,7 +25,8 @@ from experiments import run_folder
 from experiments.errors import UsageError
 from experiments.figures import curves
 from experiments.figures.curves import Curve
-from re3_jax.envs.host.atari_games import human_normalised
+from re3_jax.envs import registry
+from re3_jax.envs.host.atari_games import find, human_normalised
 
 LABELS = {"none": "Rainbow", "re3": "Rainbow + RE3"}
 COLUMNS = (
@@ -50,11 +51,11 @@ def load(folder: Path) -> Run:
     """
     try:
         config = json.loads((folder / run_folder.CONFIG).read_text())["config"]
-        engine, _, game = config["env"].partition(":")
+        suite, _, game = registry.canonical(config["env"]).partition(":")
         label = LABELS.get(config["bonus"], f"Rainbow + {config['bonus']}")
     except (OSError, ValueError, LookupError, TypeError):
         raise UsageError(f"{folder} holds no run: give folders with a config.json") from None
-    if engine != "atari":
+    if suite != "atari":
         raise UsageError(f"the run in {folder} is of {config['env']}: this figure draws Atari's")
     series: dict[str, dict[int, float]] = {}
     with (folder / "train.csv").open(newline="") as lines:
@@ -66,7 +67,7 @@ def load(folder: Path) -> Run:
         raise UsageError(f"the run in {folder} has no row in train.csv: let it train first")
     screens = [[points[frame] for frame in frames] for points in series.values()]
     return Run(
-        game, curves.load(label, [folder]), Curve(label, np.array(frames), np.array(screens))
+        find(game), curves.load(label, [folder]), Curve(label, np.array(frames), np.array(screens))
     )
 
 
