@@ -1,4 +1,4 @@
-"""The paper's figure of DeepMind Control: RAD against RAD + RE3, a panel a task.
+"""The paper's figures of DeepMind Control: an agent with RE3 and without, a panel a task.
 
     make figure FIG=dmc
     python -m experiments.figures.dmc [RUN_DIR ...] [--tasks TASK ...] [--reference FILE.csv]
@@ -29,7 +29,7 @@ from experiments.figures import curves, rows
 from experiments.figures.curves import Curve
 from experiments.presets import dmc
 
-AGENTS = {"rad": "RAD", "drq": "DrQ"}
+AGENTS = {"rad": "RAD", "drq": "DrQ", "dreamer": "Dreamer"}
 BONUSES = {"none": "", "re3": " + RE3"}
 PANELS_PER_ROW = 3
 
@@ -47,7 +47,7 @@ def kind(folder: Path) -> Kind:
     """What the run in a folder is.
 
     Raises:
-      UsageError: there is no run of RAD or DrQ with RE3 or without.
+      UsageError: there is no run of one of `AGENTS` with RE3 or without.
     """
     try:
         config = json.loads((folder / run_folder.CONFIG).read_text())["config"]
@@ -58,7 +58,7 @@ def kind(folder: Path) -> Kind:
     if found.agent not in AGENTS or found.bonus not in BONUSES:
         raise UsageError(
             f"the run in {folder} is of {found.agent} with {found.bonus}: this figure draws "
-            f"{' and '.join(AGENTS)} with {' and '.join(BONUSES)}"
+            f"{', '.join(AGENTS)} with {' and '.join(BONUSES)}"
         )
     return found
 
@@ -107,7 +107,10 @@ def panels(folders: Sequence[Path], reference: dict[str, Curve]) -> dict[str, li
         pooled.setdefault(kind(folder), []).append(folder)
     several = len({one.preset for one in pooled}) > 1
     found: dict[str, list[Curve]] = {}
-    for one in sorted(pooled, key=lambda one: (one.agent == "drq", one.bonus == "re3", one.preset)):
+    order = list(AGENTS)
+    for one in sorted(
+        pooled, key=lambda one: (order.index(one.agent), one.bonus == "re3", one.preset)
+    ):
         label = AGENTS[one.agent] + BONUSES[one.bonus] + several * f", {one.preset}"
         found.setdefault(one.task, []).append(curves.load(label, pooled[one]))
     for task, drawn in found.items():

@@ -39,6 +39,7 @@ def test_folders_are_pooled_by_what_they_ran(tmp_path):
         write_run(tmp_path / "b", "dmc:walker_walk", final=40.0, seeds=(3,)),
         write_run(tmp_path / "c", bonus="none", final=5.0),
         write_run(tmp_path / "d", "hopper_hop", agent="drq", final=7.0),
+        write_run(tmp_path / "e", "hopper_hop", agent="dreamer", final=8.0),
     ]
     reference = write_reference(tmp_path / "authors.csv")
     out = tmp_path / "out"
@@ -47,7 +48,7 @@ def test_folders_are_pooled_by_what_they_ran(tmp_path):
     assert {path.name for path in out.iterdir()} == {
         "curves.png",
         "table.csv",
-        *(f"{name}.csv" for name in "abcd"),
+        *(f"{name}.csv" for name in "abcde"),
     }
     found = {(row["task"], row["label"]): row for row in read(out / "table.csv")}
     assert {key: (row["seeds"], row["env_frames"]) for key, row in found.items()} == {
@@ -56,9 +57,11 @@ def test_folders_are_pooled_by_what_they_ran(tmp_path):
         # Their evaluation at 8000 lies beyond the runs' last.
         ("walker_walk", "authors"): ("2", "4000"),
         ("hopper_hop", "DrQ + RE3"): ("2", "5000"),
+        ("hopper_hop", "Dreamer + RE3"): ("2", "5000"),
     }
     means = {label: float(row["final_return_mean"]) for (_, label), row in found.items()}
-    assert means == {"RAD": 5.0, "RAD + RE3": 20.0, "authors": 8000.0, "DrQ + RE3": 7.0}
+    ours = {"RAD": 5.0, "RAD + RE3": 20.0, "DrQ + RE3": 7.0, "Dreamer + RE3": 8.0}
+    assert means == {**ours, "authors": 8000.0}
 
 
 def test_presets_are_told_apart(tmp_path):
@@ -115,7 +118,7 @@ def test_the_agent_is_in_the_name_of_a_run_made_for_it(monkeypatch, tmp_path):
     ("spoil", "sentence"),
     [
         (lambda path: ["missing"], "holds no run"),
-        (lambda path: [write_run(path / "x", agent="a2c")], "draws rad and drq"),
+        (lambda path: [write_run(path / "x", agent="a2c")], "draws rad, drq, dreamer with"),
         (lambda path: ["--tasks", "walker_wallk"], "walker_walk"),
         (lambda path: ["--reference", str(path / "none.csv")], "cannot be read as a reference"),
         (
