@@ -36,7 +36,7 @@ COLUMNS = (
 
 
 class Run(NamedTuple):
-    """What a run folder holds; screens are the mean over its seeds."""
+    """What a run folder holds; `screens` has them in place of returns."""
 
     game: str
     evaluations: Curve
@@ -58,10 +58,13 @@ def load(folder: Path) -> Run:
     if suite != "atari":
         raise UsageError(f"the run in {folder} is of {config['env']}: this figure draws Atari's")
     series: dict[str, dict[int, float]] = {}
-    with (folder / "train.csv").open(newline="") as lines:
-        for row in csv.DictReader(lines):
-            points = series.setdefault(row["seed"], {})
-            points[int(row["env_frames"])] = float(row["screens_seen"])
+    try:
+        with (folder / "train.csv").open(newline="") as lines:
+            for row in csv.DictReader(lines):
+                points = series.setdefault(row["seed"], {})
+                points[int(row["env_frames"])] = float(row["screens_seen"])
+    except OSError:
+        raise UsageError(f"{folder} has no train.csv: give the folder of a run") from None
     frames = sorted(set.intersection(*map(set, series.values()))) if series else []
     if not frames:
         raise UsageError(f"the run in {folder} has no row in train.csv: let it train first")

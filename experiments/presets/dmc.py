@@ -138,9 +138,8 @@ RELEASED_RE3 = replace(
 )
 
 ICM_INIT: Scheme = "orthogonal"
-"""As Yarats et al. (2019), whose encoder the paper takes for ICM. Drawn as PyTorch does it all
-frames look alike at first: the forward model is right from the start, and the inverse model does
-not begin to learn within 1,000 updates."""
+"""As RND's authors, and as Yarats et al. (2019), whose encoder the paper takes for ICM, draw linear
+layers. Drawn as PyTorch does, the inverse model does not begin to learn within 1,000 updates."""
 
 FINE_TUNING_TEMPERATURE = 0.01
 """Initial temperature of RAD + RE3 + PT."""

@@ -47,10 +47,13 @@ def test_what_is_no_run_of_atari_is_refused(tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     write_run(tmp_path / "pixels", "re3", [1], env="dmc:hopper_hop")
     write_run(tmp_path / "young", "re3", [])
+    write_run(tmp_path / "cut", "re3", [1])
+    (tmp_path / "cut" / "train.csv").unlink()
     for name, sentence in (
         ("empty", "holds no run"),
         ("pixels", "this figure draws Atari's"),
         ("young", "let it train first"),
+        ("cut", "has no train.csv"),
     ):
         assert atari.main([str(tmp_path / name), "--out", str(tmp_path / "out")]) == 2
         assert sentence in capsys.readouterr().err

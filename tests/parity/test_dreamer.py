@@ -17,6 +17,7 @@ from re3_jax.agents.dreamer.config import DreamerConfig, Precision
 from re3_jax.agents.dreamer.optimizer import clipped_adam
 from re3_jax.agents.dreamer.policy import TanhNormal
 from re3_jax.envs.base import Box, Discrete, EnvSpec
+from re3_jax.networks.rssm import State
 from tests.parity.test_rssm import tensor, torch_gru_function, torch_linear, torch_normal
 from tests.rlax_alone import rlax
 
@@ -177,6 +178,23 @@ def test_one_update(changes, monkeypatch):
             np.testing.assert_allclose(
                 np.asarray(ours)[clear], expected[clear], rtol=0, atol=0.05 * rate
             )
+
+
+def test_a_gpu_imagines_from_all_starts_at_once_to_the_same_end(monkeypatch):
+    """What other platforms run, here on the CPU, beside the CPU's way in parts."""
+    agent = Dreamer(CONFIG, SPEC)
+    state = agent.init(jax.random.key(0))
+    deter, stoch = (
+        jax.random.normal(jax.random.key(1), (15, n)) for n in (CONFIG.deter, CONFIG.stoch)
+    )
+    noise = imagination.draw_noise(jax.random.key(2), CONFIG.horizon, 15, 2, CONFIG.stoch)
+    words = CONFIG, state.actor, state.value, state.model, State(deter, stoch), noise
+    monkeypatch.setattr(imagination, "STARTS_AT_ONCE", 5)
+    in_parts = imagination.learn(*words)
+    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *x, cpu, default: default(*x))
+    at_once = imagination.learn(*words)
+    for ours, theirs in zip(jax.tree.leaves(in_parts), jax.tree.leaves(at_once), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
 def test_a_narrower_trunk_has_nearly_the_same_losses_and_gradients():

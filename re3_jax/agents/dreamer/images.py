@@ -54,10 +54,14 @@ def _loss(precision: Precision, decoder: Decoder, features, frames):
     return 0.5 * jnp.sum(error**2) / len(frames)
 
 
+def part_size(number: int, most: int) -> int:
+    """The largest part, of `most` or fewer, into which so many can be divided evenly."""
+    return max(n for n in range(1, most + 1) if number % n == 0)
+
+
 def _parts(batch):
     """Leaves [batch, ...] as [part, images, ...]."""
-    size = len(jax.tree.leaves(batch)[0])
-    images = max(n for n in range(1, IMAGES_AT_ONCE + 1) if size % n == 0)
+    images = part_size(len(jax.tree.leaves(batch)[0]), IMAGES_AT_ONCE)
     return jax.tree.map(lambda leaf: leaf.reshape(-1, images, *leaf.shape[1:]), batch)
 
 

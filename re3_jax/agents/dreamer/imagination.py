@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from re3_jax.agents.dreamer import losses, networks, policy
 from re3_jax.agents.dreamer.config import DreamerConfig
+from re3_jax.agents.dreamer.images import part_size
 from re3_jax.agents.dreamer.networks import Head, WorldModel
 from re3_jax.networks import rssm
 from re3_jax.networks.rssm import State
@@ -95,7 +96,7 @@ def learn(
 
     def in_parts(start: State, noise: Noise) -> Learned:
         number = len(start.stoch)
-        size = max(n for n in range(1, STARTS_AT_ONCE + 1) if number % n == 0)
+        size = part_size(number, STARTS_AT_ONCE)
         parts = (
             jax.tree.map(lambda x: x.reshape(-1, size, x.shape[-1]), start),
             jax.tree.map(lambda x: x.reshape(len(x), -1, size, x.shape[-1]).swapaxes(0, 1), noise),
@@ -122,7 +123,7 @@ def imagine(
     def step(state: State, noise: Noise):
         seen = jax.lax.stop_gradient(rssm.features(state))
         chosen = policy.distribution(actor, seen, config)
-        action = jnp.tanh(chosen.mean + chosen.std * noise.action)
+        action = policy.squash(noise.action, chosen)
         deter = rssm.advance(model.dynamics, state, action)
         prior = rssm.prior(model.dynamics, deter)
         state = State(deter, prior.mean + prior.std * noise.state)

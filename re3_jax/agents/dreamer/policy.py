@@ -32,7 +32,14 @@ def distribution(
 
 def sample(key: PRNGKeyArray, policy: TanhNormal) -> Float[Array, "*batch action"]:
     """An action that gradients pass through."""
-    return jnp.tanh(policy.mean + policy.std * jax.random.normal(key, policy.mean.shape))
+    return squash(jax.random.normal(key, policy.mean.shape), policy)
+
+
+def squash(
+    noise: Float[Array, "*batch action"], policy: TanhNormal
+) -> Float[Array, "*batch action"]:
+    """The action that standard normal noise stands for; gradients pass through."""
+    return jnp.tanh(policy.mean + policy.std * noise)
 
 
 def mode(key: PRNGKeyArray, policy: TanhNormal, num_samples: int) -> Float[Array, "*batch action"]:
