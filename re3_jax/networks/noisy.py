@@ -43,8 +43,9 @@ def draw(key: PRNGKeyArray, layer: NoisyLayer) -> Noise:
     """Noise for one layer, the same for a whole batch."""
     inputs, outputs = layer.kernel.shape
     drawn = jax.random.normal(key, (inputs + outputs,))
-    # A quotient, which XLA computes once: a sign would be drawn again for every weight.
-    factor = drawn / jnp.sqrt(jnp.maximum(jnp.abs(drawn), jnp.finfo(jnp.float32).tiny))
+    # A quotient, which XLA computes once: of a sign, or of a factor 1 / sqrt(x), as which it takes
+    # x / sqrt(x), the normal number would be computed again for every weight.
+    factor = drawn / jnp.maximum(jnp.sqrt(jnp.abs(drawn)), jnp.finfo(jnp.float32).tiny)
     return Noise(factor[:inputs], factor[inputs:])
 
 

@@ -140,9 +140,8 @@ def make_rainbow(config: RainbowConfig, spec: EnvSpec) -> Agent:
         online = optax.apply_updates(state.online, change)
         updates = state.updates + 1
         copies = updates % config.target_every == 0
-        target_network = jax.tree.map(
-            lambda new, old: jnp.where(copies, new, old), online, state.target
-        )
+        # A choice of networks, not of each of their numbers: the target is not touched in between.
+        target_network = jax.lax.cond(copies, lambda: online, lambda: state.target)
         # The least positive number instead of 0: what is never drawn is never learned again.
         priority = jnp.maximum(error, jnp.finfo(jnp.float32).tiny) ** config.priority_exponent
         state = RainbowState(online, target_network, opt_state, priority, updates)
