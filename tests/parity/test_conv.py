@@ -41,13 +41,17 @@ def assert_close(ours, theirs):
     np.testing.assert_allclose(np.asarray(ours) / scale, theirs / scale, rtol=0, atol=3e-6)
 
 
-@pytest.mark.parametrize("convolve", [conv2d, conv_transpose2d])
+@pytest.mark.parametrize(("convolve", "channels"), [(conv2d, (4, 8)), (conv_transpose2d, (8, 4))])
 @pytest.mark.parametrize("size", [6, 14])
-def test_bfloat16_is_summed_in_float32(convolve, size):
+def test_bfloat16_is_summed_in_float32(convolve, channels, size):
     """Outputs and gradients are those of float32 from the same numbers, rounded to 8 bits."""
     narrow = [
         jnp.asarray(array, jnp.bfloat16)
-        for array in (normal(500, size, size, 4), normal(4, 4, 4, 8, seed=1), normal(8, seed=2))
+        for array in (
+            normal(500, size, size, 4),
+            normal(4, 4, *channels, seed=1),
+            normal(8, seed=2),
+        )
     ]
     wide = [array.astype(jnp.float32) for array in narrow]
 

@@ -55,7 +55,7 @@ def torch_encode(encoder, image):
 def torch_decode(decoder, features):
     x = (features @ decoder.hidden.kernel + decoder.hidden.bias)[:, :, None, None]
     for number, layer in enumerate(decoder.convs):
-        kernel = layer.kernel.permute(2, 3, 0, 1)
+        kernel = layer.kernel.permute(3, 2, 0, 1)
         x = F.conv_transpose2d(x, kernel, layer.bias, 2)
         x = F.relu(x) if number < 3 else x
     return x.permute(0, 2, 3, 1)

@@ -56,14 +56,15 @@ def test_transposed_forward_and_gradients_equal_pytorch(problem, seed, is_pixel)
     if is_pixel:
         image_shape = (image_shape[0], 1, 1, image_shape[3])
     rng = np.random.default_rng(seed)
+    rows, columns, channels, features = kernel_shape
     x, kernel, bias = (
         rng.normal(size=shape).astype(np.float32)
-        for shape in (image_shape, kernel_shape, kernel_shape[-1:])
+        for shape in (image_shape, (rows, columns, features, channels), features)
     )
     on_torch = [torch.tensor(a.astype(np.float64), requires_grad=True) for a in (x, kernel, bias)]
     expected = torch.nn.functional.conv_transpose2d(
         on_torch[0].permute(0, 3, 1, 2),
-        on_torch[1].permute(2, 3, 0, 1).contiguous(),
+        on_torch[1].permute(3, 2, 0, 1).contiguous(),
         on_torch[2],
         stride=stride,
     ).permute(0, 2, 3, 1)

@@ -68,6 +68,7 @@ def init_model(key: PRNGKeyArray, config: DreamerConfig, action_dim: int, channe
     ]
     features = config.deter + config.stoch
     hidden, *convs = initializers.layers("xavier", keys[2], [(features, filters[0]), *decoder])
+    convs = [conv._replace(kernel=conv.kernel.swapaxes(2, 3)) for conv in convs]
     return WorldModel(
         encoder=tuple(initializers.layers("xavier", keys[0], encoder)),
         dynamics=rssm.init(
