@@ -280,8 +280,8 @@ def _cpu_forward(x, kernel, stride: int):
 def _cpu_input_gradient(kernel, d_out, size: tuple[int, int], stride: int):
     """The convolution of the padded gradient with the kernel turned round, phase by phase."""
     turned, *margins = _phases(kernel.swapaxes(2, 3), stride)
-    # Pixels that the kernel never reaches come from a wider margin: zeros put on afterwards would
-    # keep the operations that follow from using vectors.
+    # Pixels that the kernel never reaches come from a wider margin: zeros put on afterwards make
+    # what follows slow, because XLA then asks of every pixel whether it is one of them.
     reached = [count + margin for count, margin in zip(d_out.shape[1:3], margins, strict=True)]
     missing = [max(0, -(-n // stride) - there) for n, there in zip(size, reached, strict=True)]
     padding = [(margin, margin + more) for margin, more in zip(margins, missing, strict=True)]
@@ -360,7 +360,7 @@ def _cpu_kernel_gradient(x, d_out, kernel_size: tuple[int, int], stride: int):
 def _sum_over_blocks(of_block: Callable, x, d_out, images: int):
     """Sum of a function of so many images and their gradients over all of them.
 
-    Added up as it goes: XLA's sum over a stack of the blocks' results takes ten times as long.
+    Added up as it goes, because XLA's sum over a stack of the blocks' results is slow.
     """
 
     def of(block):

@@ -32,7 +32,7 @@ Layers = TypeVar("Layers")
 
 
 class Decoder(NamedTuple):
-    """A linear layer, and four transposed convolutions."""
+    """A linear layer, and four transposed convolutions, their kernels as `conv_transpose2d`'s."""
 
     hidden: Layer
     convs: tuple[Layer, ...]

@@ -140,7 +140,7 @@ def make_rainbow(config: RainbowConfig, spec: EnvSpec) -> Agent:
         online = optax.apply_updates(state.online, change)
         updates = state.updates + 1
         copies = updates % config.target_every == 0
-        # A choice of networks, not of each of their numbers: the target is not touched in between.
+        # Not a choice of each number: the target of one seed is not touched between copies.
         target_network = jax.lax.cond(copies, lambda: online, lambda: state.target)
         # The least positive number instead of 0: what is never drawn is never learned again.
         priority = jnp.maximum(error, jnp.finfo(jnp.float32).tiny) ** config.priority_exponent

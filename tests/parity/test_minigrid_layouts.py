@@ -1,0 +1,80 @@
+"""Layouts of DoorKey on the device have the distribution of Farama's `minigrid`."""
+
+from functools import cache
+
+import jax
+import numpy as np
+import pytest
+from scipy.stats import chi2_contingency
+
+from tests.parity.test_minigrid import device_env, farama_env, unpack
+
+
+@cache
+def farama_layouts(size: int, count: int) -> np.ndarray:
+    env = farama_env("doorkey", size)
+    rows = []
+    for episode in range(count):
+        env.reset(seed=0 if episode == 0 else None)
+        things = {
+            cell.type: divmod(place, size)[::-1]
+            for place, cell in enumerate(env.grid.grid)
+            if cell is not None and cell.type in ("door", "key")
+        }
+        (wall_x, door_y), (key_x, key_y) = things["door"], things["key"]
+        rows.append((wall_x, door_y, key_x, key_y, *env.agent_pos, env.agent_dir))
+    return np.array(rows)
+
+
+def device_layouts(size: int, count: int) -> np.ndarray:
+    _, reset, _ = device_env("doorkey", size)
+    state, _ = reset(jax.random.split(jax.random.key(size), count))
+    agent, objects = unpack(state)
+    return np.stack([*objects, agent.x, agent.y, agent.direction], axis=1)
+
+
+WALL_X, DOOR_Y, KEY_X, KEY_Y, AGENT_X, AGENT_Y, DIRECTION = range(7)
+EVERYTHING = (WALL_X, DOOR_Y, KEY_X, KEY_Y, AGENT_X, AGENT_Y, DIRECTION)
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "columns"),
+    [
+        (5, 3000, EVERYTHING),
+        (6, 10_000, EVERYTHING),
+        *[
+            (8, 6000, columns)
+            for columns in (
+                (WALL_X, DOOR_Y, DIRECTION),
+                (WALL_X, AGENT_X, AGENT_Y),
+                (WALL_X, KEY_X, KEY_Y),
+                (KEY_X, KEY_Y, AGENT_X, AGENT_Y),
+                (DOOR_Y, KEY_Y, AGENT_Y),
+                (DOOR_Y, DIRECTION, AGENT_Y),
+            )
+        ],
+    ],
+)
+def test_layouts_are_distributed_as_faramas(
+    size: int, count: int, columns: tuple[int, ...]
+) -> None:
+    """Two-sample chi-square test of a joint distribution (of all there is, for 5x5 and 6x6).
+
+    The false-alarm rate is 1e-4 a case, over the choice of seeds; the seeds are fixed.
+    """
+    theirs = farama_layouts(size, count)[:, columns]
+    ours = device_layouts(size, 4 * count)[:, columns]
+    outcomes, index = np.unique(np.concatenate([theirs, ours]), axis=0, return_inverse=True)
+    index = index.reshape(-1)
+    table = np.stack(
+        [
+            np.bincount(index[:count], minlength=len(outcomes)),
+            np.bincount(index[count:], minlength=len(outcomes)),
+        ]
+    )
+    # Rare outcomes are pooled: the test's chi-square law needs a few counts in each.
+    rare = table.sum(0) < 25
+    pooled = np.concatenate([table[:, ~rare], table[:, rare].sum(1, keepdims=True)], axis=1)
+    pooled = pooled[:, pooled.sum(0) > 0]
+    assert pooled.shape[1] >= 10
+    assert chi2_contingency(pooled).pvalue > 1e-4
