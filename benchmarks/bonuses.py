@@ -35,6 +35,7 @@ from experiments import machine
 from experiments.build import make_bonus
 from experiments.config import BonusName, PresetName, RunConfig
 from experiments.presets import resolve
+from re3_jax import compilation
 from re3_jax.agents.sac.agent import make_sac
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.intrinsic import pretrained
@@ -139,7 +140,7 @@ def pixels(rounds: int, transitions: int, preset: PresetName) -> dict[str, Any]:
 
 def storing(learner: Learner, bonus: IntrinsicReward, stack: jax.Array) -> Callable[[], None]:
     """Observes one frame and waits for it; the state is donated, as in training."""
-    observe = jax.jit(bonus.observe, donate_argnums=0)
+    observe = compilation.jit(bonus.observe, donate_argnums=0)
 
     def store() -> None:
         learner.bonus_state, index = observe(learner.bonus_state, stack)

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from benchmarks import hardware
-from re3_jax import initializers
+from re3_jax import compilation, initializers
 from re3_jax.networks import pixels
 
 SIZE, CHANNELS, FILTERS = 84, 9, 32
@@ -123,8 +123,8 @@ def ways_of(batch: int, gradient: bool) -> dict[str, Way]:
     ways = {}
     for name, features in (("re3_jax", pixels.features), ("xla", xla_features)):
         function = with_gradient(features) if gradient else features
-        alone, scanned = jax.jit(function), jax.jit(in_scan(function))
-        vmapped = jax.jit(jax.vmap(function))
+        jit = compilation.jit if name == "re3_jax" else jax.jit
+        alone, scanned, vmapped = jit(function), jit(in_scan(function)), jit(jax.vmap(function))
         ways[f"alone {name}"] = Way(finished(alone, params, observations[0]), 1)
         ways[f"in_scan {name}"] = Way(finished(scanned, params, observations[0]), CALLS_IN_SCAN)
         ways[f"vmapped {name}"] = Way(finished(vmapped, stacked, observations), SEEDS)

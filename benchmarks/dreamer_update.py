@@ -29,7 +29,7 @@ from benchmarks import hardware
 from benchmarks.knn import fill
 from experiments import machine, presets
 from experiments.build import make_bonus, task_spec
-from re3_jax import knn
+from re3_jax import compilation, knn
 from re3_jax.agents.dreamer.agent import Dreamer, SequenceBatch
 from re3_jax.agents.dreamer.config import Precision, SequenceNeighbours
 from re3_jax.agents.dreamer.state_entropy import reward_sequences
@@ -64,7 +64,7 @@ def ours(with_re3: bool, precision: Precision = "float32") -> Callable[[], objec
         agent, info = dreamer.update(agent, batch, key)
         return agent, intrinsic, {**info, **reward_info}
 
-    program, batch = jax.jit(update, donate_argnums=(0, 1)), jax.device_put(make_batch())
+    program, batch = compilation.jit(update, donate_argnums=(0, 1)), jax.device_put(make_batch())
     agent = jax.jit(dreamer.init)(jax.random.key(0))
     held = {"state": (agent, with_latents(bonus.init(jax.random.key(1), SPEC)))}
 
@@ -91,7 +91,7 @@ def stored() -> Callable[[], object]:
     """What RE3 adds to a step of one environment: its frame is encoded and the latent stored."""
     bonus = make_bonus(CONFIG)
     held = {"state": bonus.init(jax.random.key(1), SPEC)}
-    program = jax.jit(bonus.observe, donate_argnums=0)
+    program = compilation.jit(bonus.observe, donate_argnums=0)
     frame = make_batch().frames[0, :1]
 
     def call() -> None:

@@ -29,7 +29,7 @@ from benchmarks.knn import fill, finished, take_turns, walk_latents
 from benchmarks.torch_rainbow import TorchRainbow
 from experiments import machine
 from experiments.presets import rainbow as presets
-from re3_jax import intrinsic, knn
+from re3_jax import compilation, intrinsic, knn
 from re3_jax.agents.rainbow.agent import make_rainbow
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.envs.base import Discrete, EnvSpec
@@ -103,7 +103,7 @@ class Learner:
                 stack=STACK,
             )
 
-        self.program = jax.jit(update, donate_argnums=(0, 1, 2))
+        self.program = compilation.jit(update, donate_argnums=(0, 1, 2))
 
     def __call__(self) -> None:
         """Some updates, waited for."""

@@ -30,7 +30,7 @@ from benchmarks.knn import fill, finished, take_turns, walk_latents
 from experiments import machine
 from experiments.config import PresetName, RunConfig
 from experiments.presets import resolve
-from re3_jax import intrinsic
+from re3_jax import compilation, intrinsic
 from re3_jax.agents.base import Agent
 from re3_jax.agents.sac.agent import make_sac
 from re3_jax.envs.base import Box, EnvSpec
@@ -86,7 +86,7 @@ class Learner:
 
                 return learn(phase, bonus, agent_state, bonus_state, sample, jnp.int32(50_000), key)
 
-            return jax.jit(update, donate_argnums=(0, 1))
+            return compilation.jit(update, donate_argnums=(0, 1))
 
         self.programs = {
             name: program(phase) for name, phase in zip(PHASES, agent.phases, strict=True)
@@ -113,7 +113,7 @@ def re3_alone(
         observation, jnp.zeros((size, ACTION_DIM)), observation, jnp.asarray(index), jnp.int32(0)
     )
     stored = {"state": state}
-    observe = jax.jit(bonus.observe, donate_argnums=0)
+    observe = compilation.jit(bonus.observe, donate_argnums=0)
 
     def encode_and_store():
         stored["state"], _ = observe(stored["state"], observation[:1])

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from experiments.config import RunConfig
+from re3_jax import compilation
 from re3_jax.agents.dreamer import prediction
 from re3_jax.agents.dreamer.agent import SequenceBatch
 from re3_jax.replay import sequence_ring
@@ -40,7 +41,7 @@ def frames(config: RunConfig, state: Any) -> list[np.ndarray]:
     batch = jax.tree.map(lambda leaf: np.asarray(leaf)[0], drawn)
     model = jax.tree.map(lambda leaf: np.asarray(leaf[0]), state.agent.model)
     context = min(prediction.CONTEXT, length - 1)
-    predicted = jax.jit(prediction.open_loop, static_argnums=3)(
+    predicted = compilation.jit(prediction.open_loop, static_argnums=3)(
         model, batch, jax.random.key(0), context
     )
     return list(np.asarray(prediction.comparison(batch, predicted)))

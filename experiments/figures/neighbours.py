@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 
 from experiments.errors import UsageError
 from experiments.presets import dmc as presets
-from re3_jax import random_encoder
+from re3_jax import compilation, random_encoder
 from re3_jax.envs.host import dmc, gl, renderer, tasks
 from re3_jax.envs.host.config import DMCConfig
 
@@ -106,7 +106,7 @@ def encode(images: UInt8[np.ndarray, "frame height width 3"], seed: int) -> np.n
         latent_dim=re3.latent_dim,
         num_filters=re3.num_filters,
     )
-    compiled = jax.jit(random_encoder.encode)
+    compiled = compilation.jit(random_encoder.encode)
     parts = range(0, len(images), ENCODED_AT_ONCE)
     return np.concatenate([compiled(params, images[at : at + ENCODED_AT_ONCE]) for at in parts])
 

@@ -1,14 +1,16 @@
 """Convolutions that are fast on a CPU in forward and backward, in loops and over seeds.
 
-XLA's CPU backend runs the gradient of a convolution slowly, many convolutions inside `scan` or
-without padding too, and one vmapped over seeds as a grouped convolution, slower still.
+XLA's CPU backend runs the gradient of a convolution slowly, and one vmapped over seeds as a
+grouped convolution, slower still.
 
 `conv2x2` is four shifted views and one matmul with the batch as the last axis: for the few
 channels of a small image the copies of contiguous memory matter more than the product.
 Pooling by reshape has a deterministic gradient on every backend.
 
-`conv2d` is XLA's own convolution on GPU and TPU. On a CPU it is the same to rounding, with other
-ways to get there: see `_cpu_forward` and `_cpu_kernel_gradient`, and `_patches` for small images.
+`conv2d` is XLA's own convolution on GPU and TPU. On a CPU it is the same to rounding: forward
+XLA's own, backward what gets there faster, see `_cpu_input_gradient`, `_cpu_kernel_gradient` and,
+for small images, `_patches`. Programs that are to run them on every core of a CPU are compiled
+with `compilation.jit`.
 """
 
 from collections.abc import Callable
@@ -20,13 +22,16 @@ from jax import lax
 from jaxtyping import Array, Float
 
 BLOCK_BYTES = 2**21
-"""Size of the shifted copies of one block of images: about the second-level cache of one core."""
+"""Size of the patches of one block of images: about the second-level cache of one core."""
 
 SMALL_IMAGE = 36
-"""Positions of an output up to which a CPU multiplies copied patches."""
+"""Positions of an output up to which a CPU adds up the gradients of patches."""
 
-PRODUCT_ROWS = 1_500
-"""Positions of one product of the kernel's gradient, where a block of images has as many."""
+PACKET = 16
+"""Numbers that a CPU's core multiplies at once."""
+
+PRODUCT_POSITIONS = 3_000
+"""Positions that are summed within one product of the kernel's gradient, or more."""
 
 
 def conv2x2(
@@ -118,9 +123,8 @@ _spread.defvjp(
 
 def _forward(x, kernel, stride: int):
     """Convolution of images."""
-    positions = _positions(x.shape[1:3], kernel.shape[:2], stride)
-    on_cpu = _patch_forward if positions <= SMALL_IMAGE else _cpu_forward
-    return _by_platform(partial(on_cpu, stride=stride), partial(_native, stride=stride))(x, kernel)
+    native = partial(_native, stride=stride)
+    return _by_platform(native, native)(x, kernel)
 
 
 def _input_gradient(kernel, d_out, size, stride: int):
@@ -146,15 +150,8 @@ def _kernel_gradient(x, d_out, kernel_size, stride: int):
         pull = jax.linear_transpose(lambda kernel: _native(x, kernel, stride), kernel_like)
         return pull(d_out)[0]
 
-    positions = d_out.shape[1] * d_out.shape[2]
-    on_cpu = _patch_kernel_gradient if positions <= SMALL_IMAGE else _cpu_kernel_gradient
-    return _by_platform(partial(on_cpu, kernel_size=shape[:2], stride=stride), native)(x, d_out)
-
-
-def _positions(size, kernel_size, stride: int) -> int:
-    """Places where a kernel fits into an image."""
-    height, width = ((n - k) // stride + 1 for n, k in zip(size, kernel_size, strict=True))
-    return height * width
+    on_cpu = partial(_cpu_kernel_gradient, kernel_size=shape[:2], stride=stride)
+    return _by_platform(on_cpu, native)(x, d_out)
 
 
 def _by_platform(on_cpu: Callable, elsewhere: Callable) -> Callable:
@@ -211,21 +208,6 @@ def _patches(x, kernel_size: tuple[int, int], stride: int):
     return x.swapaxes(2, 3).reshape(-1, rows * columns * channels)
 
 
-def _patch_forward(x, kernel, stride: int):
-    """One product of all patches of a block of images with the kernel."""
-    rows, columns, channels, features = kernel.shape
-    batch, *size, _ = x.shape
-    height, width = ((n - k) // stride + 1 for n, k in zip(size, kernel.shape[:2], strict=True))
-    images = _images_at_once(batch, 4 * height * width * rows * columns * channels)
-    flat = kernel.reshape(-1, features)
-    blocks = x.reshape(-1, images, *size, channels)
-
-    def of_block(block):
-        return _product(_patches(block, (rows, columns), stride), flat).astype(x.dtype)
-
-    return lax.map(of_block, blocks).reshape(batch, height, width, features)
-
-
 def _patch_input_gradient(kernel, d_out, size: tuple[int, int], stride: int):
     """The gradient of all patches in one product, added up where they overlap."""
     rows, columns, channels, features = kernel.shape
@@ -237,44 +219,10 @@ def _patch_input_gradient(kernel, d_out, size: tuple[int, int], stride: int):
     blocks = d_out.reshape(-1, images * height * width, features)
 
     def of_block(block):
-        return add_up(_product(block, flat).astype(d_out.dtype))[0]
+        patches = jnp.matmul(block, flat, preferred_element_type=_wide(block))
+        return add_up(patches.astype(d_out.dtype))[0]
 
     return lax.map(of_block, blocks).reshape(batch, *size, channels)
-
-
-def _patch_kernel_gradient(x, d_out, kernel_size: tuple[int, int], stride: int):
-    """Sum over blocks of images of patches times gradients."""
-    batch, channels = x.shape[0], x.shape[-1]
-    features = d_out.shape[-1]
-    positions = d_out.shape[1] * d_out.shape[2]
-    images = next((n for n in _divisors(batch) if n * positions >= PRODUCT_ROWS), batch)
-
-    def of_block(x, d_out):
-        patches = _patches(x, kernel_size, stride)
-        # Gradients first: XLA's product of the transposed patches takes twice as long.
-        return _product(d_out.reshape(-1, features).T, patches)
-
-    d_kernel = _sum_over_blocks(of_block, x, d_out, images)
-    return d_kernel.T.reshape(*kernel_size, channels, features).astype(x.dtype)
-
-
-def _cpu_forward(x, kernel, stride: int):
-    """XLA's own on images without a stride, with columns too many that are cut off again.
-
-    In jaxlib 0.10.2 YNNPACK takes every convolution whose output is not larger than its input,
-    and runs it on one core, without padding at a fifth of a matrix product's rate. Columns of
-    zeros that make the output larger leave it to Eigen, which reaches that rate on all cores.
-    The cut costs nothing where an elementwise operation follows.
-    """
-    rows, columns, _, features = kernel.shape
-    height, width = (x.shape[1] - rows) // stride + 1, (x.shape[2] - columns) // stride + 1
-    high, wide = -(-rows // stride), -(-columns // stride)
-    kernel = jnp.pad(
-        kernel, ((0, high * stride - rows), (0, wide * stride - columns), (0, 0), (0, 0))
-    )
-    kernel = kernel.reshape(high, stride, wide, -1, features).swapaxes(1, 2)
-    kernel = kernel.reshape(high, wide, -1, features)
-    return _native(_space_to_depth(x, stride), kernel, 1, ((0, 0), (0, wide)))[:, :height, :width]
 
 
 def _cpu_input_gradient(kernel, d_out, size: tuple[int, int], stride: int):
@@ -320,61 +268,43 @@ def _depth_to_space(x, stride: int):
 
 
 def _cpu_kernel_gradient(x, d_out, kernel_size: tuple[int, int], stride: int):
-    """Sum over blocks of images of shifted images times shifted gradients.
+    """The convolution of images with gradients, a block of images being the channels of one.
 
-    Images are shifted by columns and gradients by rows, so that one product over all positions
-    holds every pair of shifts, and each array is copied three times for a 3x3 kernel where
-    patches would copy the images nine times. A product has `PRODUCT_ROWS` positions, of several
-    images if need be: with fewer most of the time would go into the sum of the products.
+    The sum over images and positions is then what a convolution sums over anyway, and its copies
+    are made where the product needs them. Axes are turned here, because XLA does it for
+    convolutions outside of loops alone, and runs others a hundred times slower. Whole packets of
+    images, because the copies of others are slower too.
     """
     rows, columns = kernel_size
     batch, height, width, features = d_out.shape
     channels = x.shape[-1]
-    row_shifts, column_shifts = -(-rows // stride), -(-columns // stride)
-    x = _space_to_depth(x, stride)[:, : height + row_shifts - 1]
-    positions, depth = x.shape[1] * width, x.shape[3]
-    copied = 4 * positions * max(column_shifts * depth, row_shifts * features)
-    images = _images_at_once(batch, copied)
-    together = _divisors(images)
-    products = images // next((n for n in together if n * positions >= PRODUCT_ROWS), images)
+    high, wide = -(-rows // stride), -(-columns // stride)
+    images = min(batch, PACKET * -(-PRODUCT_POSITIONS // (PACKET * height * width)))
 
     def of_block(x, d_out):
-        shifted = [x[:, :, j : j + width] for j in range(column_shifts)]
-        gradients = [
-            jnp.pad(d_out, ((0, 0), (i, row_shifts - 1 - i), (0, 0), (0, 0)))
-            for i in range(row_shifts)
-        ]
-        first, second = (
-            jnp.concatenate(copies, axis=-1).reshape(products, -1, sum(c.shape[-1] for c in copies))
-            for copies in (shifted, gradients)
-        )
-        return _product(first, second, "npc,npf->ncf").sum(axis=0)
+        missing = [(0, -len(x) % PACKET), (0, 0), (0, 0), (0, 0)]
+        x, d_out = (jnp.pad(y.astype(_wide(y)), missing) for y in (x, d_out))
+        x = _space_to_depth(x, stride)[:, : height + high - 1, : width + wide - 1]
+        return _native(x.transpose(3, 1, 2, 0), d_out.transpose(1, 2, 0, 3), stride=1)
 
-    d_kernel = _sum_over_blocks(of_block, x, d_out, images)
-    d_kernel = d_kernel.reshape(column_shifts, stride, stride, channels, row_shifts, features)
-    d_kernel = d_kernel.transpose(4, 1, 0, 2, 3, 5)
-    d_kernel = d_kernel.reshape(row_shifts * stride, column_shifts * stride, channels, features)
+    def add(block, total):
+        first = block * images
+        return total + of_block(*(lax.dynamic_slice_in_dim(y, first, images) for y in (x, d_out)))
+
+    # Begun with a block: zeros would have to be typed as varying inside shard_map. Added up as it
+    # goes, because XLA's sum over a stack of the blocks' results is slow.
+    begun = batch % images or images
+    d_kernel = of_block(x[-begun:], d_out[-begun:])
+    d_kernel = lax.fori_loop(0, (batch - begun) // images, add, d_kernel)
+    d_kernel = d_kernel.reshape(stride, stride, channels, high, wide, features)
+    d_kernel = d_kernel.transpose(3, 0, 4, 1, 2, 5)
+    d_kernel = d_kernel.reshape(high * stride, wide * stride, channels, features)
     return d_kernel[:rows, :columns].astype(d_out.dtype)
 
 
-def _sum_over_blocks(of_block: Callable, x, d_out, images: int):
-    """Sum of a function of so many images and their gradients over all of them.
-
-    Added up as it goes, because XLA's sum over a stack of the blocks' results is slow.
-    """
-
-    def of(block):
-        first = block * images
-        return of_block(*(lax.dynamic_slice_in_dim(y, first, images) for y in (x, d_out)))
-
-    # Begun with a block: zeros would have to be typed as varying inside shard_map.
-    return lax.fori_loop(1, len(x) // images, lambda block, total: total + of(block), of(0))
-
-
-def _product(first, second, axes: str = "ij,jk->ik"):
-    """Of matrices, in float32 where they are narrower: sums of it follow."""
-    wide = jnp.promote_types(first.dtype, jnp.float32)
-    return jnp.einsum(axes, first, second, preferred_element_type=wide)
+def _wide(x):
+    """The precision of a sum of many products: float32 where that of an array is narrower."""
+    return jnp.promote_types(x.dtype, jnp.float32)
 
 
 def _space_to_depth(x, stride: int):

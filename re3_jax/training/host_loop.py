@@ -16,6 +16,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Int
 
+from re3_jax import compilation
 from re3_jax.envs.host.base import HostEnv, HostStep
 from re3_jax.training.episodes import EpisodeTotals, episode_metrics
 from re3_jax.training.evaluate import EvalStats
@@ -89,7 +90,7 @@ class HostProgram:
         self._sharding = NamedSharding(mesh, PartitionSpec(SEED_AXIS))
 
         def compiled(function: Callable[..., Any], donate: tuple[int, ...] = ()):
-            return jax.jit(
+            return compilation.jit(
                 map_over_seeds(function, mesh),
                 in_shardings=self._sharding,
                 out_shardings=self._sharding,

@@ -8,6 +8,7 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from re3_jax import compilation
 from re3_jax.agents.base import Acting, Agent, without_memory
 from re3_jax.envs.base import DeviceEnv
 from re3_jax.intrinsic.base import IntrinsicReward
@@ -121,7 +122,7 @@ def compile_program(
     # Explicit on both sides: a state that comes back from `train` must look to the compiler
     # like the one that `init` made, or the second chunk would compile anew.
     sharding = NamedSharding(mesh, PartitionSpec(SEED_AXIS))
-    compiled = partial(jax.jit, in_shardings=sharding, out_shardings=sharding)
+    compiled = partial(compilation.jit, in_shardings=sharding, out_shardings=sharding)
     return Program(
         init=compiled(map_over_seeds(init_one, mesh)),
         train=compiled(map_over_seeds(train, mesh), donate_argnums=0),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from re3_jax import initializers
+from re3_jax import compilation, initializers
 from re3_jax.networks import pixels
 from re3_jax.networks.conv import conv2d, conv_transpose2d
 
@@ -87,7 +87,7 @@ def test_forward_and_gradients(batch, height, width, channels, features, rows, c
         normal(features, seed=2),
     )
 
-    @jax.jit
+    @compilation.jit
     def ours(arguments, d_out):
         out, pull = jax.vjp(partial(conv2d, stride=stride), *arguments)
         return out, pull(d_out)
@@ -120,7 +120,7 @@ def test_seeds_in_a_loop(stride, platform, monkeypatch):
             lambda carry, x: (carry, jax.grad(loss, (0, 1, 2))(x, kernel, bias)), 0, x
         )[1]
 
-    gradients = jax.jit(jax.vmap(run))(kernel, bias, x)
+    gradients = compilation.jit(jax.vmap(run))(kernel, bias, x)
     for seed in range(seeds):
         for step in range(steps):
             on_torch = tensors(x[seed, step], kernel[seed], bias[seed])
@@ -132,7 +132,7 @@ def test_seeds_in_a_loop(stride, platform, monkeypatch):
 def test_one_image_for_several_kernels():
     """What an ensemble does: only the kernels are batched."""
     x, kernel, bias = normal(4, 8, 8, 3), normal(3, 3, 3, 3, 5, seed=1), normal(3, 5, seed=2)
-    out = jax.jit(jax.vmap(conv2d, in_axes=(None, 0, 0)))(x, kernel, bias)
+    out = compilation.jit(jax.vmap(conv2d, in_axes=(None, 0, 0)))(x, kernel, bias)
     for member in range(3):
         expected = torch_conv(*tensors(x, kernel[member], bias[member]), 1)
         assert_close(out[member], expected.detach().numpy())
@@ -143,7 +143,7 @@ def test_features_equal_pytorch_up_to_the_order_of_the_flat_axis():
     one, two, three, four = (pixels.ConvLayer(*layer) for layer in layers)
     params = one, two, three, four
     observation = np.random.default_rng(0).integers(0, 256, (3, 24, 20, 9), np.uint8)
-    features = jax.jit(pixels.features)(params, observation)
+    features = compilation.jit(pixels.features)(params, observation)
     x = torch.tensor(observation.astype(np.float64)) / 255
     for layer, stride in zip(params, (2, 1, 1, 1), strict=True):
         x = torch.relu(torch_conv(x, *tensors(*layer), stride))

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from re3_jax import compilation
 from re3_jax.networks.conv import conv2d, conv_transpose2d
 
 
@@ -39,7 +40,7 @@ def test_forward_and_gradients_equal_pytorch(problem, seed):
     d_out = rng.normal(size=expected.shape).astype(np.float32)
     expected.backward(torch.tensor(d_out.astype(np.float64)))
 
-    @jax.jit
+    @compilation.jit
     def ours(x, kernel, d_out):
         out, pull = jax.vjp(lambda x, kernel: conv2d(x, kernel, bias, stride), x, kernel)
         return out, *pull(d_out)
@@ -71,7 +72,7 @@ def test_transposed_forward_and_gradients_equal_pytorch(problem, seed, is_pixel)
     d_out = rng.normal(size=expected.shape).astype(np.float32)
     expected.backward(torch.tensor(d_out.astype(np.float64)))
 
-    @jax.jit
+    @compilation.jit
     def ours(x, kernel, bias, d_out):
         out, pull = jax.vjp(partial(conv_transpose2d, stride=stride), x, kernel, bias)
         return out, *pull(d_out)

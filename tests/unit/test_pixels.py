@@ -1,5 +1,7 @@
 """The pixel stack: what is not computed, sizes, refusals."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,6 +23,21 @@ def test_a_gradient_of_the_images_that_nobody_asks_for_is_not_computed():
 
     without = convolutions_of(jax.grad(loss, 1), x, kernel)
     assert convolutions_of(jax.grad(loss, (0, 1)), x, kernel) == without + 1
+
+
+def test_a_cpu_gets_no_axes_that_it_would_not_turn_within_a_loop():
+    """XLA turns axes outside of loops only, and leaves others to a way a hundred times slower."""
+
+    def loss(x, kernel):
+        return jnp.sum(conv2d(x, kernel, jnp.ones(2), 2) ** 2)
+
+    def in_loop(xs, kernel):
+        return jax.lax.map(lambda x: jax.grad(loss, (0, 1))(x, kernel), xs)
+
+    arguments = jnp.ones((2, 4, 21, 21, 3)), jnp.ones((3, 3, 3, 2))
+    program = jax.jit(in_loop).lower(*arguments).compile().as_text()
+    axes = re.findall(r" convolution\(.*dim_labels=(\S+?)[,\s]", program)
+    assert set(axes) == {"b01f_01io->b01f"}
 
 
 def test_a_gpu_gets_the_native_convolution_without_loops():
