@@ -1,9 +1,9 @@
 """How programs are compiled.
 
-In jaxlib 0.10 a CPU hands convolutions to YNNPACK, which runs them on one core and without padding
-at a fifth of the rate of a matrix product. Left to Eigen they reach that rate on all cores. XLA
-takes that choice from an option of the compiler, which belongs to a program and not to a function
-that is part of one.
+In jaxlib 0.10 a CPU hands convolutions to YNNPACK, which runs them on one core, at a quarter of the
+rate of a matrix product on two. Left to Eigen they come near that rate
+(`benchmarks/results/conv.json`). XLA takes that choice from an option of the compiler, which
+belongs to a program and not to a function that is part of one.
 """
 
 from collections.abc import Callable

@@ -272,7 +272,7 @@ def _cpu_kernel_gradient(x, d_out, kernel_size: tuple[int, int], stride: int):
 
     The sum over images and positions is then what a convolution sums over anyway, and its copies
     are made where the product needs them. Axes are turned here, because XLA does it for
-    convolutions outside of loops alone, and runs others a hundred times slower. Whole packets of
+    convolutions outside of loops alone, and runs others many times slower. Whole packets of
     images, because the copies of others are slower too.
     """
     rows, columns = kernel_size

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 
 from re3_jax import compilation
+from re3_jax.training.seeds import compile_program
 
 
 @pytest.fixture(autouse=True)
 def fresh_options():
-    compilation.options.cache_clear()
+    options = compilation.options
+    options.cache_clear()
     yield
-    compilation.options.cache_clear()
+    options.cache_clear()
 
 
 def test_options_leave_products_as_they_are():
@@ -22,6 +24,23 @@ def test_options_leave_products_as_they_are():
         return x @ x.T
 
     np.testing.assert_array_equal(compilation.jit(gram)(x), jax.jit(gram)(x))
+
+
+def test_programs_are_compiled_with_the_options(monkeypatch):
+    """XLA refuses one that it does not know, which shows that it was given."""
+    monkeypatch.setattr(compilation, "options", lambda: {"xla_no_such_option": "1"})
+    program = compile_program(
+        None,
+        None,
+        init=jax.random.key_data,
+        train=lambda state: (state, {}),
+        eval_episodes=1,
+        eval_greedy=True,
+        env_frames_per_chunk=1,
+    )
+    for compiled in (compilation.jit(jnp.sin), program.init):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="xla_no_such_option"):
+            compiled(jnp.arange(2))
 
 
 def test_keywords_are_those_of_jax_jit():

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from re3_jax import compilation
 from re3_jax.agents.sac.agent import make_sac
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.intrinsic.base import none
@@ -67,6 +68,13 @@ def re3():
         num_filters=4,
     )
     return from_config(config)
+
+
+def test_programs_are_compiled_with_options_for_convolutions(monkeypatch):
+    monkeypatch.setattr(compilation, "options", lambda: {"xla_no_such_option": "1"})
+    program, _ = make([1])
+    with pytest.raises(jax.errors.JaxRuntimeError, match="xla_no_such_option"):
+        program.init(jnp.asarray([1], jnp.int32))
 
 
 def elsewhere(lanes):

@@ -26,7 +26,7 @@ def test_a_gradient_of_the_images_that_nobody_asks_for_is_not_computed():
 
 
 def test_a_cpu_gets_no_axes_that_it_would_not_turn_within_a_loop():
-    """XLA turns axes outside of loops only, and leaves others to a way a hundred times slower."""
+    """XLA turns axes outside of loops only, and leaves others to a way many times slower."""
 
     def loss(x, kernel):
         return jnp.sum(conv2d(x, kernel, jnp.ones(2), 2) ** 2)
