@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 VENV := .venv
+# Where a suite that is large may be installed when it is first named, see experiments/installing.py.
+export RE3_JAX_VENV := $(abspath $(VENV))
 PY := $(VENV)/bin/python
 RUN_READY := $(VENV)/.ready-run
 TEST_READY := $(VENV)/.ready-test
@@ -15,7 +17,7 @@ export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073
 glibc.malloc.trim_threshold=1073741824
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: run test test-slow lint bench figure profile doctor docs help clean
+.PHONY: run test test-slow lint bench figure profile doctor docs try-docs help clean
 
 # $(call option,VARIABLE,--flag): the flag if VARIABLE was written after `make`; the
 # environment is not asked, because shells have an ENV of their own.
@@ -45,6 +47,7 @@ help:
 	  'make profile ENV=...       where the time of a run goes, and a trace for Perfetto' \
 	  'make doctor                versions, devices, memory and a short speed check' \
 	  'make docs                  the documentation, into site/' \
+	  'make try-docs              every documented command in fresh clones [PYTHONS="python3.12"]' \
 	  'make clean                 remove what was built, .venv too; runs/ is kept' \
 	  '' \
 	  'PYTHON=python3.12 chooses the interpreter of .venv. Exit codes: 0; 130 after Ctrl-C and' \
@@ -87,6 +90,9 @@ docs: $(DOCS_READY)
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict
 	@echo "open site/index.html"
 
+try-docs:
+	@$(PYTHON) tests/try_docs.py $(if $(PYTHONS),--pythons $(PYTHONS)) $(call given,ARGS)
+
 clean:
 	@rm -rf $(VENV) site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -97,21 +103,23 @@ $(PY):
 	  "name one with make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
 
-# $(call install,requirements file): quiet unless it fails; says why the first run takes a while.
-# Byte code is written when a module is first imported, which halves the time to the first run.
+# $(call install,requirements file,options of pip): quiet unless it fails; says why the first run
+# takes a while. Byte code is written when a module is first imported, which halves the time to the
+# first run.
 define install
 @echo "installing $(1) into $(VENV) (once)" >&2
-@$(PY) -m pip install -qq --no-compile --disable-pip-version-check -r $(1)
-@touch $@
+@$(PY) -m pip install -qq --no-compile --disable-pip-version-check $(2) -r $(1)
 endef
 
 $(RUN_READY): requirements.txt | $(PY)
-	$(call install,requirements.txt)
+	$(call install,requirements.txt,--no-deps)
+	@touch $@
 
-$(TEST_READY): requirements-dev.txt requirements.txt | $(PY)
-	$(call install,requirements-dev.txt)
-	@touch $(RUN_READY)
+$(TEST_READY): requirements-dev.txt requirements-torch.txt requirements-atari.txt requirements.txt | $(PY)
+	$(call install,requirements-dev.txt,--no-deps)
+	$(call install,requirements-torch.txt)
+	@touch $(RUN_READY) $@
 
 $(DOCS_READY): requirements-docs.txt requirements.txt | $(PY)
-	$(call install,requirements-docs.txt)
-	@touch $(RUN_READY)
+	$(call install,requirements-docs.txt,--no-deps)
+	@touch $(RUN_READY) $@

@@ -16,6 +16,7 @@ from experiments.config import (
     option_name,
 )
 from experiments.errors import UsageError
+from experiments.installing import ensure_envpool
 from re3_jax.agents.a2c.agent import make_a2c
 from re3_jax.agents.base import Agent
 from re3_jax.agents.dreamer.agent import Dreamer
@@ -52,6 +53,8 @@ def task_spec(config: RunConfig) -> EnvSpec:
     """
     if not _is_host(config):
         return make_environment(config.env).spec
+    if _is_atari(config) or config.dmc.engine == "envpool":
+        ensure_envpool()
     try:
         if _is_atari(config):
             return atari.spec(_host_task(config), config.atari)

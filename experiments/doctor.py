@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
+from experiments import installing
 from experiments.errors import UsageError
 
 ROOT = Path(__file__).parent.parent
@@ -39,12 +40,13 @@ FEWEST_BYTES = 2**30
 """Free memory below which no run is likely to finish compiling."""
 
 PARTS = {
-    "DMC": "from dm_control import suite; suite.load('cartpole', 'balance')",
-    "warp": "import mujoco.mjx.third_party.mujoco_warp",
-    "brax": "from brax import envs",
-    "video": "import imageio_ffmpeg; imageio_ffmpeg.get_ffmpeg_exe()",
+    "Atari": ("import envpool; envpool.make_gymnasium('Pong-v5', num_envs=1)", installing.ATARI),
+    "DMC": ("from dm_control import suite; suite.load('cartpole', 'balance')", installing.BASE),
+    "warp": ("import mujoco.mjx.third_party.mujoco_warp", installing.BASE),
+    "brax": ("from brax import envs", installing.BASE),
+    "video": ("import imageio_ffmpeg; imageio_ffmpeg.get_ffmpeg_exe()", installing.BASE),
 }
-"""What only some tasks need, and a program that does the least with it."""
+"""What only some tasks need, a program that does the least with it, and what brings it."""
 
 
 def check_versions() -> list[str]:
@@ -65,7 +67,7 @@ def check_versions() -> list[str]:
     if missing:
         raise UsageError(
             f"{', '.join(missing)} not installed: use make doctor, which builds .venv, or "
-            "pip install -r requirements.txt"
+            f"{installing.remedy()}"
         )
     lines = [
         f"python    {platform.python_version()} on {platform.platform()}",
@@ -79,11 +81,9 @@ def check_versions() -> list[str]:
 
 
 def pins() -> dict[str, str]:
-    """Package -> version, from requirements.txt, of those that this Python takes."""
-    text = (ROOT / "requirements.txt").read_text()
-    line = r'^([\w.-]+)==([^\s;]+)(?:; python_version < "3\.(\d+)")?$'
-    found = re.findall(line, text, re.MULTILINE)
-    return {name: pin for name, pin, end in found if not end or sys.version_info[1] < int(end)}
+    """Package -> version, from requirements.txt."""
+    text = (ROOT / installing.BASE).read_text()
+    return dict(re.findall(r"^([\w.-]+)==(\S+)$", text, re.MULTILINE))
 
 
 def mujoco_warning() -> list[str]:
@@ -95,8 +95,8 @@ def mujoco_warning() -> list[str]:
     if int(mujoco.partition(".")[0]) < 4:
         return []
     return [
-        f"warning   mujoco {mujoco} breaks dm_control's suite: pip install 'mujoco<4' "
-        "(only tasks seen as pixels need them)"
+        f"warning   mujoco {mujoco} breaks dm_control's suite, which tasks seen as pixels need: "
+        f"{installing.remedy()}"
     ]
 
 
@@ -134,8 +134,7 @@ def _devices() -> list[str]:
     except (ImportError, RuntimeError) as error:
         raise UsageError(
             f"JAX does not work here ({' '.join(str(error).split())}): reinstall it with "
-            "pip install -r requirements.txt, or set JAX_PLATFORMS=cpu to do without the "
-            "accelerator"
+            f"{installing.remedy()}, or set JAX_PLATFORMS=cpu to do without the accelerator"
         ) from None
     if product != 8.0:
         raise UsageError(
@@ -159,10 +158,10 @@ def check_pixels() -> list[str]:
         drawn = f"no driver works: {gl.APT_LINE}"
     else:
         drawn = f"{driver.backend} with {driver.name} ({'GPU' if driver.on_gpu else 'CPU'})"
-    return [f"OpenGL    {drawn}", *(f"{name:<10}{_try(code)}" for name, code in PARTS.items())]
+    return [f"OpenGL    {drawn}", *(f"{name:<10}{_try(*part)}" for name, part in PARTS.items())]
 
 
-def _try(program: str) -> str:
+def _try(program: str, lock: str) -> str:
     try:
         tried = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
@@ -172,7 +171,12 @@ def _try(program: str) -> str:
     if tried.returncode == 0:
         return "works"
     said = tried.stderr.strip().splitlines() or [f"ended with code {tried.returncode}"]
-    return f"does not work ({said[-1]}): reinstall it with pip install -r requirements.txt"
+    if lock == installing.ATARI and "No module named 'envpool'" in said[-1]:
+        return (
+            "not installed: make run installs it when a game is first named, or "
+            f"{installing.remedy(lock)}"
+        )
+    return f"does not work ({said[-1]}): reinstall it with {installing.remedy(lock)}"
 
 
 def check_speed(seconds: float) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import UInt8
 
+from experiments import installing
 from experiments.errors import UsageError
 
 VIDEO = "eval.mp4"
@@ -35,9 +36,7 @@ def write(
     try:
         import imageio_ffmpeg
     except ImportError:
-        raise UsageError(
-            f"{path} needs a video encoder: pip install imageio-ffmpeg, or do without it"
-        ) from None
+        raise UsageError(f"{path} needs a video encoder: {installing.remedy()}") from None
     height, width = frames[0].shape[:2]
     factor = -(-SMALLEST_SIDE // min(height, width))
     enlarge = f"scale={factor}*iw:{factor}*ih:flags=neighbor,crop=iw-mod(iw\\,2):ih-mod(ih\\,2)"

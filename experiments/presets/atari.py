@@ -106,6 +106,7 @@ def shrink(config: RunConfig) -> RunConfig:
     return replace(
         config,
         video=False,
+        atari=replace(config.atari, max_agent_steps=250),
         rainbow=replace(
             config.rainbow,
             torso="data_efficient",

@@ -65,11 +65,11 @@ def fine_tuned(task_id: str, config: RunConfig) -> RunConfig:
 
 
 def shrink(config: RunConfig) -> RunConfig:
-    """The same program with small numbers, for tests and first tries."""
+    """The same program with small numbers; most of its minute is brax's compilation."""
     return replace(
         config,
         seeds=2,
-        steps=2_000,
+        steps=1_000,
         tensorboard=False,
         sac=replace(
             config.sac,
@@ -83,5 +83,5 @@ def shrink(config: RunConfig) -> RunConfig:
         rnd=replace(config.rnd, hidden_dim=32),
         icm=replace(config.icm, hidden_dim=32),
         learned=replace(config.learned, hidden_dim=32),
-        evaluation=replace(config.evaluation, every_env_frames=1_000, episodes=2),
+        evaluation=replace(config.evaluation, every_env_frames=1_000, episodes=1),
     )

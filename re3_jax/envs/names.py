@@ -1,6 +1,7 @@
-"""The one sentence said when a name is not known."""
+"""The one sentence said when a name is not known, and what to do about a missing package."""
 
 import difflib
+import sys
 from collections.abc import Iterable
 
 
@@ -19,3 +20,13 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> ValueError:
     else:
         remedy = "known: " + ", ".join(sorted(by_lower_case.values()))
     return ValueError(f"unknown {kind} {name!r}; {remedy}")
+
+
+def pip_install(*packages: str) -> str:
+    """The command that installs packages into the environment of this process.
+
+    Args:
+      packages: as pip takes them; what the shell would not leave alone is quoted.
+    """
+    words = (f'"{package}"' if set(package) & set("[]<> ") else package for package in packages)
+    return f"{sys.executable} -m pip install {' '.join(words)}"

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax.envs.base import Box, DeviceEnv, EnvSpec, TimeStep
-from re3_jax.envs.names import unknown_name
+from re3_jax.envs.names import pip_install, unknown_name
 
 Backend = Literal["generalized", "positional", "spring", "mjx"]
 
@@ -69,12 +69,15 @@ def make(name: str, backend: Backend = "generalized") -> DeviceEnv:
         _ignore_what_brax_says_of_itself()
         env = envs.get_environment(name, backend=backend)
 
+    # `jit`, because brax takes seconds to trace and a run's programs call both many times.
+    @jax.jit
     def reset(key: PRNGKeyArray) -> tuple[BraxState, Float[Array, " observation"]]:
         with warnings.catch_warnings():
             _ignore_what_brax_says_of_itself()
             state = env.reset(key)
         return BraxState(state, jnp.zeros((), jnp.int32)), state.obs
 
+    @jax.jit
     def step(state: BraxState, action: Float[Array, " action"], key: PRNGKeyArray):
         with warnings.catch_warnings():
             _ignore_what_brax_says_of_itself()
@@ -116,7 +119,7 @@ def _import_brax() -> Any:
             from brax import envs
     except ImportError as error:
         raise ImportError(
-            f"brax tasks need the package brax ({error}): pip install re3-jax[brax]"
+            f"brax tasks need the package brax ({error}): {pip_install('brax==0.14.2')}"
         ) from error
     return envs
 

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from re3_jax.envs.base import Box, DeviceEnv, Discrete, EnvSpec, TimeStep
-from re3_jax.envs.names import unknown_name
+from re3_jax.envs.names import pip_install, unknown_name
 
 _SIZED = re.compile(r"(DeepSea-bsuite)-([1-9]\d*)")
 
@@ -98,7 +98,7 @@ def _import_gymnax() -> Any:
         import gymnax
     except ImportError as error:
         raise ImportError(
-            f"gymnax tasks need the package gymnax ({error}): pip install re3-jax[gymnax]"
+            f"gymnax tasks need the package gymnax ({error}): {pip_install('gymnax==1.0.1', 'six')}"
         ) from error
     return gymnax
 

@@ -6,11 +6,13 @@ Worker processes import this package, so it imports nothing of JAX until `make` 
 from __future__ import annotations
 
 import importlib.metadata
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from re3_jax.envs.host import renderer
 from re3_jax.envs.host.config import AtariConfig, DMCConfig
+from re3_jax.envs.names import pip_install
 
 if TYPE_CHECKING:
     from re3_jax.envs.host.base import HostEnv
@@ -57,11 +59,17 @@ def make(
 
 
 def _check_installed() -> None:
-    remedy = 'install them with `pip install "dm_control==1.0.50" "mujoco==3.17.0"`'
+    # What dm_control's mazes need has no wheel for Python 3.13.
+    options = ("--no-deps",) if sys.version_info >= (3, 13) else ()
+    remedy = pip_install(*options, "dm_control==1.0.50", "mujoco==3.17.0")
     try:
         importlib.metadata.version("dm_control")
         mujoco = importlib.metadata.version("mujoco")
     except importlib.metadata.PackageNotFoundError as error:
-        raise ImportError(f"DeepMind Control needs dm_control and MuJoCo; {remedy}") from error
+        raise ImportError(
+            f"DeepMind Control needs dm_control and MuJoCo; install it with {remedy}"
+        ) from error
     if int(mujoco.split(".")[0]) >= 4:
-        raise ImportError(f"dm_control does not work with MuJoCo {mujoco}; {remedy}")
+        raise ImportError(
+            f"dm_control does not work with MuJoCo {mujoco}; install it with {remedy}"
+        )

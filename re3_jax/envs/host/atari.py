@@ -12,8 +12,6 @@ from re3_jax.envs.host.config import AtariConfig
 
 FRAME_SKIP = 4
 SIZE = 84
-MAX_AGENT_STEPS = 27_000
-"""108,000 frames, half an hour of play."""
 
 
 def spec(game: str, config: AtariConfig) -> EnvSpec:
@@ -30,7 +28,7 @@ def spec(game: str, config: AtariConfig) -> EnvSpec:
         observation_shape=(SIZE, SIZE, config.frame_stack),
         observation_dtype=np.dtype(np.uint8),
         action_space=Discrete(int(pool.action_space.n)),
-        max_agent_steps=MAX_AGENT_STEPS,
+        max_agent_steps=config.max_agent_steps,
         action_repeat=FRAME_SKIP,
         colours=1,
     )
@@ -88,7 +86,7 @@ class AtariLanes(envpool.PoolLanes):
             use_fire_reset=False,
             noop_max=self._config.max_no_ops,
             repeat_action_probability=self._config.sticky_actions,
-            max_episode_steps=MAX_AGENT_STEPS,
+            max_episode_steps=self._config.max_agent_steps,
             reward_clip=False,
             episodic_life=False,
         )

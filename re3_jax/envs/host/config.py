@@ -80,6 +80,8 @@ class AtariConfig:
       sticky_actions: probability with which a frame repeats the action of the frame before.
       max_no_ops: an episode begins with 1 to as many frames without action.
       life_ends: whether for the learner the task ends with a life; returns count whole games.
+      max_agent_steps: agent steps after which a game is cut off; the default is half an hour of
+        play, 108,000 frames.
       workers: threads; one per lane up to the usable cores if None.
 
     Raises:
@@ -90,12 +92,13 @@ class AtariConfig:
     sticky_actions: float = 0.0
     max_no_ops: int = 30
     life_ends: bool = True
+    max_agent_steps: int = 27_000
     workers: int | None = None
 
     def __post_init__(self) -> None:
         """Refuses what cannot work."""
         # envpool ends the process without a no-op.
-        for name in ("frame_stack", "max_no_ops"):
+        for name in ("frame_stack", "max_no_ops", "max_agent_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
         if not 0 <= self.sticky_actions <= 1:

@@ -26,8 +26,9 @@ from re3_jax.envs.base import Box
 from re3_jax.envs.host import dmc, gl, tasks
 from re3_jax.envs.host.base import HostStep
 from re3_jax.envs.host.config import DMCConfig
+from re3_jax.envs.names import pip_install
 
-INSTALL = "install it with `pip install envpool`, or use the engine dm_control"
+INSTALL = pip_install("envpool==1.2.5")
 
 NO_EGL = (
     "envpool draws through EGL, and here it cannot ({reason}): install a driver with "

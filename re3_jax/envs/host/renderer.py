@@ -12,6 +12,7 @@ import numpy as np
 from re3_jax.envs.host import gl, tasks
 from re3_jax.envs.host.config import DMCConfig, RendererName
 from re3_jax.envs.host.dmc import Lane
+from re3_jax.envs.names import pip_install
 
 SMALL_SHADOWS = 512
 """Texels per side of the shadow map of `gl_small_shadows`; MuJoCo's own is 2048."""
@@ -38,7 +39,7 @@ def choose(config: DMCConfig) -> RendererName:
         if not _has_warp():
             raise ValueError(
                 "renderer warp needs mujoco_warp; install it with "
-                '`pip install "mujoco-mjx[warp]==3.17.0"`'
+                + pip_install("mujoco-mjx[warp]==3.17.0")
             )
         return "warp"
     driver = gl.probe()

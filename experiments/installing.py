@@ -1,0 +1,72 @@
+"""Packages of a large suite, installed when a task of it is first named (io).
+
+`make` sets `RE3_JAX_VENV` to the environment that it builds, and only there anything is installed
+unasked; everywhere else a missing package is one sentence with the command that brings it.
+"""
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from experiments.errors import UsageError
+
+ROOT = Path(__file__).parent.parent
+
+BASE = "requirements.txt"
+ATARI = "requirements-atari.txt"
+
+
+def remedy(lock: str = BASE) -> str:
+    """The command that installs a lock into the environment of this process."""
+    python, path = Path(sys.executable), Path(lock)
+    if Path.cwd() != ROOT:
+        path = ROOT / lock
+    if python.is_relative_to(Path.cwd()):
+        python = python.relative_to(Path.cwd())
+    return f"{python} -m pip install --no-deps -r {path}"
+
+
+def ensure_envpool() -> None:
+    """Installs envpool (0.7 GB) if it is missing and this is the environment that make built.
+
+    Raises:
+      UsageError: it is missing and may not, or cannot, be installed.
+    """
+    if importlib.util.find_spec("envpool") is not None:
+        return
+    venv = os.environ.get("RE3_JAX_VENV")
+    if venv is None or Path(venv).resolve() != Path(sys.prefix).resolve():
+        raise UsageError(f"envpool is not installed: {remedy(ATARI)}")
+    print(f"installing {ATARI} into {Path(sys.prefix).name} (once, 0.7 GB)", file=sys.stderr)
+    with _one_at_a_time():
+        if importlib.util.find_spec("envpool") is None:
+            _install(ATARI)
+
+
+@contextlib.contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Runs that start together, as those of a figure do, would install into each other."""
+    import fcntl
+
+    with open(Path(sys.prefix) / ".installing", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        importlib.invalidate_caches()
+        yield
+
+
+def _install(lock: str) -> None:
+    quiet = ["-qq", "--no-compile", "--disable-pip-version-check", "--no-deps"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", *quiet, "-r", str(ROOT / lock)],
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        said = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+        raise UsageError(f"{lock} cannot be installed ({said}): try again with {remedy(lock)}")
+    importlib.invalidate_caches()

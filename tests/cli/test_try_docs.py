@@ -1,0 +1,51 @@
+"""`make try-docs` finds the documented commands and shortens nothing that is not there."""
+
+import re
+from pathlib import Path
+
+from tests import try_docs
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_commands_are_found_in_blocks_and_sentences():
+    page = """
+    make run ENV=doorkey_6x6     # a comment
+    or ENV=cheetah_run_sparse: pixels
+Say `make bench
+BENCH=knn` or `--an.option`, or `make run`.
+```
+make docs                    the documentation
+pip install '.[gymnax]'
+```
+"""
+    assert list(try_docs.commands_of(page)) == [
+        "make run ENV=doorkey_6x6",
+        "make docs",
+        "pip install '.[gymnax]'",
+        "make bench BENCH=knn",
+        "make run ENV=cheetah_run_sparse",
+    ]
+
+
+def test_runs_become_debug_runs_and_the_rest_of_a_command_stays():
+    short = try_docs.shortened
+    asked = 'make run ENV=doorkey_8x8 PRESET=paper STEPS=9 ARGS="--a2c.gamma 1"'
+    assert short(asked) == 'make run ENV=doorkey_8x8 ARGS="--a2c.gamma 1" PRESET=debug'
+    assert short("make docs") == "make docs"
+    assert short("make bench BENCH=knn") == 'make bench BENCH=knn ARGS="--rounds 1"'
+    assert short("make test").startswith("make test TESTS=")
+
+
+def test_every_exception_meets_a_command_or_a_program():
+    """No line of the tables is left over from a page that changed."""
+    found = [run for _, _, run, _ in try_docs.tries(ROOT, "")]
+    assert len(found) > 40
+    for words in try_docs.REFUSED:
+        assert any(words in run for run in found)
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for key in try_docs.SHORT:
+        target, _, name = key.partition(" ")
+        folder = {"bench": "benchmarks", "figure": "experiments/figures"}.get(target, "")
+        assert target in targets
+        assert not name or (ROOT / folder / f"{name}.py").is_file()
