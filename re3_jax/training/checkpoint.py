@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,8 @@ class CheckpointStore:
             if code is None:
                 raise
             number = int(code[1])
+            # Orbax drops its other writes unstarted; Python would report them after our sentence.
+            warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
             raise OSError(number, os.strerror(number), str(self.folder)) from error
         if replays:
             self._journal.keep(listed, [self._listed(kept) for kept in self.steps()])

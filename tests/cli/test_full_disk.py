@@ -61,10 +61,12 @@ def test_run_on_a_full_disk(tmp_path):
         timeout=120,
     )
     assert done.returncode == 2, done.stderr
-    assert done.stderr == (
+    # matplotlib may have a word of its own before it: its cache of fonts does not fit either.
+    assert done.stderr.endswith(
         f"error: {out / run_folder.CHECKPOINTS} cannot be written (File too large): "
         "make room and go on with --resume\n"
     )
+    assert "Traceback" not in done.stderr
 
 
 def test_checkpoints_before_a_full_disk_stay_good(tmp_path):
