@@ -92,7 +92,7 @@ def time_knn(contender: Contender) -> float:
         def step(total, start):
             queries = jax.lax.dynamic_slice_in_dim(ring.latents, start, batch)
             distance = knn.mean_distance(
-                queries, ring, first=config.first_neighbour, last=config.last_neighbour
+                queries, ring, k=config.last_neighbour, first=config.first_neighbour
             )
             return total + distance.sum(), None
 

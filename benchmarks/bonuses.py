@@ -35,11 +35,11 @@ from experiments import machine
 from experiments.build import make_bonus
 from experiments.config import BonusName, PresetName, RunConfig
 from experiments.presets import resolve
-from re3_jax import compilation
 from re3_jax.agents.sac.agent import make_sac
+from re3_jax.cpu import compilation
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.intrinsic import pretrained
-from re3_jax.intrinsic.base import IntrinsicReward
+from re3_jax.intrinsic.base import IntrinsicReward, Step
 from re3_jax.intrinsic.state_entropy import StateEntropyState, scaled
 from re3_jax.networks import atc, resnet
 from re3_jax.networks.atc import ATCEncoder
@@ -143,7 +143,7 @@ def storing(learner: Learner, bonus: IntrinsicReward, stack: jax.Array) -> Calla
     observe = compilation.jit(bonus.observe, donate_argnums=0)
 
     def store() -> None:
-        learner.bonus_state, index = observe(learner.bonus_state, stack)
+        learner.bonus_state, index = observe(learner.bonus_state, Step(stack))
         jax.block_until_ready((learner.bonus_state, index))
 
     return store

@@ -26,7 +26,8 @@ import numpy as np
 import torch
 
 from benchmarks import hardware
-from re3_jax import compilation, initializers
+from re3_jax import initializers
+from re3_jax.cpu import compilation
 from re3_jax.networks import pixels
 
 SIZE, CHANNELS, FILTERS = 84, 9, 32

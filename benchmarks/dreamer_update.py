@@ -29,11 +29,12 @@ from benchmarks import hardware
 from benchmarks.knn import fill
 from experiments import machine, presets
 from experiments.build import make_bonus, task_spec
-from re3_jax import compilation, knn
+from re3_jax import knn
 from re3_jax.agents.dreamer.agent import Dreamer, SequenceBatch
 from re3_jax.agents.dreamer.config import Precision, SequenceNeighbours
 from re3_jax.agents.dreamer.state_entropy import reward_sequences
-from re3_jax.intrinsic.base import IntrinsicState, none
+from re3_jax.cpu import compilation
+from re3_jax.intrinsic.base import IntrinsicState, Step, none
 
 TASK = "cheetah_run_sparse"
 CONFIG = presets.resolve(TASK, agent="dreamer", preset="released")
@@ -59,7 +60,7 @@ def ours(with_re3: bool, precision: Precision = "float32") -> Callable[[], objec
 
     def update(agent, intrinsic, batch, index, key):
         batch, intrinsic, reward_info = reward_sequences(
-            bonus, intrinsic, batch, index, jnp.int32(1)
+            bonus, intrinsic, batch, index, jnp.int32(1), key
         )
         agent, info = dreamer.update(agent, batch, key)
         return agent, intrinsic, {**info, **reward_info}
@@ -82,7 +83,9 @@ def bonus_alone(neighbours: SequenceNeighbours = "stored_minibatch") -> Callable
     bonus = make_bonus(dataclasses.replace(CONFIG, dreamer=dreamer))
     state, batch = with_latents(bonus.init(jax.random.key(1), SPEC)), make_batch()
     program = jax.jit(
-        lambda state, index: reward_sequences(bonus, state, batch, index, jnp.int32(1))
+        lambda state, index: reward_sequences(
+            bonus, state, batch, index, jnp.int32(1), jax.random.key(0)
+        )
     )
     return lambda: jax.block_until_ready(program(state, drawn_index()))
 
@@ -95,7 +98,7 @@ def stored() -> Callable[[], object]:
     frame = make_batch().frames[0, :1]
 
     def call() -> None:
-        held["state"], index = program(held["state"], frame)
+        held["state"], index = program(held["state"], Step(frame))
         jax.block_until_ready((held["state"], index))
 
     return call
@@ -120,7 +123,7 @@ def search() -> Callable[[], object]:
     """The k-NN of the bonus among the 2,500 latents of a batch."""
     latents = np.asarray(jax.random.normal(jax.random.key(0), (2_500, CONFIG.re3.latent_dim)))
     ring = fill(latents, len(latents))
-    program = jax.jit(lambda ring: knn.mean_distance(ring.latents, ring, first=K, last=K))
+    program = jax.jit(lambda ring: knn.mean_distance(ring.latents, ring, k=K, first=K))
     return lambda: jax.block_until_ready(program(ring))
 
 

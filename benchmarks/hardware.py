@@ -16,7 +16,8 @@ def describe() -> dict[str, Any]:
     """Describe this machine and the numerical stack.
 
     Returns:
-      A JSON-ready dict: `cpu` (model name), `cores` (usable by this process), `devices`
+      A JSON-ready dict: `cpu` (model name), `avx512` (its widest vectors; half the rate of
+      products without), `cores` (usable by this process), `devices`
       (count of each JAX device kind), `platform` (JAX backend), `jax`, `jaxlib`, `python`,
       `system`, `malloc` (glibc's tunables: large pages), and `date` (UTC, ISO 8601, to the
       second).
@@ -24,6 +25,7 @@ def describe() -> dict[str, Any]:
     kinds = [device.device_kind for device in jax.devices()]
     return {
         "cpu": _cpu_model(),
+        "avx512": "avx512f" in _cpu("flags"),
         "cores": machine.usable_cores(),
         "platform": jax.default_backend(),
         "devices": {kind: kinds.count(kind) for kind in sorted(set(kinds))},
@@ -37,12 +39,14 @@ def describe() -> dict[str, Any]:
 
 
 def _cpu_model() -> str:
+    return _cpu("model name") or platform.processor() or platform.machine()
+
+
+def _cpu(field: str) -> str:
+    """What Linux says of the first processor, "" elsewhere."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
-        lines = []
-    for line in lines:
-        name, _, value = line.partition(":")
-        if name.strip() == "model name":
-            return value.strip()
-    return platform.processor() or platform.machine()
+        return ""
+    fields = (line.partition(":") for line in lines)
+    return next((value.strip() for name, _, value in fields if name.strip() == field), "")

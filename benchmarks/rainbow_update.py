@@ -29,9 +29,10 @@ from benchmarks.knn import fill, finished, take_turns, walk_latents
 from benchmarks.torch_rainbow import TorchRainbow
 from experiments import machine
 from experiments.presets import rainbow as presets
-from re3_jax import compilation, intrinsic, knn
+from re3_jax import intrinsic, knn
 from re3_jax.agents.rainbow.agent import make_rainbow
 from re3_jax.agents.rainbow.config import RainbowConfig
+from re3_jax.cpu import compilation
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.intrinsic.re3 import from_config
 from re3_jax.replay import prioritized, sum_tree
@@ -67,6 +68,7 @@ def full_replay(frames: np.ndarray, n: int) -> PrioritizedReplay:
         terminated=jnp.asarray(age == 999)[:, None],
         truncated=jnp.zeros((count, 1), bool),
         age=jnp.asarray(age)[:, None],
+        bonus_index=jnp.arange(count, dtype=jnp.int32)[:, None],
         tree=tree,
         max_priority=jnp.float32(1),
         num_frames=jnp.int32(count),
@@ -162,7 +164,7 @@ def contenders(
         index = jnp.asarray(np.random.default_rng(2).integers(0, size, config.batch_size))
         search = jax.jit(
             lambda ring, index: knn.mean_distance(
-                ring.latents[index], ring, first=3, last=3, exclude=index
+                ring.latents[index], ring, k=3, first=3, exclude=index
             )
         )
         kept = jax.tree.map(jnp.copy, ring)

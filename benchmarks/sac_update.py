@@ -30,11 +30,12 @@ from benchmarks.knn import fill, finished, take_turns, walk_latents
 from experiments import machine
 from experiments.config import PresetName, RunConfig
 from experiments.presets import resolve
-from re3_jax import compilation, intrinsic
+from re3_jax import intrinsic
 from re3_jax.agents.base import Agent
 from re3_jax.agents.sac.agent import make_sac
+from re3_jax.cpu import compilation
 from re3_jax.envs.base import Box, EnvSpec
-from re3_jax.intrinsic.base import ChainState, IntrinsicBatch, IntrinsicReward
+from re3_jax.intrinsic.base import ChainState, IntrinsicBatch, IntrinsicReward, Step
 from re3_jax.intrinsic.re3 import from_config
 from re3_jax.replay import frame_ring
 from re3_jax.replay.frame_ring import FrameReplay
@@ -59,6 +60,7 @@ def full_replay(frames: np.ndarray) -> FrameReplay:
         discount=jnp.ones(count),
         frame_number=jnp.arange(count, dtype=jnp.int32),
         age=jnp.arange(count, dtype=jnp.int32),
+        bonus_index=jnp.arange(count, dtype=jnp.int32),
         newest_age=jnp.int32(count),
         num_frames=jnp.int32(count + 1),
         num_transitions=jnp.int32(count),
@@ -116,7 +118,7 @@ def re3_alone(
     observe = compilation.jit(bonus.observe, donate_argnums=0)
 
     def encode_and_store():
-        stored["state"], _ = observe(stored["state"], observation[:1])
+        stored["state"], _ = observe(stored["state"], Step(observation[:1]))
         jax.block_until_ready(stored)
 
     reward = jax.jit(lambda state, batch: bonus.reward(state, batch)[0])

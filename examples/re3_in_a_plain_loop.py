@@ -1,8 +1,8 @@
-"""RE3 in an actor-critic loop that is not ours, on gymnax's MountainCar-v0.
+"""Adds RE3 to a plain actor-critic loop outside this library, on gymnax's MountainCar-v0.
 
-MountainCar pays -1 a step until the car is on the hill, and random actions hardly ever take it
-there: a plain policy gradient has nothing to learn from. The lines marked RE3 are all that the
-loop needs to be paid for reaching states unlike the last 2000.
+MountainCar pays -1 per step until the car is on the hill, and random actions hardly ever reach the
+hill: a plain policy gradient has nothing to learn from. The lines marked RE3 are all that the loop
+needs to reward the agent for reaching states unlike the last 2000.
 
     python examples/re3_in_a_plain_loop.py
 """
@@ -16,7 +16,7 @@ import numpy as np
 import optax
 
 from re3_jax.envs.base import Discrete, EnvSpec
-from re3_jax.intrinsic import IntrinsicBatch, RE3Config, from_config, none
+from re3_jax.intrinsic import IntrinsicBatch, RE3Config, Step, from_config, none
 
 NUM_ENVS, ROLLOUT, NUM_UPDATES, NUM_SEEDS, DISCOUNT, BINS = 16, 32, 300, 5, 0.99, 20
 LAYER_SIZES = (2, 64, 64, 4)
@@ -29,7 +29,7 @@ RE3 = from_config(  # RE3
 
 
 def scaled(raw):
-    """Position and velocity in [-1, 1], so that neither rules the distances."""
+    """Position and velocity in [-1, 1], so that neither dominates the distances."""
     low, high = jnp.array([-1.2, -0.07]), jnp.array([0.6, 0.07])
     return 2.0 * (raw - low) / (high - low) - 1.0
 
@@ -45,7 +45,7 @@ def init_network(key):
 
 
 def network(params, x):
-    """Logits of the three actions, and the value."""
+    """Logits of the three actions and the value."""
     for kernel, bias in params[:-1]:
         x = jnp.tanh(x @ kernel + bias)
     x = x @ params[-1][0] + params[-1][1]
@@ -53,7 +53,7 @@ def network(params, x):
 
 
 def loss(params, observation, action, target):
-    """Policy gradient with the value as its baseline, and a small entropy bonus."""
+    """Policy gradient with the value as baseline, and a small entropy bonus."""
     logits, value = network(params, observation)
     log_probs = jax.nn.log_softmax(logits)
     log_prob = jnp.take_along_axis(log_probs, action[..., None], axis=-1)[..., 0]
@@ -63,7 +63,7 @@ def loss(params, observation, action, target):
 
 
 def train(key, bonus, num_updates):
-    """The return per episode over the last quarter, and the share of states visited in all."""
+    """Return per episode over the last quarter, and the share of states visited overall."""
     key, net_key, env_key, bonus_key = jax.random.split(key, 4)
     params = init_network(net_key)
     raw, env_state = jax.vmap(ENV.reset, (0, None))(jax.random.split(env_key, NUM_ENVS), ENV_PARAMS)
@@ -86,7 +86,7 @@ def train(key, bonus, num_updates):
             step, (env_state, raw), jax.random.split(rollout_key, ROLLOUT)
         )
         flat = observation.reshape(-1, 2)
-        bonus_state, index = bonus.observe(bonus_state, flat)  # RE3
+        bonus_state, index = bonus.observe(bonus_state, Step(flat))  # RE3
         batch = IntrinsicBatch(flat, action, flat, index, number * len(flat))  # RE3
         intrinsic, bonus_state, _ = bonus.reward(bonus_state, batch)  # RE3
         total = reward + intrinsic.reshape(reward.shape)  # RE3

@@ -6,9 +6,9 @@ import jax
 import numpy as np
 
 from experiments.config import RunConfig
-from re3_jax import compilation
 from re3_jax.agents.dreamer import prediction
 from re3_jax.agents.dreamer.agent import SequenceBatch
+from re3_jax.cpu import compilation
 from re3_jax.replay import sequence_ring
 
 VIDEO = "predictions.mp4"

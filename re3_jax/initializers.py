@@ -12,8 +12,9 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.custom_batching import sequential_vmap
 from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
+
+from re3_jax.cpu.linear_algebra import qr_one_at_a_time
 
 Scheme = Literal["torch", "xavier", "he", "orthogonal"]
 """The paper's initialisations of a random encoder (Section 4.1, "Effects of Initialization")."""
@@ -87,16 +88,13 @@ def layers(
     sizes = [math.prod(shape) for kernel in kernel_shapes for shape in (kernel, kernel[-1:])]
     # One draw for the whole network: each one adds a good part of a second to the compile time.
     pieces = iter(jnp.split(rule.draw(key, (sum(sizes),), jnp.float32), np.cumsum(sizes)[:-1]))
-    made: list[Layer] = []
+    kernel_noise, bias_noise = [], []
     for shape in kernel_shapes:
-        noise = next(pieces).reshape(shape)
-        if made:
-            # One factorisation after the other (see `_qr`): the sum changes no number.
-            noise = noise + 0.0 * made[-1].kernel.ravel()[0]
-        kernel = rule.scale(noise)
-        bias = next(pieces) / math.sqrt(fans(shape).fan_in)
-        made.append(Layer(kernel, bias if scheme == "torch" else jnp.zeros_like(bias)))
-    return made
+        kernel_noise.append(next(pieces).reshape(shape))
+        bias_noise.append(next(pieces) / math.sqrt(fans(shape).fan_in))
+    if scheme != "torch":
+        bias_noise = [jnp.zeros_like(bias) for bias in bias_noise]
+    return [Layer(*pair) for pair in zip(rule.scale(kernel_noise), bias_noise, strict=True)]
 
 
 def _uniform(key: PRNGKeyArray, shape: tuple[int, ...], dtype: DTypeLike) -> Float[Array, "..."]:
@@ -115,36 +113,38 @@ def _scale_he(noise: Float[Array, "..."]) -> Float[Array, "..."]:
     return noise * (RELU_GAIN / math.sqrt(fans(noise.shape).fan_in))
 
 
-def _orthogonalize(noise: Float[Array, "..."]) -> Float[Array, "..."]:
-    matrix = noise.reshape(-1, noise.shape[-1])
-    is_wide = matrix.shape[0] < matrix.shape[1]
-    q, r = _qr(matrix.T if is_wide else matrix)
-    # The signs make Q uniform over the orthogonal matrices (Mezzadri, 2007).
-    q = q * jnp.where(jnp.diagonal(r) < 0, -1.0, 1.0)
-    return RELU_GAIN * (q.T if is_wide else q).reshape(noise.shape)
+def _orthogonalize(noise: list[Float[Array, "..."]]) -> list[Float[Array, "..."]]:
+    matrices = [of_layer.reshape(-1, of_layer.shape[-1]) for of_layer in noise]
+    tall = [matrix if _is_tall(matrix) else matrix.T for matrix in matrices]
+    kernels = []
+    for of_layer, matrix, (q, r) in zip(noise, matrices, qr_one_at_a_time(tall), strict=True):
+        # The signs make Q uniform over the orthogonal matrices (Mezzadri, 2007).
+        q = q * jnp.where(jnp.diagonal(r) < 0, -1.0, 1.0)
+        kernels.append(RELU_GAIN * (q if _is_tall(matrix) else q.T).reshape(of_layer.shape))
+    return kernels
 
 
-@sequential_vmap
-def _qr(
-    matrix: Float[Array, "rows columns"],
-) -> tuple[Float[Array, "rows columns"], Float[Array, "columns columns"]]:
-    """QR of one matrix at a time also under `vmap`.
+def _is_tall(matrix: Float[Array, "rows columns"]) -> bool:
+    return matrix.shape[0] >= matrix.shape[1]
 
-    Several batched factorisations in one program can wait for one another for ever on XLA's CPU
-    backend (jaxlib 0.10.2, two cores, two seeds, matrices of 256 x 256).
-    """
-    q, r = jnp.linalg.qr(matrix)
-    return q, r
+
+_Scale = Callable[[list[Float[Array, "..."]]], list[Float[Array, "..."]]]
+
+
+def _each(scale: Callable[[Float[Array, "..."]], Float[Array, "..."]]) -> _Scale:
+    return lambda noise: [scale(of_layer) for of_layer in noise]
 
 
 class _Rule(NamedTuple):
+    """Noise of a whole network, and what makes kernels of the noise of each layer."""
+
     draw: Callable[..., Float[Array, "..."]]
-    scale: Callable[[Float[Array, "..."]], Float[Array, "..."]]
+    scale: _Scale
 
 
 _RULES: dict[str, _Rule] = {
-    "torch": _Rule(_uniform, _scale_torch),
-    "xavier": _Rule(_uniform, _scale_xavier),
-    "he": _Rule(jax.random.normal, _scale_he),
+    "torch": _Rule(_uniform, _each(_scale_torch)),
+    "xavier": _Rule(_uniform, _each(_scale_xavier)),
+    "he": _Rule(jax.random.normal, _each(_scale_he)),
     "orthogonal": _Rule(jax.random.normal, _orthogonalize),
 }

@@ -133,25 +133,40 @@ def encode(
 ) -> Float[Array, "batch latent"] | Float[Array, "member batch latent"]:
     """Computes y = f_theta(o), float32 at full matmul precision.
 
-    An ensemble adds a leading member axis. Equal observations in one batch, or at the same
-    place of batches of the same size, have equal latents. `image_input` and `image_crop` are
-    those of `init` and matter for pixel images only.
+    An ensemble adds a leading member axis. Latents of equal observations are equal but for
+    rounding, which depends on their places and on the processor (see `fingerprint`).
+    `image_input` and `image_crop` are those of `init` and matter for pixel images only.
     """
     is_ensemble = jax.tree.leaves(params)[-1].ndim == 2
+    seen = visible(params, observation, image_input=image_input, image_crop=image_crop)
 
     def encode_one(params):
         if isinstance(params, VectorEncoder):
-            return _encode_vector(params, observation)
+            return _encode_vector(params, seen)
         if isinstance(params, PixelEncoder):
-            return _encode_pixels(params, _encoded_part(observation, image_input, image_crop, 3))
+            return _encode_pixels(params, seen)
         if isinstance(params, GreyEncoder):
-            image = _encoded_part(observation, image_input, image_crop, 1)
-            flat = dqn.features(params.convs, dqn.CANONICAL, image)
+            flat = dqn.features(params.convs, dqn.CANONICAL, seen)
             return flat @ params.output.kernel + params.output.bias
-        return minigrid.trunk(params, observation)
+        return minigrid.trunk(params, seen)
 
     with jax.default_matmul_precision("highest"):
         return jax.vmap(encode_one)(params) if is_ensemble else encode_one(params)
+
+
+def visible(
+    params: EncoderParams,
+    observation: Num[Array, " batch *observation"],
+    *,
+    image_input: ImageInput = "newest_frame",
+    image_crop: int = 84,
+) -> Num[Array, " batch *visible"]:
+    """The part of the observations that the encoder sees; arguments are those of `encode`."""
+    if isinstance(params, PixelEncoder):
+        return _encoded_part(observation, image_input, image_crop, 3)
+    if isinstance(params, GreyEncoder):
+        return _encoded_part(observation, image_input, image_crop, 1)
+    return observation
 
 
 def latent_dim_of(spec: EnvSpec, latent_dim: int) -> int:

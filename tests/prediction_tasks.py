@@ -63,7 +63,7 @@ def make_batch(task, seed=0, size=BATCH):
         observation=observations(),
         action=jnp.asarray(action),
         next_observation=observations(),
-        ring_index=jnp.zeros(size, jnp.int32),
+        bonus_index=jnp.zeros(size, jnp.int32),
         agent_steps=jnp.int32(0),
     )
 

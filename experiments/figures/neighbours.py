@@ -25,7 +25,8 @@ from matplotlib.figure import Figure
 
 from experiments.errors import UsageError
 from experiments.presets import dmc as presets
-from re3_jax import compilation, random_encoder
+from re3_jax import random_encoder
+from re3_jax.cpu import compilation
 from re3_jax.envs.host import dmc, gl, renderer, tasks
 from re3_jax.envs.host.config import DMCConfig
 

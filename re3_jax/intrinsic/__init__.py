@@ -19,11 +19,14 @@ from re3_jax.intrinsic.base import (
     IntrinsicBatch,
     IntrinsicReward,
     RewardTransform,
+    Step,
     chain,
     none,
+    observe_rollout,
 )
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.re3 import RE3Config, from_config
+from re3_jax.intrinsic.rewarding import reward_batch
 from re3_jax.intrinsic.transforms import log1p, normalize_by_running_std, scale_by_schedule
 
 __all__ = [
@@ -32,6 +35,7 @@ __all__ = [
     "LearnedEncoderConfig",
     "RE3Config",
     "RewardTransform",
+    "Step",
     "chain",
     "contrastive",
     "from_config",
@@ -40,8 +44,10 @@ __all__ = [
     "log1p",
     "none",
     "normalize_by_running_std",
+    "observe_rollout",
     "pretrained",
     "re3",
+    "reward_batch",
     "rnd",
     "scale_by_schedule",
     "state_entropy",

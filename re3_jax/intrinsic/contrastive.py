@@ -73,7 +73,7 @@ def contrastive_encoder(config: RE3Config, learned: LearnedEncoderConfig) -> Enc
 
     only_newest = crops and config.image_input == "newest_frame"
 
-    def visible(images: Images, encoder: EncoderParams) -> Images:
+    def frames_of(images: Images, encoder: EncoderParams) -> Images:
         is_grey = isinstance(encoder, GreyEncoder)
         return images[..., -(1 if is_grey else 3) :] if only_newest else images
 
@@ -94,7 +94,11 @@ def contrastive_encoder(config: RE3Config, learned: LearnedEncoderConfig) -> Enc
         return ContrastiveState(params, jax.tree.map(jnp.copy, encoder), optimizer.init(params))
 
     def encode(state: ContrastiveState, observation: Images) -> Float[Array, "batch latent"]:
-        return network.encode(state.params.encoder, visible(observation, state.params.encoder))
+        return network.encode(state.params.encoder, frames_of(observation, state.params.encoder))
+
+    def visible(state: ContrastiveState, observation: Images) -> Images:
+        encoder = state.params.encoder
+        return network.visible(encoder, frames_of(observation, encoder))
 
     def augmented(key: PRNGKeyArray, images: Images) -> Images:
         if crops and images.shape[1:] != minigrid.OBSERVATION_SHAPE:
@@ -105,7 +109,7 @@ def contrastive_encoder(config: RE3Config, learned: LearnedEncoderConfig) -> Enc
         state: ContrastiveState, batch: IntrinsicBatch, key: PRNGKeyArray
     ) -> tuple[ContrastiveState, Info]:
         query_key, key_key = jax.random.split(key)
-        images = visible(batch.observation, state.key_encoder)
+        images = frames_of(batch.observation, state.key_encoder)
         keys = network.encode(state.key_encoder, augmented(key_key, images))
         query_images = augmented(query_key, images)
 
@@ -119,7 +123,7 @@ def contrastive_encoder(config: RE3Config, learned: LearnedEncoderConfig) -> Enc
         key_encoder = optax.incremental_update(params.encoder, state.key_encoder, learned.momentum)
         return ContrastiveState(params, key_encoder, opt_state), {"contrastive_loss": loss}
 
-    return Encoder(init, encode, network.latent_dim, update)
+    return Encoder(init, encode, network.latent_dim, update, visible)
 
 
 def contrastive_loss(

@@ -33,8 +33,8 @@ def of_neighbours(distances: Float[Array, "*member batch rank"], *, count_self: 
 
     Returns:
       `nearest_distance_p05`, `_p50` and `_p95` over the batch, and `duplicate_share`, the share
-      of the batch whose latent is stored more than once (nearest other at distance exactly 0;
-      the first latent of all, which has no other, is counted too).
+      of the batch whose observation is stored more than once (nearest other at distance exactly
+      0; the first latent of all, which has no other, is counted too).
 
     Raises:
       ValueError: if there is no rank for another latent.

@@ -20,13 +20,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax import initializers, random_encoder
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.initializers import Scheme
 from re3_jax.intrinsic import prediction_error
-from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward
+from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, no_index
 from re3_jax.intrinsic.prediction_error import Normalization
 from re3_jax.losses import l2_norm
 from re3_jax.networks import mlp
@@ -160,14 +160,13 @@ def errors(params: ICMParams, batch: IntrinsicBatch, config: ICMConfig) -> Error
 def icm(config: ICMConfig) -> IntrinsicReward:
     """The bare forward error, computed with the networks as they are before the update."""
 
-    def init(key: PRNGKeyArray, spec: EnvSpec) -> ICMState:
+    def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> ICMState:
+        del num_lanes
         params = init_params(key, spec, config)
         return ICMState(params, prediction_error.optimizer(config).init(params))
 
-    def observe(
-        state: ICMState, observation: Shaped[Array, " batch *observation"]
-    ) -> tuple[ICMState, Int[Array, " batch"]]:
-        return state, jnp.zeros(observation.shape[0], jnp.int32)
+    def observe(state: ICMState, step: Step) -> tuple[ICMState, Int[Array, " lane"]]:
+        return state, no_index(step)
 
     def reward(
         state: ICMState, batch: IntrinsicBatch

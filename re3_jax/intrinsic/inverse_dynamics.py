@@ -74,6 +74,11 @@ def inverse_dynamics_encoder(config: RE3Config, learned: LearnedEncoderConfig) -
     ) -> Float[Array, "batch latent"]:
         return network.encode(state.params.encoder, observation)
 
+    def visible(
+        state: InverseDynamicsState, observation: Shaped[Array, " batch *observation"]
+    ) -> Shaped[Array, " batch *visible"]:
+        return network.visible(state.params.encoder, observation)
+
     def update(
         state: InverseDynamicsState, batch: IntrinsicBatch, key: PRNGKeyArray
     ) -> tuple[InverseDynamicsState, Info]:
@@ -90,7 +95,7 @@ def inverse_dynamics_encoder(config: RE3Config, learned: LearnedEncoderConfig) -
         params = optax.apply_updates(state.params, updates)
         return InverseDynamicsState(params, opt_state), {"inverse_dynamics_loss": loss}
 
-    return Encoder(init, encode, network.latent_dim, update)
+    return Encoder(init, encode, network.latent_dim, update, visible)
 
 
 def action_loss(

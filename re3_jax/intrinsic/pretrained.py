@@ -138,7 +138,8 @@ def imagenet_encoder(weights: ResNet50) -> Encoder:
                 f"{spec.observation_shape}"
             )
 
-    return _encoder("imagenet", encode, resnet.FEATURE_DIM, check)
+    encoder = _encoder("imagenet", encode, resnet.FEATURE_DIM, check)
+    return encoder._replace(visible=lambda state, observation: observation[..., -COLOURS:])
 
 
 def atc_encoder(weights: ATCEncoder) -> Encoder:

@@ -6,7 +6,10 @@ are written before any reward is asked for). On MiniGrid the distance is a mean 
 neighbours of several ranks (paper, Appendix "Details on MiniGrid Experiments").
 """
 
-from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+from functools import partial
+from typing import Any
+
+from jaxtyping import PRNGKeyArray
 
 from re3_jax import random_encoder
 from re3_jax.envs.base import EnvSpec
@@ -33,21 +36,13 @@ def encoder_from(config: RE3Config) -> Encoder:
             num_filters=config.num_filters,
         )
 
-    def encode(
-        params: EncoderParams, observation: Shaped[Array, " batch *observation"]
-    ) -> Float[Array, "*member batch latent"]:
-        return random_encoder.encode(
-            params,
-            observation,
-            image_input=config.image_input,
-            image_crop=config.image_crop,
-        )
-
+    sees: dict[str, Any] = {"image_input": config.image_input, "image_crop": config.image_crop}
     return Encoder(
         init=init,
-        encode=encode,
+        encode=partial(random_encoder.encode, **sees),
         latent_dim=lambda spec: random_encoder.latent_dim_of(spec, config.latent_dim),
         update=never_trained,
+        visible=partial(random_encoder.visible, **sees),
     )
 
 

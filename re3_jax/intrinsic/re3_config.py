@@ -25,8 +25,9 @@ class RE3Config:
       ring_size: latents kept; older ones are overwritten.
       search_size: neighbours are sought among the newest so many latents only, which bounds what
         a search costs; None for all that are kept.
-      merge_copies: whether equal latents are stored once, with their number. It finds the same
-        neighbours, much faster where observations repeat (gridworlds), slower where they do not.
+      merge_copies: whether latents of equal observations are stored once, with their number. It
+        finds the same neighbours, much faster where observations repeat (gridworlds), slower
+        where they do not.
       beta: beta_0, the weight of the bonus (the default is DoorKey-6x6's).
       rho: beta_t = beta_0 (1 - rho)^t, t in agent steps.
       normalize: divide by no, the exact, or the released code's running standard deviation.

@@ -21,7 +21,7 @@ from re3_jax import initializers, random_encoder
 from re3_jax.envs.base import EnvSpec
 from re3_jax.initializers import Scheme
 from re3_jax.intrinsic import prediction_error, whitening
-from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward
+from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, no_index
 from re3_jax.intrinsic.prediction_error import Normalization
 from re3_jax.losses import l2_norm
 from re3_jax.networks import mlp
@@ -119,7 +119,8 @@ def predict(
 def rnd(config: RNDConfig) -> IntrinsicReward:
     """The bare prediction error, computed with the predictor as it is before the update."""
 
-    def init(key: PRNGKeyArray, spec: EnvSpec) -> RNDState:
+    def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> RNDState:
+        del num_lanes
         target_key, predictor_key = jax.random.split(key)
         predictor = init_predictor(predictor_key, spec, config)
         return RNDState(
@@ -129,10 +130,8 @@ def rnd(config: RNDConfig) -> IntrinsicReward:
             seen=whitening.init(spec) if config.normalize_observations else (),
         )
 
-    def observe(
-        state: RNDState, observation: Shaped[Array, " batch *observation"]
-    ) -> tuple[RNDState, Int[Array, " batch"]]:
-        return state, jnp.zeros(observation.shape[0], jnp.int32)
+    def observe(state: RNDState, step: Step) -> tuple[RNDState, Int[Array, " lane"]]:
+        return state, no_index(step)
 
     def reward(
         state: RNDState, batch: IntrinsicBatch

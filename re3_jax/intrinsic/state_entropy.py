@@ -18,12 +18,19 @@ from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped, UInt32
 
-from re3_jax import knn, schedules
+from re3_jax import fingerprint, knn, schedules
 from re3_jax.envs.base import EnvSpec
 from re3_jax.intrinsic import diagnostics, transforms
-from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, chain
+from re3_jax.intrinsic.base import (
+    Info,
+    IntrinsicBatch,
+    IntrinsicReward,
+    Step,
+    chain,
+    no_index,
+)
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.replay import distinct_ring, latent_ring
 
@@ -43,6 +50,8 @@ class Encoder(NamedTuple):
       [member] where `RE3Config.ensemble_size` is above 1
     latent_dim(spec) -> length of a latent
     update(state, batch, key) -> (state, info): one step of training; `never_trained` for none
+    visible(state, observation[batch, ...]) -> the part of each observation that its latent
+      depends on: where two of them are equal, so are the latents, but for rounding
     """
 
     init: Callable[[PRNGKeyArray, EnvSpec], EncoderState]
@@ -51,6 +60,9 @@ class Encoder(NamedTuple):
     ]
     latent_dim: Callable[[EnvSpec], int]
     update: Callable[[EncoderState, IntrinsicBatch, PRNGKeyArray], tuple[EncoderState, Info]]
+    visible: Callable[
+        [EncoderState, Shaped[Array, " batch *observation"]], Shaped[Array, " batch *visible"]
+    ] = lambda state, observation: observation
 
 
 class StateEntropyState(NamedTuple):
@@ -112,7 +124,8 @@ def state_entropy(
     def over_members(function):
         return jax.vmap(function) if is_ensemble else function
 
-    def init(key: PRNGKeyArray, spec: EnvSpec) -> StateEntropyState:
+    def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> StateEntropyState:
+        del num_lanes
         if not has_ring:
             return StateEntropyState(encoder.init(key, spec), None)
         latent_dim = encoder.latent_dim(spec)
@@ -127,16 +140,18 @@ def state_entropy(
         return StateEntropyState(encoder.init(key, spec), *rings)
 
     def observe(
-        state: StateEntropyState, observation: Shaped[Array, " batch *observation"]
-    ) -> tuple[StateEntropyState, Int[Array, " batch"]]:
+        state: StateEntropyState, step: Step
+    ) -> tuple[StateEntropyState, Int[Array, " lane"]]:
         if not has_ring:
-            return state, jnp.zeros(observation.shape[0], jnp.int32)
+            return state, no_index(step)
+        observation = step.observation
         with jax.named_scope("encode"):
             latents = encoder.encode(state.encoder, observation)
-            ring, index = over_members(store.add)(state.ring, latents)
+            identity = fingerprints_of(state, observation)
+            ring, index = over_members(store.add)(state.ring, latents, identity)
             newest = state.newest
             if newest is not None:
-                newest, _ = over_members(searched.add)(newest, latents)
+                newest, _ = over_members(searched.add)(newest, latents, identity)
         index = index[0] if is_ensemble else index
         return state._replace(ring=ring, newest=newest), index
 
@@ -147,19 +162,30 @@ def state_entropy(
         row = searched.row_at(newest, (newest.cursor - 1 - age) % size)
         return jnp.where(age < size, row, -1)
 
-    def of_batch(state: StateEntropyState, batch: IntrinsicBatch) -> Array:
-        """Its latents, as stored or encoded now."""
-        if has_ring:
-            return over_members(lambda ring: ring.latents[batch.ring_index])(state.ring)
-        with jax.named_scope("encode"):
-            return encoder.encode(state.encoder, batch.observation)
+    def fingerprints_of(state: StateEntropyState, observation) -> UInt32[Array, "*member batch"]:
+        """Of what the encoder sees, the same for every member."""
+        found = fingerprint.of(encoder.visible(state.encoder, observation))
+        if is_ensemble:
+            return jnp.broadcast_to(found, (config.ensemble_size, *found.shape))
+        return found
 
-    def nearest(latents: Array, among: Ring, own_row: Int[Array, " batch"]):
+    def of_batch(state: StateEntropyState, batch: IntrinsicBatch) -> tuple[Array, Array]:
+        """Its latents and fingerprints, as stored or made now."""
+        if has_ring:
+            return over_members(
+                lambda ring: (ring.latents[batch.bonus_index], ring.fingerprints[batch.bonus_index])
+            )(state.ring)
+        with jax.named_scope("encode"):
+            latents = encoder.encode(state.encoder, batch.observation)
+            return latents, fingerprints_of(state, batch.observation)
+
+    def nearest(latents: Array, identity: Array, among: Ring, own_row: Int[Array, " batch"]):
         return knn.nearest_and_mean(
             latents,
             among,
+            fingerprints=identity,
+            k=config.last_neighbour,
             first=config.first_neighbour,
-            last=config.last_neighbour,
             exclude=None if config.count_self else own_row,
         )
 
@@ -167,21 +193,23 @@ def state_entropy(
         state: StateEntropyState, batch: IntrinsicBatch
     ) -> tuple[Float[Array, " batch"], StateEntropyState, Info]:
         def search_ring(ring: Ring, newest: Ring | None):
-            row = store.row_at(ring, batch.ring_index)
+            row = store.row_at(ring, batch.bonus_index)
+            latents, identity = ring.latents[row], ring.fingerprints[row]
             if newest is None:
-                return nearest(ring.latents[row], ring, row)
-            return nearest(ring.latents[row], newest, row_in_newest(newest, ring, batch.ring_index))
+                return nearest(latents, identity, ring, row)
+            newest_row = row_in_newest(newest, ring, batch.bonus_index)
+            return nearest(latents, identity, newest, newest_row)
 
-        def search_batch(latents: Float[Array, "batch latent"]):
+        def search_batch(latents: Float[Array, "batch latent"], identity: UInt32[Array, " batch"]):
             _check_minibatch(config, len(latents))
-            return nearest(latents, *_ring_of(latents))
+            return nearest(latents, identity, *_ring_of(latents, identity))
 
-        latents = None if in_ring else of_batch(state, batch)
+        encoded = () if in_ring else of_batch(state, batch)
         with jax.named_scope("knn"):
             if in_ring:
                 distances, distance = over_members(search_ring)(state.ring, state.newest)
             else:
-                distances, distance = over_members(search_batch)(latents)
+                distances, distance = over_members(search_batch)(*encoded)
             info = diagnostics.of_neighbours(distances, count_self=config.count_self)
             return distance.mean(axis=0) if is_ensemble else distance, state, info
 
@@ -208,8 +236,10 @@ def scaled(config: RE3Config, bonus: IntrinsicReward) -> IntrinsicReward:
     return chain(bonus, *steps)
 
 
-def _ring_of(latents: Float[Array, "batch latent"]) -> tuple[Ring, Int[Array, " batch"]]:
-    return latent_ring.add(latent_ring.init(*latents.shape), latents)
+def _ring_of(
+    latents: Float[Array, "batch latent"], fingerprints: UInt32[Array, " batch"]
+) -> tuple[Ring, Int[Array, " batch"]]:
+    return latent_ring.add(latent_ring.init(*latents.shape), latents, fingerprints)
 
 
 def _check_minibatch(config: RE3Config, batch_size: int) -> None:

@@ -33,6 +33,7 @@ class FrameReplay(NamedTuple):
       discount: 0 where the task ended at this step, else 1.
       frame_number: number of the newest frame of o_t, counted from the first one ever written.
       age: frames that the episode had before that one.
+      bonus_index: where the bonus keeps what belongs to o_t.
       newest_age: the same of the newest frame, from which the next transition starts.
       num_frames: frames written so far, those since overwritten included.
       num_transitions: transitions written so far, likewise.
@@ -44,6 +45,7 @@ class FrameReplay(NamedTuple):
     discount: Float[Array, " capacity"]
     frame_number: Int[Array, " capacity"]
     age: Int[Array, " capacity"]
+    bonus_index: Int[Array, " capacity"]
     newest_age: Int[Array, ""]
     num_frames: Int[Array, ""]
     num_transitions: Int[Array, ""]
@@ -65,19 +67,6 @@ def num_rows(capacity: int, stack: int, shortest_episode: int) -> int:
             f"{shortest_episode} steps cannot hold anything: all three must be at least 1"
         )
     return capacity + -(-capacity // shortest_episode) + stack + 1
-
-
-def num_bytes(
-    capacity: int,
-    frame_shape: tuple[int, int, int],
-    action_dim: int,
-    stack: int,
-    shortest_episode: int,
-) -> int:
-    """Memory that one replay takes for as long as the run lasts, in bytes."""
-    height, width, channels = frame_shape
-    rows = num_rows(capacity, stack, shortest_episode)
-    return rows * height * width * channels + capacity * 4 * (action_dim + 4) + 12
 
 
 def init(
@@ -108,6 +97,7 @@ def init(
         discount=jnp.zeros(capacity, jnp.float32),
         frame_number=jnp.zeros(capacity, jnp.int32),
         age=jnp.zeros(capacity, jnp.int32),
+        bonus_index=jnp.zeros(capacity, jnp.int32),
         newest_age=jnp.zeros((), jnp.int32),
         num_frames=jnp.zeros((), jnp.int32),
         num_transitions=jnp.zeros((), jnp.int32),
@@ -132,8 +122,9 @@ def add(
     frame: UInt8[Array, "height width channels"],
     final_frame: UInt8[Array, "height width channels"],
     done: Bool[Array, ""],
-) -> tuple[FrameReplay, Int[Array, ""]]:
-    """Stores the transition that starts from the newest frame; also returns its row.
+    bonus_index: Int[Array, ""],
+) -> FrameReplay:
+    """Stores the transition that starts from the newest frame.
 
     Args:
       replay: donate it, and no frame but the new ones moves.
@@ -143,26 +134,25 @@ def add(
       frame: newest frame of what the agent sees next: the next episode's first where `done`.
       final_frame: newest frame of o_{t+1}, of the same episode.
       done: whether the episode ended, for whatever reason.
+      bonus_index: what the bonus's `observe` returned for o_t.
     """
     rows, capacity = replay.frames.shape[0], replay.reward.shape[0]
     # Where the episode goes on, the second one is written over by the next call.
     written = (replay.num_frames + jnp.arange(2, dtype=jnp.int32)) % rows
-    index = replay.num_transitions % capacity
-    return (
-        FrameReplay(
-            frames=replay.frames.at[written].set(
-                jnp.stack([final_frame, frame]), unique_indices=True, mode="promise_in_bounds"
-            ),
-            action=replay.action.at[index].set(action),
-            reward=replay.reward.at[index].set(reward),
-            discount=replay.discount.at[index].set(discount),
-            frame_number=replay.frame_number.at[index].set(replay.num_frames - 1),
-            age=replay.age.at[index].set(replay.newest_age),
-            newest_age=jnp.where(done, 0, replay.newest_age + 1),
-            num_frames=replay.num_frames + 1 + done.astype(jnp.int32),
-            num_transitions=replay.num_transitions + 1,
+    row = replay.num_transitions % capacity
+    return FrameReplay(
+        frames=replay.frames.at[written].set(
+            jnp.stack([final_frame, frame]), unique_indices=True, mode="promise_in_bounds"
         ),
-        index,
+        action=replay.action.at[row].set(action),
+        reward=replay.reward.at[row].set(reward),
+        discount=replay.discount.at[row].set(discount),
+        frame_number=replay.frame_number.at[row].set(replay.num_frames - 1),
+        age=replay.age.at[row].set(replay.newest_age),
+        bonus_index=replay.bonus_index.at[row].set(bonus_index),
+        newest_age=jnp.where(done, 0, replay.newest_age + 1),
+        num_frames=replay.num_frames + 1 + done.astype(jnp.int32),
+        num_transitions=replay.num_transitions + 1,
     )
 
 
@@ -179,7 +169,7 @@ def num_valid(replay: FrameReplay, stack: int) -> Int[Array, ""]:
 def sample(
     key: PRNGKeyArray, replay: FrameReplay, batch_size: int, stack: int
 ) -> tuple[Transitions, Int[Array, " batch"]]:
-    """Draws transitions uniformly, with replacement; also returns their rows.
+    """Draws transitions uniformly, with replacement; also returns the index stored with each.
 
     Observations are uint8 [batch, height, width, channels * stack], newest frame last; at the
     start of an episode its first frame stands for those before it. Bonuses are zero.
@@ -188,23 +178,23 @@ def sample(
     """
     rows, capacity = replay.frames.shape[0], replay.reward.shape[0]
     back = jax.random.randint(key, (batch_size,), 0, jnp.maximum(num_valid(replay, stack), 1))
-    index = (replay.num_transitions - 1 - back) % capacity
-    newest = replay.frame_number[index]
+    row = (replay.num_transitions - 1 - back) % capacity
+    newest = replay.frame_number[row]
     # o_t and o_{t+1} share all frames but one each.
     numbers = newest[:, None] + jnp.arange(1 - stack, 2, dtype=jnp.int32)
-    numbers = jnp.maximum(numbers, (newest - replay.age[index])[:, None])
+    numbers = jnp.maximum(numbers, (newest - replay.age[row])[:, None])
     channels = replay.frames.shape[-1]
     seen = _stacks(replay.frames, numbers % rows)
     return (
         Transitions(
             observation=seen[..., :-channels],
-            action=replay.action[index],
-            reward=replay.reward[index],
+            action=replay.action[row],
+            reward=replay.reward[row],
             bonus=jnp.zeros(batch_size, jnp.float32),
-            discount=replay.discount[index],
+            discount=replay.discount[row],
             next_observation=seen[..., channels:],
         ),
-        index,
+        replay.bonus_index[row],
     )
 
 

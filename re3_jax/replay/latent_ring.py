@@ -3,7 +3,9 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, UInt32
+
+from re3_jax import fingerprint
 
 
 class LatentRing(NamedTuple):
@@ -11,14 +13,15 @@ class LatentRing(NamedTuple):
 
     Attributes:
       latents: float32 rows.
-      squared_norms: |y_i|^2 of each row, +inf where nothing is written yet: a search that adds
-        them to its scores never finds an unwritten row.
+      squared_norms: |y_i|^2 of each row.
+      fingerprints: of the observation that each row is the latent of, see `fingerprint`.
       cursor: row that the next insertion writes first.
       num_valid: number of rows written so far, at most the capacity.
     """
 
     latents: Float[Array, "capacity latent"]
     squared_norms: Float[Array, " capacity"]
+    fingerprints: UInt32[Array, " capacity"]
     cursor: Int[Array, ""]
     num_valid: Int[Array, ""]
 
@@ -32,7 +35,8 @@ def init(capacity: int, latent_dim: int) -> LatentRing:
     check_size(capacity, latent_dim)
     return LatentRing(
         latents=jnp.zeros((capacity, latent_dim), jnp.float32),
-        squared_norms=jnp.full((capacity,), jnp.inf, jnp.float32),
+        squared_norms=jnp.zeros((capacity,), jnp.float32),
+        fingerprints=jnp.zeros((capacity,), jnp.uint32),
         cursor=jnp.zeros((), jnp.int32),
         num_valid=jnp.zeros((), jnp.int32),
     )
@@ -45,9 +49,17 @@ def row_at(ring: LatentRing, index: Int[Array, " batch"]) -> Int[Array, " batch"
 
 
 def add(
-    ring: LatentRing, latents: Float[Array, "batch latent"]
+    ring: LatentRing,
+    latents: Float[Array, "batch latent"],
+    fingerprints: UInt32[Array, " batch"] | None = None,
 ) -> tuple[LatentRing, Int[Array, " batch"]]:
     """Writes a batch over the oldest rows; also returns the rows that were written.
+
+    Args:
+      ring: is not used again.
+      latents: one row each.
+      fingerprints: of the observations, `fingerprint.of`; None for those of the latents
+        themselves.
 
     Raises:
       ValueError: if the batch has more rows than the ring.
@@ -55,6 +67,8 @@ def add(
     capacity, batch_size = ring.latents.shape[0], latents.shape[0]
     check_batch(batch_size, capacity)
     index = (ring.cursor + jnp.arange(batch_size, dtype=jnp.int32)) % capacity
+    if fingerprints is None:
+        fingerprints = fingerprint.of(latents)
     return (
         LatentRing(
             latents=ring.latents.at[index].set(
@@ -62,6 +76,9 @@ def add(
             ),
             squared_norms=ring.squared_norms.at[index].set(
                 jnp.sum(latents * latents, axis=1), unique_indices=True, mode="promise_in_bounds"
+            ),
+            fingerprints=ring.fingerprints.at[index].set(
+                fingerprints, unique_indices=True, mode="promise_in_bounds"
             ),
             cursor=(ring.cursor + batch_size) % capacity,
             num_valid=jnp.minimum(ring.num_valid + batch_size, capacity),

@@ -28,6 +28,7 @@ class PrioritizedReplay(NamedTuple):
       terminated: whether the task ended at this step.
       truncated: whether a time limit did.
       age: agent steps since the episode began, 0 at its first observation.
+      bonus_index: where the bonus keeps what belongs to o_t.
       tree: priorities, that of lane l in row t at t * lanes + l; 0 where nothing may be drawn.
       max_priority: the largest that any transition was given.
       num_frames: rows written so far; number n is in row n modulo the number of rows.
@@ -39,6 +40,7 @@ class PrioritizedReplay(NamedTuple):
     terminated: Bool[Array, "rows lanes"]
     truncated: Bool[Array, "rows lanes"]
     age: Int[Array, "rows lanes"]
+    bonus_index: Int[Array, "rows lanes"]
     tree: SumTree
     max_priority: Float[Array, ""]
     num_frames: Int[Array, ""]
@@ -54,7 +56,8 @@ class NStepTransitions(NamedTuple):
       reward: sum of gamma^k r_{t+k} over k < n, up to the end of the episode.
       discount: gamma^n, 0 if the task ended within the n steps.
       next_observation: stacks that end at o_{t+n}; of no meaning where the discount is 0.
-      slot: leaf of each in the tree; also the place of o_t's latent in a ring as large.
+      slot: leaf of each in the tree.
+      bonus_index: where the bonus keeps what belongs to o_t.
       probability: with which it was drawn.
     """
 
@@ -64,6 +67,7 @@ class NStepTransitions(NamedTuple):
     discount: Float[Array, " batch"]
     next_observation: Shaped[Array, " batch *frame stack"]
     slot: Int[Array, " batch"]
+    bonus_index: Int[Array, " batch"]
     probability: Float[Array, " batch"]
 
 
@@ -92,6 +96,7 @@ def init(
         terminated=jnp.zeros((rows, lanes), bool),
         truncated=jnp.zeros((rows, lanes), bool),
         age=jnp.zeros((rows, lanes), jnp.int32),
+        bonus_index=jnp.zeros((rows, lanes), jnp.int32),
         tree=sum_tree.init(rows * lanes),
         max_priority=jnp.ones((), jnp.float32),
         num_frames=jnp.zeros((), jnp.int32),
@@ -105,6 +110,7 @@ def add(
     reward: Float[Array, " lanes"],
     terminated: Bool[Array, " lanes"],
     truncated: Bool[Array, " lanes"],
+    bonus_index: Int[Array, " lanes"],
     *,
     n: int,
     stack: int,
@@ -118,6 +124,7 @@ def add(
       reward: r_t.
       terminated: whether the task ended at this step.
       truncated: whether a time limit did.
+      bonus_index: what the bonus's `observe` returned for o_t.
       n: steps of a transition.
       stack: frames of an observation.
     """
@@ -132,6 +139,7 @@ def add(
         terminated=replay.terminated.at[row].set(terminated),
         truncated=replay.truncated.at[row].set(truncated & ~terminated),
         age=replay.age.at[row].set(jnp.where(goes_on, replay.age[before] + 1, 0)),
+        bonus_index=replay.bonus_index.at[row].set(bonus_index),
         num_frames=replay.num_frames + 1,
     )
     # This row's own transition is not whole yet; the stacks of those after it lose a frame.
@@ -196,6 +204,7 @@ def sample(
         discount=jnp.where(jnp.any(terminated, axis=1), 0.0, gamma**n),
         next_observation=_stacks(replay, (row + n) % rows, lane, stack),
         slot=slot,
+        bonus_index=replay.bonus_index[row, lane],
         probability=probability,
     )
 

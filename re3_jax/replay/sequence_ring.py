@@ -24,7 +24,7 @@ class SequenceReplay(NamedTuple):
       action: that led to it; zero for the first of an episode.
       reward: that came with it, likewise.
       discount: 0 where the task ended with it, else 1.
-      ring_index: where the bonus keeps the latent of the frame; not known of an episode's last,
+      bonus_index: where the bonus keeps the latent of the frame; not known of an episode's last,
         which is never drawn.
       num_frames: written so far.
       begins: number of the first frame of the episode under way.
@@ -37,7 +37,7 @@ class SequenceReplay(NamedTuple):
     action: Float[Array, "lanes rows action"]
     reward: Float[Array, "lanes rows"]
     discount: Float[Array, "lanes rows"]
-    ring_index: Int[Array, "lanes rows"]
+    bonus_index: Int[Array, "lanes rows"]
     num_frames: Int[Array, " lanes"]
     begins: Int[Array, " lanes"]
     starts: Int[Array, "lanes episodes"]
@@ -52,7 +52,7 @@ class Sequences(NamedTuple):
     action: Float[Array, "batch length action"]
     reward: Float[Array, "batch length"]
     discount: Float[Array, "batch length"]
-    ring_index: Int[Array, "batch length"]
+    bonus_index: Int[Array, "batch length"]
 
 
 def init(
@@ -87,7 +87,7 @@ def init(
         action=jnp.zeros((lanes, rows, action_dim), jnp.float32),
         reward=jnp.zeros((lanes, rows), jnp.float32),
         discount=jnp.ones((lanes, rows), jnp.float32),
-        ring_index=jnp.zeros((lanes, rows), jnp.int32),
+        bonus_index=jnp.zeros((lanes, rows), jnp.int32),
         num_frames=zeros,
         begins=zeros,
         starts=jnp.zeros((lanes, episodes), jnp.int32),
@@ -119,7 +119,7 @@ def add(
     final_frame: UInt8[Array, "lanes height width channels"],
     frame: UInt8[Array, "lanes height width channels"],
     done: Bool[Array, " lanes"],
-    ring_index: Int[Array, " lanes"],
+    bonus_index: Int[Array, " lanes"],
     *,
     length: int,
 ) -> SequenceReplay:
@@ -133,13 +133,13 @@ def add(
       final_frame: what it led to.
       frame: what is seen now; another one where an episode ended.
       done: whether the task ended or a time limit was met.
-      ring_index: where the bonus keeps the latent of the frame that the action answered.
+      bonus_index: where the bonus keeps the latent of the frame that the action answered.
       length: of the sequences that will be drawn; shorter episodes are never drawn from.
     """
     lanes, rows = replay.reward.shape
     lane, answered = jnp.arange(lanes), (replay.num_frames - 1) % rows
     replay = replay._replace(
-        ring_index=replay.ring_index.at[lane, answered].set(ring_index, unique_indices=True)
+        bonus_index=replay.bonus_index.at[lane, answered].set(bonus_index, unique_indices=True)
     )
     frames = replay.num_frames + 1 - replay.begins
     noted = done & (frames > length)
@@ -222,5 +222,5 @@ def sample(key: PRNGKeyArray, replay: SequenceReplay, batch_size: int, length: i
         replay.action[lane, row],
         replay.reward[lane, row],
         replay.discount[lane, row],
-        replay.ring_index[lane, row],
+        replay.bonus_index[lane, row],
     )

@@ -19,6 +19,7 @@ class TransitionRing(NamedTuple):
       reward: task reward.
       discount: 0 where the task ended at this step, else 1.
       next_observation: o_{t+1} of the same episode.
+      bonus_index: where the bonus keeps what belongs to o_t.
       cursor: row that the next insertion writes first.
       num_valid: rows written so far, at most the capacity.
     """
@@ -28,14 +29,9 @@ class TransitionRing(NamedTuple):
     reward: Float[Array, " capacity"]
     discount: Float[Array, " capacity"]
     next_observation: Shaped[Array, " capacity *observation"]
+    bonus_index: Int[Array, " capacity"]
     cursor: Int[Array, ""]
     num_valid: Int[Array, ""]
-
-
-def num_bytes(capacity: int, spec: EnvSpec) -> int:
-    """Memory that one replay takes for as long as the run lasts, in bytes."""
-    leaves = jax.tree.leaves(jax.eval_shape(lambda: init(capacity, spec)))
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
 
 
 def init(capacity: int, spec: EnvSpec) -> TransitionRing:
@@ -59,6 +55,7 @@ def init(capacity: int, spec: EnvSpec) -> TransitionRing:
         reward=jnp.zeros(capacity, jnp.float32),
         discount=jnp.zeros(capacity, jnp.float32),
         next_observation=jnp.zeros((capacity, *spec.observation_shape), spec.observation_dtype),
+        bonus_index=jnp.zeros(capacity, jnp.int32),
         cursor=jnp.zeros((), jnp.int32),
         num_valid=jnp.zeros((), jnp.int32),
     )
@@ -71,8 +68,11 @@ def add(
     reward: Float[Array, " batch"],
     discount: Float[Array, " batch"],
     next_observation: Shaped[Array, " batch *observation"],
-) -> tuple[TransitionRing, Int[Array, " batch"]]:
-    """Writes one transition of each lane over the oldest rows; also returns those rows.
+    bonus_index: Int[Array, " batch"],
+) -> TransitionRing:
+    """Writes one transition of each lane over the oldest rows.
+
+    `bonus_index` is what the bonus's `observe` returned.
 
     Raises:
       ValueError: if there are more of them than rows in the ring.
@@ -83,41 +83,39 @@ def add(
             f"a batch of {batch_size} transitions does not fit a ring of {capacity} rows: "
             "make the replay at least as large as the number of lanes"
         )
-    index = (ring.cursor + jnp.arange(batch_size, dtype=jnp.int32)) % capacity
+    row = (ring.cursor + jnp.arange(batch_size, dtype=jnp.int32)) % capacity
 
     def write(rows: Array, values: Array) -> Array:
-        return rows.at[index].set(values, unique_indices=True, mode="promise_in_bounds")
+        return rows.at[row].set(values, unique_indices=True, mode="promise_in_bounds")
 
-    return (
-        TransitionRing(
-            observation=write(ring.observation, observation),
-            action=write(ring.action, action),
-            reward=write(ring.reward, reward),
-            discount=write(ring.discount, discount),
-            next_observation=write(ring.next_observation, next_observation),
-            cursor=(ring.cursor + batch_size) % capacity,
-            num_valid=jnp.minimum(ring.num_valid + batch_size, capacity),
-        ),
-        index,
+    return TransitionRing(
+        observation=write(ring.observation, observation),
+        action=write(ring.action, action),
+        reward=write(ring.reward, reward),
+        discount=write(ring.discount, discount),
+        next_observation=write(ring.next_observation, next_observation),
+        bonus_index=write(ring.bonus_index, bonus_index),
+        cursor=(ring.cursor + batch_size) % capacity,
+        num_valid=jnp.minimum(ring.num_valid + batch_size, capacity),
     )
 
 
 def sample(
     key: PRNGKeyArray, ring: TransitionRing, batch_size: int
 ) -> tuple[Transitions, Int[Array, " batch"]]:
-    """Draws transitions uniformly, with replacement; also returns their rows.
+    """Draws transitions uniformly, with replacement; also returns the index stored with each.
 
     Bonuses are zero. The ring must hold a transition; from an empty one come zeros.
     """
-    index = jax.random.randint(key, (batch_size,), 0, jnp.maximum(ring.num_valid, 1))
+    row = jax.random.randint(key, (batch_size,), 0, jnp.maximum(ring.num_valid, 1))
     return (
         Transitions(
-            observation=ring.observation[index],
-            action=ring.action[index],
-            reward=ring.reward[index],
+            observation=ring.observation[row],
+            action=ring.action[row],
+            reward=ring.reward[row],
             bonus=jnp.zeros(batch_size, jnp.float32),
-            discount=ring.discount[index],
-            next_observation=ring.next_observation[index],
+            discount=ring.discount[row],
+            next_observation=ring.next_observation[row],
         ),
-        index,
+        ring.bonus_index[row],
     )

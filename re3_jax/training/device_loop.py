@@ -11,8 +11,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from re3_jax.agents.base import Agent, AgentState
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import DeviceEnv
-from re3_jax.intrinsic import diagnostics
-from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward
+from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, Step, observe_rollout
+from re3_jax.intrinsic.rewarding import reward_batch
 from re3_jax.training.episodes import EpisodeTotals, count_episodes, episode_metrics
 from re3_jax.training.train_state import Counters, Lanes, TrainState
 
@@ -26,7 +26,7 @@ def init_train_state(
     train_key, evaluation_key, agent_key, bonus_key, reset_key = jax.random.split(key, 5)
     return TrainState(
         agent=agent.init(agent_key),
-        intrinsic=bonus.init(bonus_key, env.spec),
+        intrinsic=bonus.init(bonus_key, env.spec, num_envs),
         lanes=Lanes.begin(env, num_envs, reset_key),
         counters=Counters.zero(),
         key=train_key,
@@ -103,18 +103,23 @@ def train_update(
         return x.reshape(-1, *x.shape[2:])
 
     num_frames = rollout.reward.size
+    steps = Step(
+        rollout.observation,
+        rollout.action,
+        rollout.next_observation,
+        rollout.terminated,
+        rollout.truncated,
+    )
     with jax.named_scope("bonus"):
-        observation = flat(rollout.observation)
-        intrinsic, index = bonus.observe(state.intrinsic, observation)
-        batch = IntrinsicBatch(
-            observation=observation,
-            action=flat(rollout.action),
-            next_observation=flat(rollout.next_observation),
-            ring_index=index,
-            agent_steps=state.counters.agent_steps,
-        )
-        reward, intrinsic, reward_info = bonus.reward(intrinsic, batch)
-        intrinsic, bonus_info = bonus.update(intrinsic, batch, bonus_key)
+        intrinsic, bonus_index = observe_rollout(bonus, state.intrinsic, steps)
+    batch = IntrinsicBatch(
+        observation=flat(rollout.observation),
+        action=flat(rollout.action),
+        next_observation=flat(rollout.next_observation),
+        bonus_index=flat(bonus_index),
+        agent_steps=state.counters.agent_steps,
+    )
+    reward, intrinsic, bonus_info = reward_batch(bonus, intrinsic, batch, bonus_key)
     with jax.named_scope("update"):
         rollout = rollout._replace(bonus=reward.reshape(rollout.reward.shape))
         agent_state, info = agent.update(state.agent, rollout, agent_key)
@@ -126,9 +131,7 @@ def train_update(
     )
     metrics = {
         **info,
-        **reward_info,
         **bonus_info,
-        **diagnostics.of_rewards(reward),
         "reward_mean": jnp.mean(rollout.reward),
     }
     visited = state.visited

@@ -16,7 +16,7 @@ from re3_jax.agents.dreamer.agent import Belief, Dreamer, DreamerState
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.envs.base import EnvSpec
 from re3_jax.envs.host.base import HostStep
-from re3_jax.intrinsic.base import IntrinsicReward, IntrinsicState
+from re3_jax.intrinsic.base import IntrinsicReward, IntrinsicState, Step
 from re3_jax.replay import sequence_ring
 from re3_jax.replay.sequence_ring import SequenceReplay
 from re3_jax.training import dreamer_update
@@ -76,7 +76,7 @@ class OneSeed:
         agent = self.dreamer.init(agent_key)
         return OffPolicyState(
             agent=agent,
-            intrinsic=self.bonus.init(bonus_key, self.spec),
+            intrinsic=self.bonus.init(bonus_key, self.spec, self.num_lanes),
             replay=dreamer_update.new_replay(
                 self.config, self.spec, self.dreamer.action_dim, frame
             ),
@@ -152,7 +152,14 @@ class OneSeed:
         """Stores a step; also totals of episodes and the reward."""
         reward, done = jnp.asarray(step.reward), jnp.asarray(step.terminated | step.truncated)
         with jax.named_scope("encode"):
-            intrinsic, ring_index = self.bonus.observe(intrinsic, lanes.frame)
+            seen = Step(
+                lanes.frame,
+                action,
+                jnp.asarray(step.final_frame),
+                jnp.asarray(step.terminated),
+                jnp.asarray(step.truncated),
+            )
+            intrinsic, index = self.bonus.observe(intrinsic, seen)
         replay = sequence_ring.add(
             replay,
             action,
@@ -161,7 +168,7 @@ class OneSeed:
             jnp.asarray(step.final_frame),
             jnp.asarray(step.frame),
             done,
-            ring_index,
+            index,
             length=self.config.sequence_length,
         )
         lanes, totals = count_episodes(lanes, reward, done)

@@ -17,7 +17,7 @@ from re3_jax.agents.base import Acting
 from re3_jax.agents.dreamer.agent import Belief, Dreamer
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.envs.base import DeviceEnv
-from re3_jax.intrinsic.base import IntrinsicReward
+from re3_jax.intrinsic.base import IntrinsicReward, Step
 from re3_jax.replay import sequence_ring
 from re3_jax.training import dreamer_update
 from re3_jax.training.episodes import EpisodeTotals, count_episodes
@@ -46,7 +46,7 @@ def init_state(
     lanes, agent = Lanes.begin(env, config.num_envs, reset_key), dreamer.init(agent_key)
     return OffPolicyState(
         agent=agent,
-        intrinsic=bonus.init(bonus_key, env.spec),
+        intrinsic=bonus.init(bonus_key, env.spec, config.num_envs),
         replay=dreamer_update.new_replay(config, env.spec, dreamer.action_dim, lanes.observation),
         lanes=BelievingLanes(lanes, dreamer.begin(agent, config.num_envs)),
         counters=Counters.zero(),
@@ -81,7 +81,8 @@ def train_step(
         env_state, timestep = jax.vmap(env.step)(lanes.env, action, env_keys)
     done = timestep.terminated | timestep.truncated
     with jax.named_scope("encode"):
-        intrinsic, ring_index = bonus.observe(state.intrinsic, lanes.observation)
+        step = Step.on_device(lanes.observation, action, timestep)
+        intrinsic, index = bonus.observe(state.intrinsic, step)
     with jax.named_scope("store"):
         replay = sequence_ring.add(
             state.replay,
@@ -91,7 +92,7 @@ def train_step(
             timestep.final_observation,
             timestep.observation,
             done,
-            ring_index,
+            index,
             length=config.sequence_length,
         )
     lanes, totals = count_episodes(lanes, timestep.reward, done)

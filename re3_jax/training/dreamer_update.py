@@ -94,18 +94,17 @@ def burst(
     """
 
     def one(number: Int[Array, ""], agent: DreamerState, intrinsic: IntrinsicState):
-        sample_key, update_key = jax.random.split(jax.random.fold_in(key, number))
+        sample_key, bonus_key, update_key = jax.random.split(jax.random.fold_in(key, number), 3)
         with jax.named_scope("sample"):
-            *drawn, ring_index = sequence_ring.sample(
+            *drawn, index = sequence_ring.sample(
                 sample_key, replay, config.batch_size, config.sequence_length
             )
             batch = SequenceBatch(*drawn)
         if reward_free:
             batch = batch._replace(reward=jnp.zeros_like(batch.reward))
-        with jax.named_scope("bonus"):
-            batch, intrinsic, reward_info = reward_sequences(
-                bonus, intrinsic, batch, ring_index, agent_steps
-            )
+        batch, intrinsic, reward_info = reward_sequences(
+            bonus, intrinsic, batch, index, agent_steps, bonus_key
+        )
         with jax.named_scope("update"):
             agent, info = dreamer.update(agent, batch, update_key)
         return agent, intrinsic, {**info, **reward_info}

@@ -16,7 +16,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Int
 
-from re3_jax import compilation
+from re3_jax.cpu import compilation
 from re3_jax.envs.host.base import HostEnv, HostStep
 from re3_jax.training.episodes import EpisodeTotals, episode_metrics
 from re3_jax.training.evaluate import EvalStats

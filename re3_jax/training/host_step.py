@@ -14,7 +14,7 @@ from re3_jax.agents.base import Acting, Agent, AgentState, without_memory
 from re3_jax.agents.transitions import Transitions
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.envs.host.base import HostStep
-from re3_jax.intrinsic.base import IntrinsicReward
+from re3_jax.intrinsic.base import IntrinsicReward, Step
 from re3_jax.replay import frame_ring
 from re3_jax.training.episodes import count_episodes
 from re3_jax.training.learner import OffPolicyState, learn
@@ -123,7 +123,7 @@ class OneSeed:
         )
         return OffPolicyState(
             agent=self.agent.init(agent_key),
-            intrinsic=self.bonus.init(bonus_key, self.spec),
+            intrinsic=self.bonus.init(bonus_key, self.spec, self.num_lanes),
             replay=frame_ring.start(replay, frame),
             lanes=HostLanes({}, jnp.zeros((), jnp.float32), jnp.zeros((), jnp.int32)),
             counters=Counters.zero(),
@@ -182,9 +182,16 @@ class OneSeed:
     ):
         """Stores a step with its latent; also totals of episodes and the reward."""
         with jax.named_scope("encode"):
-            intrinsic, _ = self.bonus.observe(intrinsic, observation[None])
+            following = jnp.concatenate(
+                [observation[..., step.frame.shape[-1] :], jnp.asarray(step.final_frame)], axis=-1
+            )
+            terminated, truncated = jnp.asarray(step.terminated), jnp.asarray(step.truncated)
+            seen = Step(observation, action, following, terminated, truncated)
+            intrinsic, index = self.bonus.observe(
+                intrinsic, jax.tree.map(lambda leaf: leaf[None], seen)
+            )
         done = jnp.asarray(step.terminated | step.truncated)
-        replay, _ = frame_ring.add(
+        replay = frame_ring.add(
             replay,
             action,
             jnp.asarray(step.reward),
@@ -192,6 +199,7 @@ class OneSeed:
             jnp.asarray(step.frame),
             jnp.asarray(step.final_frame),
             done,
+            index[0],
         )
         lanes, totals = count_episodes(lanes, jnp.asarray(step.reward), done)
         counters = counters._replace(

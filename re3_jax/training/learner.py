@@ -7,8 +7,8 @@ import jax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax.agents.base import AgentState, Info
-from re3_jax.intrinsic import diagnostics
 from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, IntrinsicState
+from re3_jax.intrinsic.rewarding import reward_batch
 from re3_jax.training.train_state import Counters
 
 Metrics = dict[str, Float[Array, ""]]
@@ -18,7 +18,7 @@ class OffPolicyState(NamedTuple):
     """State of one seed; a program over seeds gives every leaf a leading axis `seed`.
 
     Attributes:
-      replay: what was stored; slot i of it is row i of RE3's latents.
+      replay: what was stored, each transition with the index that the bonus gave it.
       lanes: what the loop must know of its environments.
       key: the random stream that training consumes.
       evaluation_key: root of the streams of evaluations, each folded in by its frame count.
@@ -56,7 +56,7 @@ def learn(
       bonus: the intrinsic reward.
       agent_state: the agent's state.
       intrinsic: the bonus's state.
-      sample: key -> (batch, slot of each transition in the replay).
+      sample: key -> (batch, index stored with each transition).
       agent_steps: agent steps taken so far (what beta's schedule counts).
       key: decides the batch and all that is random in the updates.
 
@@ -67,22 +67,14 @@ def learn(
     sample_key, bonus_key, agent_key = jax.random.split(key, 3)
     with jax.named_scope("sample"):
         transitions, index = sample(sample_key)
-    with jax.named_scope("bonus"):
-        batch = IntrinsicBatch(
-            observation=transitions.observation,
-            action=transitions.action,
-            next_observation=transitions.next_observation,
-            ring_index=index,
-            agent_steps=agent_steps,
-        )
-        reward, intrinsic, reward_info = bonus.reward(intrinsic, batch)
-        intrinsic, bonus_info = bonus.update(intrinsic, batch, bonus_key)
+    batch = IntrinsicBatch(
+        observation=transitions.observation,
+        action=transitions.action,
+        next_observation=transitions.next_observation,
+        bonus_index=index,
+        agent_steps=agent_steps,
+    )
+    reward, intrinsic, bonus_info = reward_batch(bonus, intrinsic, batch, bonus_key)
     with jax.named_scope("update"):
         agent_state, info = agent_update(agent_state, transitions._replace(bonus=reward), agent_key)
-    metrics = {
-        **info,
-        **reward_info,
-        **bonus_info,
-        **diagnostics.of_rewards(reward),
-    }
-    return agent_state, intrinsic, metrics
+    return agent_state, intrinsic, {**info, **bonus_info}

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax.agents.base import Agent, AgentState, without_memory
 from re3_jax.envs.base import Box, DeviceEnv, EnvSpec
-from re3_jax.intrinsic.base import IntrinsicReward, IntrinsicState
+from re3_jax.intrinsic.base import IntrinsicReward, IntrinsicState, Step
 from re3_jax.replay import transition_ring
 from re3_jax.replay.transition_ring import TransitionRing
 from re3_jax.training.episodes import EpisodeTotals, count_episodes
@@ -53,7 +53,7 @@ def init_off_policy_state(
     train_key, evaluation_key, agent_key, bonus_key, reset_key, act_key = keys
     return OffPolicyState(
         agent=agent.init(agent_key),
-        intrinsic=bonus.init(bonus_key, env.spec),
+        intrinsic=bonus.init(bonus_key, env.spec, config.num_envs),
         replay=transition_ring.init(config.replay_capacity, env.spec),
         lanes=ActingLanes(
             Lanes.begin(env, config.num_envs, reset_key),
@@ -83,17 +83,17 @@ def train_step(
         env_keys = jax.random.split(env_key, config.num_envs)
         env_state, timestep = jax.vmap(env.step)(lanes.env, action, env_keys)
     with jax.named_scope("store"):
-        replay, _ = transition_ring.add(
+        step = Step.on_device(lanes.observation, action, timestep)
+        intrinsic, index = bonus.observe(state.intrinsic, step)
+        replay = transition_ring.add(
             state.replay,
             lanes.observation,
             action,
             timestep.reward,
             1.0 - timestep.terminated.astype(jnp.float32),
             timestep.final_observation,
+            index,
         )
-        # Both rings take the same number of rows in the same order: a transition's slot in the
-        # one is its latent's row in the other.
-        intrinsic, _ = bonus.observe(state.intrinsic, lanes.observation)
     lanes, totals = count_episodes(lanes, timestep.reward, timestep.terminated | timestep.truncated)
     lanes = lanes._replace(env=env_state, observation=timestep.observation)
 

@@ -17,7 +17,7 @@ from re3_jax.agents.rainbow.agent import RainbowState
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.envs.base import EnvSpec
 from re3_jax.envs.host.base import HostStep
-from re3_jax.intrinsic.base import IntrinsicReward, IntrinsicState
+from re3_jax.intrinsic.base import IntrinsicReward, IntrinsicState, Step
 from re3_jax.replay import prioritized
 from re3_jax.replay.prioritized import PrioritizedReplay
 from re3_jax.training import prioritized_update, screens
@@ -71,7 +71,7 @@ class OneSeed:
         lanes, c = frame.shape[0], self.config
         return OffPolicyState(
             agent=self.agent.init(agent_key),
-            intrinsic=self.bonus.init(bonus_key, self.spec),
+            intrinsic=self.bonus.init(bonus_key, self.spec, self.num_lanes),
             replay=prioritized.init(
                 c.replay_capacity // lanes,
                 lanes,
@@ -146,7 +146,18 @@ class OneSeed:
     ):
         """Stores a step of all lanes with its latents; also totals of episodes and the reward."""
         with jax.named_scope("encode"):
-            intrinsic, _ = self.bonus.observe(intrinsic, observation)
+            following = jnp.concatenate(
+                [observation[..., 1:], jnp.asarray(step.final_frame)], axis=-1
+            )
+            # Where a life ends the task goes on for an episodic memory.
+            seen = Step(
+                observation,
+                action,
+                following,
+                jnp.asarray(step.terminated),
+                jnp.asarray(step.truncated),
+            )
+            intrinsic, index = self.bonus.observe(intrinsic, seen)
         reward = jnp.asarray(step.reward)
         clip = self.config.reward_clip
         replay = prioritized.add(
@@ -156,6 +167,7 @@ class OneSeed:
             jnp.clip(reward, -clip, clip),
             jnp.asarray(step.task_ended),
             jnp.asarray(step.truncated),
+            index,
             n=self.config.n_steps,
             stack=self.frame_stack,
         )

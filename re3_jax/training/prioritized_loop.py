@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from re3_jax.agents.base import Agent, without_memory
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.envs.base import DeviceEnv
-from re3_jax.intrinsic.base import IntrinsicReward
+from re3_jax.intrinsic.base import IntrinsicReward, Step
 from re3_jax.replay import prioritized
 from re3_jax.replay.prioritized import PrioritizedReplay
 from re3_jax.training import prioritized_update
@@ -41,7 +41,7 @@ def init_state(
     agent_state = agent.init(agent_key)
     return OffPolicyState(
         agent=agent_state,
-        intrinsic=bonus.init(bonus_key, env.spec),
+        intrinsic=bonus.init(bonus_key, env.spec, config.num_envs),
         replay=prioritized.init(
             config.replay_capacity // config.num_envs,
             config.num_envs,
@@ -75,6 +75,8 @@ def train_step(
         env_keys = jax.random.split(env_key, config.num_envs)
         env_state, timestep = jax.vmap(env.step)(lanes.env, action, env_keys)
     with jax.named_scope("store"):
+        step = Step.on_device(lanes.observation, action, timestep)
+        intrinsic, index = bonus.observe(state.intrinsic, step)
         replay = prioritized.add(
             state.replay,
             lanes.observation,
@@ -82,11 +84,10 @@ def train_step(
             jnp.clip(timestep.reward, -config.reward_clip, config.reward_clip),
             timestep.terminated,
             timestep.truncated,
+            index,
             n=config.n_steps,
             stack=1,
         )
-        # Both rings take the same lanes in the same order: slots of the one are rows of the other.
-        intrinsic, _ = bonus.observe(state.intrinsic, lanes.observation)
     lanes, totals = count_episodes(lanes, timestep.reward, timestep.terminated | timestep.truncated)
     lanes = lanes._replace(env=env_state, observation=timestep.observation)
     before = state.counters.agent_steps

@@ -68,7 +68,7 @@ def update(
         bonus,
         agent_state,
         intrinsic,
-        lambda _: (batch, drawn.slot),
+        lambda _: (batch, drawn.bonus_index),
         agent_steps,
         learn_key,
     )

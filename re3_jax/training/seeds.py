@@ -8,8 +8,8 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from re3_jax import compilation
 from re3_jax.agents.base import Acting, Agent, without_memory
+from re3_jax.cpu import compilation
 from re3_jax.envs.base import DeviceEnv
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.training.device_loop import init_train_state, train_chunk

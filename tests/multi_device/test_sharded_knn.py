@@ -46,12 +46,13 @@ uneven, _ = latent_ring.add(latent_ring.init(4800, 5), kept)
 @functools.partial(jax.shard_map, mesh=mesh, in_specs=(P(), P("ring"), P("ring")),
                    out_specs=P("ring"))
 def partly(queries, rows, count):
-    written = jnp.arange(600) < count[0]
-    norms = jnp.where(written, jnp.sum(rows**2, axis=1), jnp.inf)
-    ring = latent_ring.LatentRing(rows, norms, count[0] % 600, count[0])
-    return knn.mean_distance(queries, ring, first=2, last=620, axis_name="ring")[None]
+    norms = jnp.sum(rows**2, axis=1)
+    ring = latent_ring.init(600, 5)._replace(
+        latents=rows, squared_norms=norms, cursor=count[0] % 600, num_valid=count[0]
+    )
+    return knn.mean_distance(queries, ring, k=620, first=2, axis_name="ring")[None]
 found = partly(queries, latents, jnp.array(fill))
-expected = jax.jit(functools.partial(knn.mean_distance, first=2, last=620))(queries, uneven)
+expected = jax.jit(functools.partial(knn.mean_distance, k=620, first=2))(queries, uneven)
 np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), rtol=1e-6)
 
 # One ring per seed, seeds split over the devices and vmapped within each.

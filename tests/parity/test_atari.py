@@ -104,9 +104,8 @@ def test_lanes_do_not_disturb_one_another(lanes):
     np.testing.assert_array_equal(first[0], first[2])
 
 
-def test_a_time_limit_truncates(lanes, monkeypatch):
-    monkeypatch.setattr(atari, "MAX_AGENT_STEPS", 30)
-    _, steps = play(lanes(), [1], np.zeros((65, 1), int))
+def test_a_time_limit_truncates(lanes):
+    _, steps = play(lanes(max_agent_steps=30), [1], np.zeros((65, 1), int))
     assert [i for i, step in enumerate(steps) if step.truncated[0]] == [29, 59]
     assert not any(step.terminated[0] or step.task_ended[0] for step in steps)
 

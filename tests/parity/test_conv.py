@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from re3_jax import compilation, initializers
+from re3_jax import initializers
+from re3_jax.cpu import compilation
 from re3_jax.networks import pixels
 from re3_jax.networks.conv import conv2d, conv_transpose2d
 

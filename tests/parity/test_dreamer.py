@@ -11,7 +11,7 @@ import torch
 from scipy import stats
 from torch.nn import functional as F
 
-from re3_jax.agents.dreamer import images, imagination, losses, networks, policy
+from re3_jax.agents.dreamer import imagination, losses, networks, policy
 from re3_jax.agents.dreamer.agent import Dreamer, SequenceBatch
 from re3_jax.agents.dreamer.config import DreamerConfig, Precision
 from re3_jax.agents.dreamer.optimizer import clipped_adam
@@ -147,8 +147,7 @@ def torch_losses(params, batch, keys, config):
 def test_one_update(changes, monkeypatch):
     """Losses, gradients by their norms, and the parameters after Keras's Adam."""
     # Fewer than the batch has, so that it is taken in parts.
-    monkeypatch.setattr(images, "IMAGES_AT_ONCE", 5)
-    monkeypatch.setattr(imagination, "STARTS_AT_ONCE", 5)
+    monkeypatch.setattr("re3_jax.cpu.parts.AT_ONCE", 5)
     config = dataclasses.replace(CONFIG, **changes)
     agent = Dreamer(config, SPEC)
     state, batch = jax.jit(agent.init)(jax.random.key(0)), make_batch()
@@ -189,7 +188,7 @@ def test_a_gpu_imagines_from_all_starts_at_once_to_the_same_end(monkeypatch):
     )
     noise = imagination.draw_noise(jax.random.key(2), CONFIG.horizon, 15, 2, CONFIG.stoch)
     words = CONFIG, state.actor, state.value, state.model, State(deter, stoch), noise
-    monkeypatch.setattr(imagination, "STARTS_AT_ONCE", 5)
+    monkeypatch.setattr("re3_jax.cpu.parts.AT_ONCE", 5)
     in_parts = imagination.learn(*words)
     monkeypatch.setattr(jax.lax, "platform_dependent", lambda *x, cpu, default: default(*x))
     at_once = imagination.learn(*words)

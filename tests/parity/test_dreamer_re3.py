@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from re3_jax.agents.dreamer.config import SequenceNeighbours
 from re3_jax.agents.dreamer.state_entropy import encoder_from, reward_sequences, sequence_re3
+from re3_jax.intrinsic.base import Step
 from re3_jax.intrinsic.re3_config import RE3Config
 from tests.parity.test_dreamer import SPEC, make_batch
 from tests.torch_encoder import as_tensors, convolve, linear
@@ -49,9 +50,9 @@ def flat(batch):
 
 
 def store_and_reward(bonus, state, batch):
-    state, index = bonus.observe(state, flat(batch))
+    state, index = bonus.observe(state, Step(flat(batch)))
     index = index.reshape(batch.reward.shape)
-    return reward_sequences(bonus, state, batch, index, jnp.int32(7))
+    return reward_sequences(bonus, state, batch, index, jnp.int32(7), jax.random.key(0))
 
 
 @pytest.mark.parametrize("neighbours", get_args(SequenceNeighbours))

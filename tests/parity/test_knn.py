@@ -11,7 +11,7 @@ from re3_jax.replay import latent_ring
 
 nearest = jax.jit(knn.nearest_distances, static_argnames="k")
 kth = jax.jit(knn.kth_distance, static_argnames="k")
-mean = jax.jit(knn.mean_distance, static_argnames=("first", "last"))
+mean = jax.jit(knn.mean_distance, static_argnames=("k", "first"))
 
 # rows written, capacity, latent dimension, queries, k
 SIZES = {
@@ -58,7 +58,7 @@ def test_all_rows_equal_scikit_learn(name):
     np.testing.assert_array_equal(kth(queries, ring, k=k), found[:, -1])
     first = max(1, k // 2)
     expected = truth[:, min(first, available) - 1 :].mean(axis=1)
-    averaged = mean(queries, ring, first=first, last=k)
+    averaged = mean(queries, ring, k=k, first=first)
     np.testing.assert_allclose(averaged, expected, rtol=2e-6, atol=2e-7)
 
 

@@ -10,7 +10,7 @@ import torch
 from sklearn.neighbors import NearestNeighbors
 
 from re3_jax.envs.base import Discrete, EnvSpec
-from re3_jax.intrinsic.base import IntrinsicBatch
+from re3_jax.intrinsic.base import IntrinsicBatch, Step
 from re3_jax.intrinsic.re3 import RE3Config, from_config, re3
 
 MINIGRID = EnvSpec("minigrid:any", (7, 7, 3), np.dtype(np.uint8), Discrete(7), 360)
@@ -39,7 +39,7 @@ def play(bonus, key=0):
 
     @jax.jit
     def step(state, observation, agent_steps):
-        state, index = bonus.observe(state, observation)
+        state, index = bonus.observe(state, Step(observation))
         reward, state, _ = bonus.reward(
             state, IntrinsicBatch(observation, None, observation, index, agent_steps)
         )

@@ -83,11 +83,12 @@ def test_n_step_returns(n):
     for t in range(steps):
         # The frame is the value of its state.
         arguments = jnp.full((1, 1), value[t]), jnp.zeros(1, jnp.int32), reward[t : t + 1]
-        replay = add(replay, *arguments, terminated[t : t + 1], never)
+        replay = add(replay, *arguments, terminated[t : t + 1], never, jnp.full(1, t))
     drawn = prioritized.sample(jax.random.key(0), replay, 512, n=n, stack=1, gamma=gamma)
     ours = drawn.reward + drawn.discount * drawn.next_observation[:, 0, 0]
     expected = rlax.n_step_bootstrapped_returns(
         jnp.asarray(reward), gamma * (1 - jnp.asarray(terminated, jnp.float32)), value[1:], n
     )
     assert len(np.unique(drawn.slot)) > 100
+    np.testing.assert_array_equal(drawn.bonus_index, drawn.slot)
     np.testing.assert_allclose(ours, expected[drawn.slot], rtol=1e-4, atol=1e-5)

@@ -9,7 +9,7 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 
 from re3_jax.envs.base import Box, Discrete, EnvSpec
-from re3_jax.intrinsic.base import IntrinsicBatch
+from re3_jax.intrinsic.base import IntrinsicBatch, Step
 from re3_jax.intrinsic.contrastive import contrastive
 from re3_jax.intrinsic.inverse_dynamics import inverse_dynamics
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
@@ -84,7 +84,7 @@ def test_learned_encoders_in_both_regimes(name):
 
     @jax.jit
     def step(state, observation, key):
-        state, index = bonus.observe(state, observation)
+        state, index = bonus.observe(state, Step(observation))
         batch = batch_of(spec, observation, index)
         reward, state, info = bonus.reward(state, batch)
         return bonus.update(state, batch, key)[0], reward, info
@@ -133,7 +133,7 @@ def test_an_ensemble_over_pixels_averages_the_distances_of_its_members(image_inp
     state = bonus.init(jax.random.key(2), PIXELS)
     stored = [draw(PIXELS, seed) for seed in range(4)]
     for observation in stored:
-        state, _ = jax.jit(bonus.observe)(state, observation)
+        state, _ = jax.jit(bonus.observe)(state, Step(observation))
     newest = jnp.concatenate(stored)[-40:]
     rows = (jnp.arange(24, 64)) % 40
     picked = jax.random.randint(jax.random.key(3), (BATCH,), 0, 40)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from re3_jax import knn
+from re3_jax.knn.search import SMALL_K
 from re3_jax.replay import distinct_ring, latent_ring
 
 DIM = 3
@@ -36,7 +37,8 @@ def check(ring, plain):
     np.testing.assert_array_equal(ring.latents[rows], plain.latents[newest])
     free = np.asarray(ring.free_rows)[: int(ring.num_free)]
     np.testing.assert_array_equal(np.sort(free), np.flatnonzero(np.asarray(ring.copies) == 0))
-    np.testing.assert_array_equal(np.isinf(ring.squared_norms), np.asarray(ring.copies) == 0)
+    norms = (np.asarray(ring.latents) ** 2).sum(axis=1)
+    np.testing.assert_allclose(ring.squared_norms, norms, rtol=1e-6)
     used = np.flatnonzero(np.asarray(ring.copies))
     assert used.size == 0 or used.max() < int(ring.num_rows)
 
@@ -60,23 +62,22 @@ def test_equals_a_plain_ring(capacity, batches, num_kinds, seed):
         check(ring, plain)
 
 
-def test_only_the_numbers_tell_latents_apart(monkeypatch):
-    """All hashes equal: most rows cannot be found again, and yet nothing is lost."""
-    monkeypatch.setattr(distinct_ring, "_hash", lambda x: jnp.zeros(len(x), jnp.uint32))
-    colliding = jax.jit(lambda ring, latents: distinct_ring.add(ring, latents))
+def test_a_collision_of_fingerprints_loses_nothing():
+    """All fingerprints equal: most rows cannot be found again, and latents stay apart."""
     rng = np.random.default_rng(0)
     kinds = rng.normal(size=(9, DIM)).astype(np.float32)
     ring, plain = distinct_ring.init(16, DIM), latent_ring.init(16, DIM)
+    same = jnp.zeros(5, jnp.uint32)
     for _ in range(20):
         latents = kinds[rng.integers(0, 9, 5)]
-        ring, _ = colliding(ring, latents)
+        ring, _ = add(ring, latents, same)
         plain, _ = add_plain(plain, latents)
         check(ring, plain)
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3))
-def search(queries, ring, first, last, exclude=None):
-    return knn.nearest_and_mean(queries, ring, first=first, last=last, exclude=exclude)
+def search(queries, ring, first, k, exclude=None):
+    return knn.nearest_and_mean(queries, ring, k=k, first=first, exclude=exclude)
 
 
 @settings(max_examples=40, deadline=None)
@@ -156,8 +157,8 @@ def test_bad_shapes_are_refused(call, words):
 @pytest.mark.parametrize("excluding", [False, True])
 @pytest.mark.parametrize("num_kinds", [4, 40, 600])
 def test_ranks_beyond_the_few_count_copies(num_kinds, excluding):
-    """Against a sort of all distances in float64, by what `FEW` and `DISTINCT_ROWS` tell apart."""
-    rng, k = np.random.default_rng(num_kinds), knn.FEW + 36
+    """Against a float64 sort of all distances; k is above `SMALL_K`, rows below and above 512."""
+    rng, k = np.random.default_rng(num_kinds), SMALL_K + 36
     kinds = rng.normal(size=(num_kinds, DIM)).astype(np.float32)
     latents = kinds[rng.integers(0, num_kinds, 650)]
     ring, index = add(distinct_ring.init(700, DIM), latents)

@@ -15,9 +15,10 @@ CAPACITY, DIM, QUERIES, K = 150, 2, 7, 6
 @jax.jit
 def search(queries, latents, rows, own_row):
     """Searches the first `rows` of `latents`, held in a ring of CAPACITY."""
-    written = jnp.arange(CAPACITY) < rows
-    norms = jnp.where(written, jnp.sum(latents**2, axis=1), jnp.inf)
-    ring = latent_ring.LatentRing(latents, norms, rows % CAPACITY, rows)
+    norms = jnp.sum(latents**2, axis=1)
+    ring = latent_ring.init(CAPACITY, DIM)._replace(
+        latents=latents, squared_norms=norms, cursor=rows % CAPACITY, num_valid=rows
+    )
     return knn.nearest_distances(queries, ring, k=K, exclude=own_row)
 
 

@@ -38,6 +38,7 @@ def play(rng, num_steps, end_probability):
         "reward": rng.normal(size=shape).astype(np.float32),
         "terminated": terminated,
         "truncated": truncated,
+        "bonus_index": 3 * number.astype(np.int32),
     }
 
 
@@ -103,6 +104,7 @@ def test_equals_a_list_of_steps(sizes, num_steps, end_probability, seed):
         t, lane, (reward, discount, following) = expected[int(index)]
         np.testing.assert_array_equal(batch.observation[i], stack_at(steps, t, lane, stack))
         assert int(batch.action[i]) == steps["action"][t, lane]
+        assert int(batch.bonus_index[i]) == steps["bonus_index"][t, lane]
         np.testing.assert_allclose(batch.reward[i], reward, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(batch.discount[i], discount, rtol=1e-6)
         if following is not None:
@@ -141,6 +143,7 @@ def test_insertion_into_a_donated_replay_copies_no_frames():
         "reward": np.zeros(4, np.float32),
         "terminated": np.zeros(4, bool),
         "truncated": np.zeros(4, bool),
+        "bonus_index": np.zeros(4, np.int32),
     }
     assert add.lower(replay, **step).compile().memory_analysis().temp_size_in_bytes < 200_000
     pointer = replay.frames.unsafe_buffer_pointer()

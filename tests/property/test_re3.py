@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from re3_jax.envs.base import Discrete, EnvSpec
-from re3_jax.intrinsic.base import IntrinsicBatch
+from re3_jax.intrinsic.base import IntrinsicBatch, Step
 from re3_jax.intrinsic.re3 import RE3Config, re3
 from re3_jax.random_encoder import LinearLayer, VectorEncoder
 
@@ -29,7 +29,7 @@ START = {name: bonus.init(jax.random.key(0), VECTOR) for name, bonus in BONUSES.
 
 @partial(jax.jit, static_argnums=0)
 def observe(rule, state, observation):
-    return BONUSES[rule].observe(state, observation)
+    return BONUSES[rule].observe(state, Step(observation))
 
 
 @partial(jax.jit, static_argnums=0)

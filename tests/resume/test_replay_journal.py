@@ -42,7 +42,8 @@ def advance(state, steps, seed=0):
         frames = rng.integers(0, 256, (2, SEEDS, *SHAPE), dtype=np.uint8)
         numbers = rng.normal(size=(3, SEEDS)).astype(np.float32)
         done = rng.random(SEEDS) < [0.1, 0.3]
-        replay, _ = add(replay, numbers[0][:, None], *numbers[1:], *frames, done)
+        index = rng.integers(0, 100, SEEDS, dtype=np.int32)
+        replay = add(replay, numbers[0][:, None], *numbers[1:], *frames, done, index)
     return {**state, "nested": (replay, counter + steps)}
 
 
@@ -92,7 +93,8 @@ def advance_prioritized(state, steps):
         frame = rng.integers(-(2**15), 2**15, (SEEDS, LANES, *SHAPE), dtype=np.int16)
         action = rng.integers(0, 4, (SEEDS, LANES), dtype=np.int32)
         reward = rng.normal(size=(SEEDS, LANES)).astype(np.float32)
-        replay = add_steps(replay, frame, action, reward, *rng.random((2, SEEDS, LANES)) < 0.1)
+        ended = rng.random((2, SEEDS, LANES)) < 0.1
+        replay = add_steps(replay, frame, action, reward, *ended, action)
     return {**state, "nested": (replay, counter + steps)}
 
 

@@ -103,12 +103,12 @@ def test_the_agent_gets_the_bonus_of_its_own_rollout():
     env = countdown(5)
     stored = jnp.zeros((0, 6))
 
-    def observe(stored, observation):
-        rows = stored.shape[0] + jnp.arange(observation.shape[0])
-        return jnp.concatenate([stored, observation]), rows
+    def observe(stored, step):
+        rows = stored.shape[0] + jnp.arange(step.observation.shape[0])
+        return jnp.concatenate([stored, step.observation]), rows
 
     def reward(stored, batch):
-        np.testing.assert_array_equal(stored[batch.ring_index], batch.observation)
+        np.testing.assert_array_equal(stored[batch.bonus_index], batch.observation)
         place = jnp.arange(batch.observation.shape[0], dtype=jnp.float32)
         return (
             1000.0 * batch.agent_steps + place,
@@ -122,7 +122,7 @@ def test_the_agent_gets_the_bonus_of_its_own_rollout():
         np.testing.assert_array_equal(after, steps + 1)
         return stored, {"rewarded_actions": batch.action.sum()}
 
-    bonus = IntrinsicReward(lambda key, spec: stored, observe, reward, update_bonus)
+    bonus = IntrinsicReward(lambda key, spec, num_lanes: stored, observe, reward, update_bonus)
     a2c = make_a2c(CONFIG, env.spec)
     agent = a2c._replace(update=lambda state, batch, key: (state, {"rollout": batch}))
     state = init_train_state(env, agent, bonus, CONFIG.num_envs, jax.random.key(0))

@@ -137,7 +137,7 @@ def test_every_frame_that_can_be_drawn_has_its_latent(trained):
         replay, bonus = of_seed
         drawn = sequence_ring.sample(jax.random.key(seed), replay, 40, CONFIG.sequence_length)
         frames = drawn.frames.reshape(-1, SIZE, SIZE, 3)
-        stored = bonus.ring.latents[drawn.ring_index.reshape(-1)]
+        stored = bonus.ring.latents[drawn.bonus_index.reshape(-1)]
         np.testing.assert_allclose(stored, encode(bonus.encoder, frames), atol=1e-5)
         assert np.ptp(stored, axis=0).min() > 0.1
         np.testing.assert_array_equal(bonus.ring.num_valid, CHUNKS * CHUNK)

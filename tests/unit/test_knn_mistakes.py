@@ -9,7 +9,7 @@ from re3_jax import knn
 from re3_jax.replay import latent_ring
 
 kth = jax.jit(knn.kth_distance, static_argnames="k")
-mean = jax.jit(knn.mean_distance, static_argnames=("first", "last"))
+mean = jax.jit(knn.mean_distance, static_argnames=("k", "first"))
 nearest = jax.jit(knn.nearest_distances, static_argnames="k")
 
 
@@ -35,11 +35,11 @@ CASES = {
     "unwritten rows (at the origin) are no neighbours": (kth, dict(k=4), 10.0),
     "short of neighbours: the furthest": (kth, dict(k=6), 10.0),
     "short of neighbours, itself left out": (kth, dict(k=4, exclude=OWN), 10.0),
-    "both ranks of a mean count": (mean, dict(first=2, last=3), 2.0),
-    "a mean of distances, not of squares": (mean, dict(first=2, last=4), 14 / 3),
-    "a mean without itself": (mean, dict(first=1, last=2, exclude=OWN), 2.0),
-    "a mean over those that exist": (mean, dict(first=3, last=7), 6.5),
-    "no rank of the mean exists": (mean, dict(first=6, last=7), 10.0),
+    "both ranks of a mean count": (mean, dict(k=3, first=2), 2.0),
+    "a mean of distances, not of squares": (mean, dict(k=4, first=2), 14 / 3),
+    "a mean without itself": (mean, dict(k=2, exclude=OWN), 2.0),
+    "a mean over those that exist": (mean, dict(k=7, first=3), 6.5),
+    "no rank of the mean exists": (mean, dict(k=7, first=6), 10.0),
 }
 
 
@@ -54,7 +54,7 @@ def test_an_empty_ring_gives_zero(exclude):
     ring = latent_ring.init(5, 2)
     for value in (
         kth(at(3.0, 4.0), ring, k=2, exclude=exclude),
-        mean(at(3.0, 4.0), ring, first=1, last=3, exclude=exclude),
+        mean(at(3.0, 4.0), ring, k=3, exclude=exclude),
     ):
         np.testing.assert_array_equal(value, 0.0)
 
@@ -81,7 +81,8 @@ def test_overwritten_rows_are_gone_and_the_fill_level_stays():
 
 def test_garbage_in_unwritten_rows_is_not_found():
     ring = line(*ROWS)
-    ring = ring._replace(latents=ring.latents.at[4:].set(3.0))
+    garbage = ring.latents.at[4:].set(3.0)
+    ring = ring._replace(latents=garbage, squared_norms=jnp.sum(garbage**2, axis=1))
     assert kth(at(3.0), ring, k=2)[0] == 1.0
 
 
@@ -91,9 +92,9 @@ def test_garbage_in_unwritten_rows_is_not_found():
         (lambda q, r: knn.kth_distance(q, r, k=0), "choose k between 1 and the capacity"),
         (lambda q, r: knn.kth_distance(q, r, k=9), "choose k between 1 and the capacity"),
         (lambda q, r: knn.nearest_distances(q, r, k=-1), "choose k between 1"),
-        (lambda q, r: knn.mean_distance(q, r, first=0, last=2), "ranks count from 1"),
-        (lambda q, r: knn.mean_distance(q, r, first=3, last=2), "ranks count from 1"),
-        (lambda q, r: knn.mean_distance(q, r, first=1, last=9), "choose k between 1"),
+        (lambda q, r: knn.mean_distance(q, r, k=2, first=0), "ranks count from 1"),
+        (lambda q, r: knn.mean_distance(q, r, k=2, first=3), "ranks count from 1"),
+        (lambda q, r: knn.mean_distance(q, r, k=9), "choose k between 1"),
         (lambda q, r: knn.kth_distance(q[:, :1], r, k=1), r"\(batch, 2\)"),
         (lambda q, r: knn.kth_distance(q, r, k=1, exclude=jnp.arange(3)), "one row index"),
         (lambda q, r: latent_ring.init(0, 4), "at least 1"),
@@ -107,6 +108,6 @@ def test_misuse_is_one_sentence(call, remedy):
 
 def test_no_gradient_and_no_nan_from_a_distance_of_zero():
     def total(queries):
-        return jnp.sum(knn.mean_distance(queries, line(*ROWS), first=1, last=2))
+        return jnp.sum(knn.mean_distance(queries, line(*ROWS), k=2))
 
     np.testing.assert_array_equal(jax.jit(jax.grad(total))(at(3.0, 7.0)), 0.0)

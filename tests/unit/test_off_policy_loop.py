@@ -75,9 +75,14 @@ def test_it_steps_stores_acts_and_learns_from_what_is_stored(terminates):
         return update
 
     def reward(state, batch):
-        return 100.0 * batch.agent_steps + batch.ring_index.astype(jnp.float32), state, {}
+        return 100.0 * batch.agent_steps + batch.bonus_index.astype(jnp.float32), state, {}
 
-    bonus = none()._replace(reward=reward)
+    def observe(count, step):
+        return count + LANES, (count + jnp.arange(LANES)) % CAPACITY
+
+    bonus = none()._replace(
+        init=lambda key, spec, num_lanes: jnp.int32(0), observe=observe, reward=reward
+    )
     agent = make_sac(SAC, env.spec)._replace(
         init=lambda key: jnp.int32(0),
         # Outside of [-1, 1], where random actions are.

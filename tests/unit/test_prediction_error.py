@@ -9,6 +9,7 @@ import pytest
 
 from re3_jax.agents.transitions import Transitions
 from re3_jax.intrinsic import icm, rnd
+from re3_jax.intrinsic.base import Step
 from re3_jax.training.learner import learn
 from tests.prediction_tasks import BATCH, SIZES, TASKS, make_batch, start
 
@@ -98,7 +99,7 @@ def test_the_agent_is_rewarded_by_what_was_known_before_the_update(kind):
             bonus,
             (),
             intrinsic,
-            lambda key: (sampled, batch.ring_index),
+            lambda key: (sampled, batch.bonus_index),
             batch.agent_steps,
             jax.random.key(0),
         )
@@ -147,7 +148,7 @@ def test_only_the_centre_of_images_is_seen_and_always_the_same(kind):
 @pytest.mark.parametrize("kind", BONUSES)
 def test_nothing_is_stored(kind):
     state, batch = start(kind, "joints"), make_batch("joints")
-    after, index = BONUSES[kind].observe(state, batch.observation)
+    after, index = BONUSES[kind].observe(state, Step(batch.observation))
     np.testing.assert_array_equal(index, np.zeros(BATCH))
     jax.tree.map(np.testing.assert_array_equal, after, state)
 

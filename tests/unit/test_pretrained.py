@@ -9,7 +9,7 @@ import torch
 
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.intrinsic import pretrained
-from re3_jax.intrinsic.base import IntrinsicBatch
+from re3_jax.intrinsic.base import IntrinsicBatch, Step
 from re3_jax.intrinsic.pretrained import PretrainedConfig
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.networks import resnet
@@ -51,7 +51,7 @@ def store_and_reward(weights):
     bonus = pretrained.atc(CONFIG, weights)
 
     def run(observation):
-        state, index = bonus.observe(bonus.init(jax.random.key(0), PIXELS), observation)
+        state, index = bonus.observe(bonus.init(jax.random.key(0), PIXELS), Step(observation))
         reward, state, _ = bonus.reward(state, batch_of(observation, index))
         return state, reward
 

@@ -9,7 +9,7 @@ import pytest
 
 from re3_jax import random_encoder
 from re3_jax.envs.base import Box, Discrete, EnvSpec
-from re3_jax.intrinsic.base import IntrinsicBatch
+from re3_jax.intrinsic.base import IntrinsicBatch, Step
 from re3_jax.intrinsic.re3 import RE3Config, from_config, re3
 
 MINIGRID = EnvSpec("minigrid:any", (7, 7, 3), np.dtype(np.uint8), Discrete(7), 360)
@@ -18,7 +18,7 @@ SMALL = RE3Config(ring_size=40, beta=1.0, normalize="running_std", latent_dim=8)
 
 
 def observe_and_reward(bonus, state, observation):
-    state, index = bonus.observe(state, observation)
+    state, index = bonus.observe(state, Step(observation))
     batch = IntrinsicBatch(observation, None, observation, index, jnp.int32(0))
     return bonus.reward(state, batch)[:2]
 
@@ -72,7 +72,7 @@ def test_old_latents_leave_the_ring():
 
 
 def test_the_stored_latent_is_looked_up_and_observations_are_not_encoded_again():
-    state, index = BONUS.observe(BONUS.init(jax.random.key(0), VECTOR), points(16))
+    state, index = BONUS.observe(BONUS.init(jax.random.key(0), VECTOR), Step(points(16)))
     np.testing.assert_array_equal(
         state.ring.latents[index], random_encoder.encode(state.encoder, points(16))
     )
@@ -97,7 +97,7 @@ def test_a_single_observation_is_worth_nothing(count_self):
 def test_ensemble_keeps_one_ring_a_member():
     bonus = re3(RE3Config(ring_size=20, ensemble_size=3))
     state = bonus.init(jax.random.key(0), MINIGRID)
-    state, index = jax.jit(bonus.observe)(state, jnp.ones((5, 7, 7, 3), jnp.uint8))
+    state, index = jax.jit(bonus.observe)(state, Step(jnp.ones((5, 7, 7, 3), jnp.uint8)))
     assert state.ring.latents.shape == (3, 20, 64)
     np.testing.assert_array_equal(index, np.arange(5))
     np.testing.assert_array_equal(state.ring.num_valid, [5, 5, 5])
@@ -130,7 +130,7 @@ def test_update_trains_nothing():
 def test_a_rollout_longer_than_the_ring_is_refused():
     bonus = re3(RE3Config(ring_size=8, latent_dim=8))
     with pytest.raises(ValueError, match="does not fit a ring of 8 rows"):
-        bonus.observe(bonus.init(jax.random.key(0), VECTOR), points(9))
+        bonus.observe(bonus.init(jax.random.key(0), VECTOR), Step(points(9)))
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_without_the_package_the_message_says_what_to_install(monkeypatch, packa
         return real_import(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=rf"pip install re3-jax\[{package}\]"):
+    with pytest.raises(ImportError, match=rf"-m pip install {package}=="):
         registry.make(f"{package}:{task}")
     with pytest.raises(ValueError, match="did you mean doorkey_8x8"):
         registry.make("doorkey_8x9")

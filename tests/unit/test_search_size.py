@@ -7,7 +7,7 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 
 from re3_jax.envs.base import Discrete, EnvSpec
-from re3_jax.intrinsic.base import IntrinsicBatch
+from re3_jax.intrinsic.base import IntrinsicBatch, Step
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import Encoder, never_trained, state_entropy
 
@@ -40,7 +40,7 @@ def test_neighbours_are_the_newest_others(count, merge_copies):
     state, observe = bonus.init(jax.random.key(0), SPEC), jax.jit(bonus.observe)
     places = []
     for i in range(0, count, 10):
-        state, index = observe(state, jnp.asarray(rows[i : i + 10]))
+        state, index = observe(state, Step(jnp.asarray(rows[i : i + 10])))
         places += np.asarray(index).tolist()
     kept = np.arange(max(0, count - 60), count)
     newest = np.arange(max(0, count - 25), count)
@@ -56,7 +56,7 @@ def test_all_kept_is_no_bound():
     rewards = []
     for search_size in (None, 60):
         bonus = state_entropy(config(search_size=search_size), IDENTITY)
-        state, index = bonus.observe(bonus.init(jax.random.key(0), SPEC), rows)
+        state, index = bonus.observe(bonus.init(jax.random.key(0), SPEC), Step(rows))
         rewards.append(bonus.reward(state, batch(index))[0])
     np.testing.assert_allclose(*rewards, rtol=1e-5)
 

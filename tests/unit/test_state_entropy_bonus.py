@@ -9,7 +9,7 @@ from re3_jax import knn
 from re3_jax.agents.sac.agent import make_sac
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs.base import Discrete, EnvSpec
-from re3_jax.intrinsic.base import IntrinsicBatch
+from re3_jax.intrinsic.base import IntrinsicBatch, Step
 from re3_jax.intrinsic.contrastive import contrastive
 from re3_jax.intrinsic.inverse_dynamics import inverse_dynamics
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
@@ -55,14 +55,14 @@ def test_what_is_stored_stays_as_it_was_stored(name):
     bonus = make(name)
     batch, update, reward = transitions(0), jax.jit(bonus.update), jax.jit(bonus.reward)
     observe = jax.jit(bonus.observe)
-    state, index = observe(bonus.init(jax.random.key(0), MINIGRID), batch.observation)
-    batch = batch._replace(ring_index=index)
+    state, index = observe(bonus.init(jax.random.key(0), MINIGRID), Step(batch.observation))
+    batch = batch._replace(bonus_index=index)
     trained, info = update(state, batch, jax.random.key(1))
     jax.tree.map(np.testing.assert_array_equal, trained.ring, state.ring)
     assert largest_change(state.encoder.params.encoder, trained.encoder.params.encoder) > 0.005
     np.testing.assert_array_equal(reward(state, batch)[0], reward(trained, batch)[0])
-    later, index = observe(trained, batch.observation)
-    assert abs(later.ring.latents[index] - state.ring.latents[batch.ring_index]).max() > 1e-3
+    later, index = observe(trained, Step(batch.observation))
+    assert abs(later.ring.latents[index] - state.ring.latents[batch.bonus_index]).max() > 1e-3
     assert list(info) == [f"{name}_loss"]
     assert info[f"{name}_loss"].dtype == jnp.float32 and info[f"{name}_loss"].shape == ()
 
@@ -73,9 +73,9 @@ def test_a_minibatch_stores_nothing_and_is_encoded_anew(name):
     batch, reward = transitions(0), jax.jit(bonus.reward)
     state = bonus.init(jax.random.key(0), MINIGRID)
     assert state.ring is None
-    observed, index = bonus.observe(state, batch.observation)
+    observed, index = bonus.observe(state, Step(batch.observation))
     np.testing.assert_array_equal(index, np.zeros(BATCH))
-    batch = batch._replace(ring_index=index)
+    batch = batch._replace(bonus_index=index)
     before = reward(observed, batch)[0]
     assert before.min() > 0
     np.testing.assert_array_equal(before, reward(state, batch)[0])
@@ -95,8 +95,8 @@ def test_vmapped_seeds_equal_single_runs_and_the_state_can_be_donated(name, neig
             observation=batch.observation + seed.astype(jnp.uint8),
             next_observation=batch.next_observation + seed.astype(jnp.uint8),
         )
-        state, index = bonus.observe(state, moved.observation)
-        reward, state, _ = bonus.reward(state, moved._replace(ring_index=index))
+        state, index = bonus.observe(state, Step(moved.observation))
+        reward, state, _ = bonus.reward(state, moved._replace(bonus_index=index))
         state, _ = bonus.update(state, moved, jax.random.fold_in(jax.random.key(1), seed))
         return state, reward
 
@@ -116,9 +116,9 @@ def test_vmapped_seeds_equal_single_runs_and_the_state_can_be_donated(name, neig
 
 
 def test_neighbours_are_searched_once_for_rewards_and_diagnostics(monkeypatch):
-    calls, search = [], knn._checked_search
+    calls, search = [], knn.exact._squared_distances
     monkeypatch.setattr(
-        knn, "_checked_search", lambda *arguments: calls.append(1) or search(*arguments)
+        knn.exact, "_squared_distances", lambda *arguments: calls.append(1) or search(*arguments)
     )
     bonus, observation = re3(CONFIG), jnp.ones((4, 3))
     state = jax.eval_shape(lambda key: bonus.init(key, VECTOR), jax.random.key(0))

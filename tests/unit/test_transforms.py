@@ -24,8 +24,8 @@ def apply(transform, *rewards, agent_steps=STEP):
 def given_rewards(rewards):
     """A bonus that only says what it is told, to put transforms behind."""
     return IntrinsicReward(
-        init=lambda key, spec: (),
-        observe=lambda state, observation: (state, None),
+        init=lambda key, spec, num_lanes: (),
+        observe=lambda state, step: (state, None),
         reward=lambda state, batch: (rewards, state, {}),
         update=lambda state, batch, key: (state, {}),
     )

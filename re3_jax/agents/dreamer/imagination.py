@@ -1,8 +1,6 @@
 """What Dreamer learns from imagined steps: losses and gradients of the actor and the value.
 
-From each state that was seen the actor imagines `horizon` steps. On a CPU that is done for a part
-of these states at a time: what a part leaves for the backward pass stays near the core, and all
-of it at once would take more than half a gigabyte. A GPU is kept busy by all at once.
+From each state that was seen the actor imagines `horizon` steps.
 """
 
 from functools import partial
@@ -14,13 +12,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from re3_jax.agents.dreamer import losses, networks, policy
 from re3_jax.agents.dreamer.config import DreamerConfig
-from re3_jax.agents.dreamer.images import part_size
 from re3_jax.agents.dreamer.networks import Head, WorldModel
+from re3_jax.cpu.parts import mean_over_batch
 from re3_jax.networks import rssm
 from re3_jax.networks.rssm import State
-
-STARTS_AT_ONCE = 250
-"""States from which a CPU imagines together."""
 
 
 class Noise(NamedTuple):
@@ -86,32 +81,14 @@ def learn(
       noise: of the imagined steps.
     """
 
-    def of_part(part: tuple[State, Noise]) -> Learned:
-        start, noise = part
+    def of_starts(start: State, noise: Noise) -> Learned:
         (actor_loss, imagined), d_actor = jax.value_and_grad(
             partial(_actor_loss, config), has_aux=True
         )(actor, model, value, start, noise)
         loss, d_value = jax.value_and_grad(_value_loss)(value, config, imagined)
         return Learned(actor_loss, d_actor, loss, d_value, jnp.mean(imagined.returns))
 
-    def in_parts(start: State, noise: Noise) -> Learned:
-        number = len(start.stoch)
-        size = part_size(number, STARTS_AT_ONCE)
-        parts = (
-            jax.tree.map(lambda x: x.reshape(-1, size, x.shape[-1]), start),
-            jax.tree.map(lambda x: x.reshape(len(x), -1, size, x.shape[-1]).swapaxes(0, 1), noise),
-        )
-
-        def add(total: Learned, part):
-            return jax.tree.map(jnp.add, total, of_part(part)), None
-
-        zeros = jax.tree.map(jnp.zeros_like, jax.eval_shape(of_part, (start, noise)))
-        total, _ = jax.lax.scan(add, zeros, parts)
-        return jax.tree.map(lambda x: x * (size / number), total)
-
-    return jax.lax.platform_dependent(
-        start, noise, cpu=in_parts, default=lambda *whole: of_part(whole)
-    )
+    return mean_over_batch(of_starts, start, noise, axes=(0, 1))
 
 
 def imagine(

@@ -19,9 +19,9 @@ from re3_jax.agents.dreamer.agent import SequenceBatch
 from re3_jax.agents.dreamer.config import HeadOrder, SequenceNeighbours
 from re3_jax.envs.base import EnvSpec
 from re3_jax.initializers import Layer
-from re3_jax.intrinsic import diagnostics
 from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, IntrinsicState
 from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.intrinsic.rewarding import reward_batch
 from re3_jax.intrinsic.state_entropy import Encoder, never_trained, scaled, state_entropy
 
 LAYER_NORM_EPSILON = 1e-3
@@ -100,17 +100,18 @@ def reward_sequences(
     bonus: IntrinsicReward,
     state: IntrinsicState,
     batch: SequenceBatch,
-    ring_index: Int[Array, "batch time"],
+    index: Int[Array, "batch time"],
     agent_steps: Int[Array, ""],
+    key: PRNGKeyArray,
 ) -> tuple[SequenceBatch, IntrinsicState, Info]:
     """The batch with every frame's bonus added to the reward that came with it.
 
-    First frames of episodes are rewarded as all others are. `ring_index` is where the bonus keeps
-    the frames' latents. Reports what the bonus does, and `diagnostics.of_rewards`.
+    First frames of episodes are rewarded as all others are. `index` is where the bonus keeps
+    the frames' latents. Reports what `reward_batch` does.
     """
     frames = batch.frames.reshape(-1, *batch.frames.shape[2:])
     action = batch.action.reshape(-1, batch.action.shape[-1])
-    flat = IntrinsicBatch(frames, action, frames, ring_index.reshape(-1), agent_steps)
-    reward, state, info = bonus.reward(state, flat)
+    flat = IntrinsicBatch(frames, action, frames, index.reshape(-1), agent_steps)
+    reward, state, info = reward_batch(bonus, state, flat, key)
     batch = batch._replace(reward=batch.reward + reward.reshape(batch.reward.shape))
-    return batch, state, {**info, **diagnostics.of_rewards(reward)}
+    return batch, state, info

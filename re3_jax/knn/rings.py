@@ -1,4 +1,8 @@
-"""How the search of one ring becomes that of many: rules for `vmap`, and programs by size."""
+"""The rules that turn the search of one ring into the search of many.
+
+`over_rings` gives the search a rule for `vmap`. `among_first_rows` compiles it for several sizes of
+a `DistinctRing`, which uses only its first rows.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,20 +13,22 @@ from jax import lax
 
 Search = Callable[..., Any]
 
-# Of a distinct ring only the first rows are searched, as few of these as hold all that is in use;
-# where more are in use than the largest of them, all rows are.
 DISTINCT_ROWS = (512, 2048)
+"""Sizes to which the search of a distinct ring is cut: the smallest that includes all used rows.
+
+If a ring uses more rows than the largest of them, all rows are searched.
+"""
 
 
 def over_rings(search_one: Search) -> Search:
-    """The search of one ring, with a rule for `vmap` over rings (one ring per seed).
+    """`search_one` with a rule for `vmap` over rings, as one ring per seed requires.
 
     Args:
-      search_one: (queries, query's own row, rows, number of rows to look at) -> (queries, k).
+      search_one: (queries, own rows, rows, number of rows to look at) -> [batch, k].
     """
 
-    # The loop over blocks must have one trip count for all rings: a batched one would make XLA
-    # select over the whole carry in each iteration.
+    # All rings share the trip count of the loop over blocks. With a trip count for each ring, XLA
+    # would select over the whole carry in each iteration.
     @jax.custom_batching.custom_vmap
     def together(queries, own_row, rows, num_rows):
         last_row = jnp.max(num_rows)
@@ -59,7 +65,7 @@ def over_rings(search_one: Search) -> Search:
         def all_at_once(*arguments):
             return together(*_broadcast(axis_size, batched, arguments))
 
-        # Batched products are slow on a CPU and one ring already fills its cores.
+        # Batched products are slow on a CPU, and one ring alone keeps all its cores busy.
         found = lax.platform_dependent(*arguments, cpu=one_by_one, default=all_at_once)
         return found, True
 
@@ -67,12 +73,11 @@ def over_rings(search_one: Search) -> Search:
 
 
 def among_first_rows(search: Search, sizes: list[int]) -> Search:
-    """`search`, in a program for each size: only rows in use are copied and selected from.
+    """`search` over the first rows only: the fewest of `sizes` that include all rows in use.
 
     Args:
-      search: of `over_rings`.
-      sizes: ascending, the last one the capacity; the smallest that holds the rows in use of all
-        rings is searched.
+      search: a result of `over_rings`.
+      sizes: ascending; the last is the capacity. One size serves all rings of a `vmap`.
     """
 
     def of_size(of_all_rings, axis):

@@ -1,27 +1,33 @@
-"""How `knn` cuts a search into tiles, blocks, groups and bundles, from static shapes alone."""
+"""The sizes of the tiles, blocks, groups and bundles of a search, chosen from static shapes.
+
+The docstring of `re3_jax.knn` shows a picture of them.
+"""
 
 import functools
 from typing import NamedTuple
 
-# A tile of queries times a block of rows: the product stays in the cache of a core.
+# The product of a tile of queries and a block of rows stays in the cache of a core.
 TILE_QUERIES = 512
 BLOCK_ROWS = 2000
-# A product of this size stays in a shared cache, and one product beats a loop over blocks.
+# A product of at most this size stays in the shared cache. One product is then faster than a loop
+# over blocks.
 WHOLE_BYTES = 8_000_000
 
 
 class Plan(NamedTuple):
-    """Sizes of one search.
+    """The sizes of one search.
 
     Attributes:
       capacity: rows of the ring.
-      tile: queries searched together; num_tiles of them cover the batch.
+      tile: queries that are searched together.
+      num_tiles: tiles that cover the batch.
       group: neighbouring rows that share one score.
-      bundle: neighbouring groups that are compared as one first.
-      main_rows: rows that fill whole bundles. The `tail` rows at the end of the ring (none, or
-        one bundle that overlaps them) cover what remains.
-      block: rows whose product with a tile exists at a time; a multiple of a bundle.
-      fits_cache: whether the product of a tile with the whole ring may be made at once.
+      bundle: neighbouring groups that are first compared as one.
+      main_rows: rows that fill whole bundles.
+      tail: rows at the end of the ring that cover the remaining rows: 0 if no row remains, else
+        one bundle, which overlaps the main rows.
+      block: rows whose product with a tile is in memory at a time, a multiple of a bundle.
+      fits_cache: whether the product of a tile with the whole ring fits the cache.
     """
 
     capacity: int
@@ -36,13 +42,13 @@ class Plan(NamedTuple):
 
     @property
     def num_groups(self) -> int:
-        """Groups that are scored, those of the tail included."""
+        """The number of groups that are scored, those of the tail included."""
         return (self.main_rows + self.tail) // self.group
 
 
 @functools.cache
 def make_plan(batch: int, capacity: int, latent_dim: int, k: int) -> Plan:
-    """The cheapest plan for the k nearest of `capacity` rows to each of `batch` queries."""
+    """The plan of least estimated cost for the k nearest of `capacity` rows to `batch` queries."""
     num_tiles = max(1, -(-batch // TILE_QUERIES))
     tile = -(-batch // num_tiles)
     _, group, bundle = min(
@@ -53,7 +59,7 @@ def make_plan(batch: int, capacity: int, latent_dim: int, k: int) -> Plan:
     unit = group * bundle
     main_rows = capacity // unit * unit
     most = min(main_rows, max(unit, BLOCK_ROWS // unit * unit))
-    # Even blocks: the last then overlaps the one before it least.
+    # Blocks of about equal size: the last block then overlaps the one before it least.
     block = -(-main_rows // -(-main_rows // most) // unit) * unit
     return Plan(
         capacity=capacity,
@@ -69,10 +75,10 @@ def make_plan(batch: int, capacity: int, latent_dim: int, k: int) -> Plan:
 
 
 def _cost(capacity: int, latent_dim: int, k: int, group: int, bundle: int) -> float:
-    """Nanoseconds a query, beyond the product; measured on two cores of an EPYC (Zen 4).
+    """Estimated nanoseconds a query, without the matrix product.
 
-    Selecting costs 1.5 ns an element (more for large k), a maximum 0.1, a recomputed coordinate
-    0.35, a score looked up 2.
+    On two cores of an EPYC (Zen 4) a selection takes 1.5 ns an element (more for large k), a
+    maximum 0.1 ns an element, a recomputed coordinate 0.35 ns, and a score looked up 2 ns.
     """
     select = 1.5 + k / 50
     groups = capacity / group

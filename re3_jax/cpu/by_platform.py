@@ -1,0 +1,53 @@
+"""One function for a CPU, another for accelerators, and a `vmap` that is a loop on the CPU.
+
+Reason: `vmap` over seeds makes one grouped convolution of several convolutions, which jaxlib
+0.10.2 runs many times slower on a CPU than the same convolutions one after the other.
+
+Can go when: `benchmarks.conv` shows a vmapped convolution on a CPU as fast as those of its seeds in
+turn.
+"""
+
+from collections.abc import Callable
+
+import jax
+from jax import lax
+from jaxtyping import Array, Shaped
+
+OfTwoArrays = Callable[[Shaped[Array, "..."], Shaped[Array, "..."]], Shaped[Array, "..."]]
+
+
+def by_platform(on_cpu: OfTwoArrays, elsewhere: OfTwoArrays) -> OfTwoArrays:
+    """A function of two arrays that is `on_cpu` on a CPU and `elsewhere` on other backends.
+
+    Under `vmap` a CPU computes one element of the mapped axis after the other, and other backends
+    compute `vmap(elsewhere)`.
+
+    Args:
+      on_cpu: what a CPU runs; shapes and dtypes of its result are those of `elsewhere`.
+      elsewhere: what GPUs and TPUs run.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def run(first, second):
+        return lax.platform_dependent(first, second, cpu=on_cpu, default=elsewhere)
+
+    @run.def_vmap
+    def _(axis_size, batched, first, second):
+        del axis_size
+
+        def one_by_one(*arguments):
+            mapped = [x for x, is_batched in zip(arguments, batched, strict=True) if is_batched]
+
+            def body(slices):
+                rest = iter(slices)
+                pairs = zip(arguments, batched, strict=True)
+                return run(*(next(rest) if is_batched else x for x, is_batched in pairs))
+
+            return lax.map(body, mapped)
+
+        all_at_once = jax.vmap(
+            elsewhere, in_axes=[0 if is_batched else None for is_batched in batched]
+        )
+        return lax.platform_dependent(first, second, cpu=one_by_one, default=all_at_once), True
+
+    return run

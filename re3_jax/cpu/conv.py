@@ -1,0 +1,107 @@
+"""Convolutions and transposed convolutions with gradients that are fast on a CPU.
+
+Reason: jaxlib 0.10.2 on a CPU runs the gradients of a convolution far slower than its forward
+pass: they are convolutions with dilation, or with axes that XLA turns outside of loops alone
+(https://github.com/jax-ml/jax/issues/12868). Here a CPU's gradients are convolutions without
+dilation and with their axes in order: `conv_input_gradient`, `conv_kernel_gradient`. Seeds under
+`vmap` follow one another (`by_platform`). On GPUs and TPUs everything is XLA's own.
+
+Can go when: the ways `xla` of `benchmarks.conv` are as fast as `re3_jax`, in `scan` and under
+`vmap`, too. Then `convolve` is `lax.conv_general_dilated`, and `convolve_transposed` its
+transpose in the images.
+
+Axes are `NHWC` and `HWIO`; there is no padding, and one stride for both axes.
+"""
+
+from functools import partial
+
+import jax
+from jax import lax
+from jaxtyping import Array, Float
+
+from re3_jax.cpu.by_platform import by_platform
+from re3_jax.cpu.conv_input_gradient import input_gradient
+from re3_jax.cpu.conv_kernel_gradient import kernel_gradient
+
+Images = Float[Array, "batch height width channels"]
+Kernel = Float[Array, "rows columns channels features"]
+Out = Float[Array, "batch out_height out_width features"]
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def convolve(x: Images, kernel: Kernel, stride: int) -> Out:
+    """Valid cross-correlation of images and kernel of the same dtype, which the result has.
+
+    Has first derivatives in reverse mode.
+    """
+    return _forward(x, kernel, stride)
+
+
+def _convolve_backward(stride: int, residuals, d_out):
+    x, kernel = residuals
+    return (
+        _input_gradient(kernel, d_out, x.shape[1:3], stride),
+        _kernel_gradient(x, d_out, kernel.shape[:2], stride),
+    )
+
+
+convolve.defvjp(
+    lambda x, kernel, stride: (convolve(x, kernel, stride), (x, kernel)), _convolve_backward
+)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def convolve_transposed(out: Out, kernel: Kernel, stride: int) -> Images:
+    """The transpose of `convolve` in the images, which become (out_size - 1) * stride + rows high.
+
+    Has first derivatives in reverse mode.
+    """
+    size = [(n - 1) * stride + k for n, k in zip(out.shape[1:3], kernel.shape[:2], strict=True)]
+    return _input_gradient(kernel, out, size, stride)
+
+
+def _convolve_transposed_backward(stride: int, residuals, d_x):
+    out, kernel = residuals
+    return _forward(d_x, kernel, stride), _kernel_gradient(d_x, out, kernel.shape[:2], stride)
+
+
+convolve_transposed.defvjp(
+    lambda out, kernel, stride: (convolve_transposed(out, kernel, stride), (out, kernel)),
+    _convolve_transposed_backward,
+)
+
+
+def _forward(x, kernel, stride: int):
+    native = partial(_native, stride=stride)
+    return by_platform(native, native)(x, kernel)
+
+
+def _input_gradient(kernel, d_out, size, stride: int):
+    """Gradient of images of `size` (height, width)."""
+    x_like = jax.ShapeDtypeStruct((d_out.shape[0], *size, kernel.shape[2]), d_out.dtype)
+
+    def native(kernel, d_out):
+        pull = jax.linear_transpose(lambda x: _native(x, kernel, stride), x_like)
+        return pull(d_out)[0]
+
+    on_cpu = partial(input_gradient, size=tuple(size), stride=stride)
+    return by_platform(on_cpu, native)(kernel, d_out)
+
+
+def _kernel_gradient(x, d_out, kernel_size, stride: int):
+    """Gradient of a kernel of `kernel_size` (rows, columns)."""
+    shape = (*kernel_size, x.shape[-1], d_out.shape[-1])
+    kernel_like = jax.ShapeDtypeStruct(shape, x.dtype)
+
+    def native(x, d_out):
+        pull = jax.linear_transpose(lambda kernel: _native(x, kernel, stride), kernel_like)
+        return pull(d_out)[0]
+
+    on_cpu = partial(kernel_gradient, kernel_size=tuple(kernel_size), stride=stride)
+    return by_platform(on_cpu, native)(x, d_out)
+
+
+def _native(x, kernel, stride: int):
+    return lax.conv_general_dilated(
+        x, kernel, (stride, stride), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )

@@ -1,0 +1,76 @@
+"""The gradient of a convolution's kernel, as a CPU computes it fast.
+
+Reason: XLA's own is a convolution with a dilated kernel and with batch and channels exchanged, in
+an order of axes that jaxlib 0.10.2 turns outside of loops alone; a CPU runs it slowly, and within
+a loop many times slower still (https://github.com/jax-ml/jax/issues/12868). Here the axes are
+turned before, and the stride becomes channels, so that no kernel is dilated.
+
+Can go with `re3_jax.cpu.conv`.
+"""
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+PACKET = 16
+"""Numbers that a CPU's core multiplies at once; the copies of a broken packet are slower."""
+
+PRODUCT_POSITIONS = 3_000
+"""Positions that are summed within one product, or more."""
+
+
+def kernel_gradient(
+    x: Float[Array, "batch height width channels"],
+    d_out: Float[Array, "batch out_height out_width features"],
+    kernel_size: tuple[int, int],
+    stride: int,
+) -> Float[Array, "rows columns channels features"]:
+    """Gradient of a kernel of `kernel_size` (rows, columns), of the dtype of `d_out`.
+
+    It is the convolution of images with gradients, a block of images being the channels of one:
+    the sum over images and positions is what a convolution sums over anyway, and its copies are
+    made where the product needs them. Sums are float32 where the arrays are narrower.
+    """
+    rows, columns = kernel_size
+    batch, height, width, features = d_out.shape
+    channels = x.shape[-1]
+    high, wide = -(-rows // stride), -(-columns // stride)
+    images = min(batch, PACKET * -(-PRODUCT_POSITIONS // (PACKET * height * width)))
+    dtype = jnp.promote_types(d_out.dtype, jnp.float32)
+
+    def of_block(x, d_out):
+        missing = [(0, -len(x) % PACKET), (0, 0), (0, 0), (0, 0)]
+        x, d_out = (jnp.pad(y.astype(dtype), missing) for y in (x, d_out))
+        x = _space_to_depth(x, stride)[:, : height + high - 1, : width + wide - 1]
+        return lax.conv_general_dilated(
+            x.transpose(3, 1, 2, 0),
+            d_out.transpose(1, 2, 0, 3),
+            (1, 1),
+            "VALID",
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        )
+
+    def add(block, total):
+        first = block * images
+        return total + of_block(*(lax.dynamic_slice_in_dim(y, first, images) for y in (x, d_out)))
+
+    # Begun with a block: zeros would have to be typed as varying inside shard_map. Added up as it
+    # goes, because XLA's sum over a stack of the blocks' results is slow.
+    begun = batch % images or images
+    d_kernel = of_block(x[-begun:], d_out[-begun:])
+    d_kernel = lax.fori_loop(0, (batch - begun) // images, add, d_kernel)
+    d_kernel = d_kernel.reshape(stride, stride, channels, high, wide, features)
+    d_kernel = d_kernel.transpose(3, 0, 4, 1, 2, 5)
+    d_kernel = d_kernel.reshape(high * stride, wide * stride, channels, features)
+    return d_kernel[:rows, :columns].astype(d_out.dtype)
+
+
+def _space_to_depth(x, stride: int):
+    """Blocks of `stride` x `stride` pixels as one pixel of more channels; zeros fill the last."""
+    if stride == 1:
+        return x
+    batch, height, width, channels = x.shape
+    high, wide = -(-height // stride), -(-width // stride)
+    x = jnp.pad(x, ((0, 0), (0, high * stride - height), (0, wide * stride - width), (0, 0)))
+    x = x.reshape(batch, high, stride, wide, stride * channels).swapaxes(2, 3)
+    return x.reshape(batch, high, wide, stride * stride * channels)

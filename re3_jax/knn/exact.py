@@ -1,0 +1,211 @@
+"""The public functions of `knn`: they check the arguments and turn squares into distances."""
+
+from functools import partial
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int, UInt32
+
+from re3_jax.knn.inputs import Queries, Ring, rows_of
+from re3_jax.knn.rings import DISTINCT_ROWS, among_first_rows, over_rings
+from re3_jax.knn.scores import top_k
+from re3_jax.knn.search import search_ring
+from re3_jax.replay.distinct_ring import DistinctRing
+
+
+def kth_distance(
+    queries: Float[Array, "batch latent"],
+    ring: Ring,
+    *,
+    k: int,
+    exclude: Int[Array, " batch"] | None = None,
+    fingerprints: UInt32[Array, " batch"] | None = None,
+    axis_name: str | None = None,
+) -> Float[Array, " batch"]:
+    """Euclidean distance of each query to its k-th nearest row: ||y_i - y_i^kNN|| of Eq. 3.
+
+    Args:
+      queries: float32 [batch, latent].
+      ring: the rows to search, [capacity, latent].
+      k: the rank of the neighbour; 1 is the nearest. The paper uses 3.
+      exclude: int32 [batch], see `nearest_distances`.
+      fingerprints: uint32 [batch], see `nearest_distances`.
+      axis_name: see `nearest_distances`.
+
+    Returns:
+      float32 [batch], finite. With fewer than k rows to choose from it is the distance to the
+      furthest of them, with no row 0.
+
+    Raises:
+      ValueError: if k is not in 1..capacity, or if the shapes do not fit.
+    """
+    return nearest_distances(
+        queries, ring, k=k, exclude=exclude, fingerprints=fingerprints, axis_name=axis_name
+    )[:, -1]
+
+
+def mean_distance(
+    queries: Float[Array, "batch latent"],
+    ring: Ring,
+    *,
+    k: int,
+    first: int = 1,
+    exclude: Int[Array, " batch"] | None = None,
+    fingerprints: UInt32[Array, " batch"] | None = None,
+    axis_name: str | None = None,
+) -> Float[Array, " batch"]:
+    """Mean Euclidean distance of each query to its neighbours of rank `first` to k, both included.
+
+    It takes the place of ||y_i - y_i^kNN|| in Eq. 3, as in the released code. With `first=k` it
+    equals `kth_distance`.
+
+    Args:
+      queries: float32 [batch, latent].
+      ring: the rows to search, [capacity, latent].
+      k: the rank of the furthest neighbour that counts.
+      first: the rank of the nearest neighbour that counts.
+      exclude: int32 [batch], see `nearest_distances`.
+      fingerprints: uint32 [batch], see `nearest_distances`.
+      axis_name: see `nearest_distances`.
+
+    Returns:
+      float32 [batch], finite. With fewer than k rows to choose from it is the mean over the ranks
+      that exist, with fewer than `first` the distance to the furthest row, with no row 0.
+
+    Raises:
+      ValueError: if not 1 <= first <= k <= capacity, or if the shapes do not fit.
+    """
+    return nearest_and_mean(
+        queries,
+        ring,
+        k=k,
+        first=first,
+        exclude=exclude,
+        fingerprints=fingerprints,
+        axis_name=axis_name,
+    )[1]
+
+
+def nearest_and_mean(
+    queries: Float[Array, "batch latent"],
+    ring: Ring,
+    *,
+    k: int,
+    first: int = 1,
+    exclude: Int[Array, " batch"] | None = None,
+    fingerprints: UInt32[Array, " batch"] | None = None,
+    axis_name: str | None = None,
+) -> tuple[Float[Array, "batch {k}"], Float[Array, " batch"]]:
+    """`nearest_distances` and `mean_distance` from one search.
+
+    Returns:
+      float32 [batch, k] and float32 [batch].
+
+    Raises:
+      ValueError: if not 1 <= first <= k <= capacity, or if the shapes do not fit.
+    """
+    if not 1 <= first <= k:
+        raise ValueError(
+            f"neighbours of rank {first} to {k} do not exist: "
+            "ranks count from 1 and first must not exceed k"
+        )
+    squared = _squared_distances(queries, ring, k, exclude, fingerprints, axis_name)
+    available = jnp.sum(jnp.isfinite(squared), axis=1)
+    rank = jnp.arange(1, k + 1)
+    # With fewer rows than `first`, the furthest row stands for all ranks.
+    start = jnp.minimum(first, available)[:, None]
+    counted = (rank >= start) & (rank <= available[:, None])
+    distance = jnp.sqrt(jnp.where(counted, squared, 0.0))
+    mean = jnp.sum(distance, axis=1) / jnp.maximum(jnp.sum(counted, axis=1), 1)
+    return _distances(squared), mean
+
+
+def nearest_distances(
+    queries: Float[Array, "batch latent"],
+    ring: Ring,
+    *,
+    k: int,
+    exclude: Int[Array, " batch"] | None = None,
+    fingerprints: UInt32[Array, " batch"] | None = None,
+    axis_name: str | None = None,
+) -> Float[Array, "batch {k}"]:
+    """Euclidean distances of each query to its k nearest rows, ascending.
+
+    Column j holds ||y_i - y_i^(j+1)NN|| of Eq. 3.
+
+    Args:
+      queries: float32 [batch, latent].
+      ring: the rows to search, [capacity, latent]. The search never finds rows that hold no
+        latent.
+      k: the number of neighbours.
+      exclude: int32 [batch], for each query the row that does not count, as a rule the query's
+        own; -1 if every row counts. None if every row counts for every query: a query that is
+        stored then finds itself at distance 0.
+      fingerprints: uint32 [batch], `fingerprint.of` the queries' observations. Rows of the same
+        observation then have distance exactly 0. None compares latents only.
+      axis_name: inside `shard_map`, the mesh axis over which the rows are split. Each device
+        passes its slice as a ring of its own and the same queries. Row numbers in `exclude`
+        count through the slices in the order of the devices.
+
+    Returns:
+      float32 [batch, k], finite. With fewer than k rows to choose from, the missing distances
+      repeat the largest; with no row they are 0.
+
+    Raises:
+      ValueError: if k is not in 1..capacity, or if the shapes do not fit.
+    """
+    return _distances(_squared_distances(queries, ring, k, exclude, fingerprints, axis_name))
+
+
+def _distances(squared: Float[Array, "batch k"]) -> Float[Array, "batch k"]:
+    # Missing neighbours are +inf and come last. The running maximum repeats the furthest row.
+    return jnp.sqrt(lax.cummax(jnp.where(jnp.isfinite(squared), squared, 0.0), axis=1))
+
+
+def _squared_distances(
+    queries, ring: Ring, k: int, exclude, fingerprints, axis_name
+) -> Float[Array, "batch k"]:
+    """Checks the arguments and searches: squares, ascending, +inf where no neighbour exists."""
+    capacity = ring.latents.shape[0]
+    shards = 1 if axis_name is None else lax.axis_size(axis_name)
+    _check(queries, ring, k, capacity * shards, exclude, fingerprints)
+    own_row = jnp.full(queries.shape[:1], -1, jnp.int32) if exclude is None else exclude
+    if axis_name is not None:
+        own_row = own_row - lax.axis_index(axis_name) * capacity
+    own_row = own_row.astype(jnp.int32)
+    rows, num_rows = rows_of(ring, with_fingerprints=fingerprints is not None)
+    arguments = lax.stop_gradient((Queries(queries, fingerprints), own_row, rows, num_rows))
+    search = over_rings(partial(search_ring, k=min(k, capacity), excluding=exclude is not None))
+    if isinstance(ring, DistinctRing):
+        sizes = [size for size in DISTINCT_ROWS if k < size < capacity] + [capacity]
+        search = among_first_rows(search, sizes)
+    squared = search(*arguments)
+    if axis_name is None:
+        return squared
+    gathered = lax.all_gather(squared, axis_name, axis=1, tiled=True)
+    return -top_k(-gathered, k)[0]
+
+
+def _check(queries, ring: Ring, k: int, num_rows: int, exclude, fingerprints) -> None:
+    """Raises ValueError unless the arguments fit each other."""
+    latent_dim = ring.latents.shape[1]
+    if not 1 <= k <= num_rows:
+        raise ValueError(
+            f"neighbour {k} of a ring of {num_rows} rows does not exist: "
+            "choose k between 1 and the capacity"
+        )
+    if queries.ndim != 2 or queries.shape[1] != latent_dim:
+        raise ValueError(
+            f"queries of shape {queries.shape} do not fit a ring of {latent_dim}-dimensional "
+            f"latents: pass an array of shape (batch, {latent_dim})"
+        )
+    if exclude is not None and exclude.shape != queries.shape[:1]:
+        raise ValueError(
+            f"exclude has shape {exclude.shape} but there are {queries.shape[0]} queries: "
+            "pass one row index per query"
+        )
+    if fingerprints is not None and fingerprints.shape != queries.shape[:1]:
+        raise ValueError(
+            f"fingerprints have shape {fingerprints.shape} but there are {queries.shape[0]} "
+            "queries: pass one per query"
+        )

@@ -1,0 +1,78 @@
+"""The arrays that a search reads, and which rows of a ring count."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, UInt32
+
+from re3_jax.replay.distinct_ring import DistinctRing
+from re3_jax.replay.latent_ring import LatentRing
+
+Ring = LatentRing | DistinctRing
+"""The rings that a search accepts."""
+
+
+class Queries(NamedTuple):
+    """The latents whose neighbours are searched.
+
+    Attributes:
+      latents: float32.
+      fingerprints: of their observations; None if the search compares latents only.
+    """
+
+    latents: Float[Array, "batch latent"]
+    fingerprints: UInt32[Array, " batch"] | None
+
+
+class Rows(NamedTuple):
+    """The rows that are searched.
+
+    Attributes:
+      latents: float32.
+      squared_norms: |y|^2 of each row, also of rows that hold no latent.
+      fingerprints: of their observations; None if the search compares latents only.
+      copies: of a `DistinctRing`, how many neighbours each row is; 0 if it holds no latent.
+      num_valid: of a `LatentRing`, where each row is one neighbour; rows from it on hold no latent.
+    """
+
+    latents: Float[Array, "capacity latent"]
+    squared_norms: Float[Array, " capacity"]
+    fingerprints: UInt32[Array, " capacity"] | None
+    copies: Int[Array, " capacity"] | None
+    num_valid: Int[Array, ""] | None
+
+
+def rows_of(ring: Ring, with_fingerprints: bool) -> tuple[Rows, Int[Array, ""]]:
+    """The rows of a ring, and a number of first rows that includes all that hold a latent."""
+    fingerprints = ring.fingerprints if with_fingerprints else None
+    if isinstance(ring, DistinctRing):
+        rows = Rows(ring.latents, ring.squared_norms, fingerprints, ring.copies, None)
+        return rows, ring.num_rows
+    rows = Rows(ring.latents, ring.squared_norms, fingerprints, None, ring.num_valid)
+    return rows, ring.num_valid
+
+
+def valid_at(rows: Rows, place: Int[Array, " *any"]) -> Bool[Array, " *any"]:
+    """Whether the rows at these places hold a latent."""
+    if rows.copies is not None:
+        return rows.copies.at[place].get(mode="promise_in_bounds") > 0
+    assert rows.num_valid is not None
+    return place < rows.num_valid
+
+
+def valid_in(rows: Rows, start: int | Int[Array, ""], size: int) -> Bool[Array, " size"]:
+    """Whether each of `size` rows from `start` on holds a latent."""
+    if rows.copies is not None:
+        return lax.dynamic_slice_in_dim(rows.copies, start, size) > 0
+    assert rows.num_valid is not None
+    return start + jnp.arange(size) < rows.num_valid
+
+
+def norms_to_score(rows: Rows, start: int | Int[Array, ""], size: int) -> Float[Array, " size"]:
+    """|y|^2 of `size` rows from `start` on, +inf where a row holds no latent.
+
+    A row with norm +inf scores -inf, so stage 1 never prefers it to a row that holds a latent.
+    """
+    norms = lax.dynamic_slice_in_dim(rows.squared_norms, start, size)
+    return jnp.where(valid_in(rows, start, size), norms, jnp.inf)

@@ -1,0 +1,123 @@
+"""Stage 1 of a search: scores groups of rows by matrix products and selects the best groups."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from re3_jax.knn.inputs import Rows, norms_to_score
+from re3_jax.knn.plan import Plan
+
+
+class Candidates(NamedTuple):
+    """The rows of each query's best groups.
+
+    Attributes:
+      rows: row numbers.
+      counted: False where the tail repeats a row that its own group has already.
+      best_unseen: the best score of all other groups; None if there are no others.
+    """
+
+    rows: Int[Array, "batch candidates"]
+    counted: Bool[Array, "batch candidates"]
+    best_unseen: Float[Array, " batch"] | None
+
+
+def score_groups(
+    queries: Float[Array, "batch latent"], rows: Rows, last_row: Int[Array, ""], plan: Plan
+) -> Float[Array, "groups batch"]:
+    """Maximum of 2 x.y - |y|^2 over the rows y of each group, for each query x.
+
+    The score equals |x|^2 - |x - y|^2: the larger it is, the nearer is the row. Groups at or past
+    `last_row` may score -inf.
+    """
+    doubled = 2 * queries
+
+    def score(latents, norms):
+        product = lax.dot_general(
+            latents, doubled, (((1,), (1,)), ((), ())), precision=lax.Precision.HIGHEST
+        )
+        grouped = (product - norms[:, None]).reshape(-1, plan.group, queries.shape[0])
+        return jnp.max(grouped, axis=1)
+
+    def whole():
+        return score(rows.latents[: plan.main_rows], norms_to_score(rows, 0, plan.main_rows))
+
+    def blocks():
+        def body(i, scores):
+            # The last block may overlap the one before it: it writes the same scores again.
+            start = jnp.minimum(i * plan.block, plan.main_rows - plan.block)
+            latents = lax.dynamic_slice_in_dim(rows.latents, start, plan.block)
+            new = score(latents, norms_to_score(rows, start, plan.block))
+            return lax.dynamic_update_slice_in_dim(scores, new, start // plan.group, 0)
+
+        empty = jnp.full((plan.main_rows // plan.group, queries.shape[0]), -jnp.inf)
+        empty = _varying_like(empty, (queries, rows.latents, last_row))
+        written = jnp.minimum(last_row, plan.main_rows)
+        return lax.fori_loop(0, -(-written // plan.block), body, empty)
+
+    if not plan.fits_cache:
+        scores = blocks()
+    elif plan.block == plan.main_rows:
+        scores = whole()
+    else:
+        scores = lax.cond(last_row > plan.main_rows // 2, whole, blocks)
+    if plan.tail == 0:
+        return scores
+    start = plan.capacity - plan.tail
+    is_new = jnp.arange(start, plan.capacity) >= plan.main_rows
+    norms = jnp.where(is_new, norms_to_score(rows, start, plan.tail), jnp.inf)
+    return jnp.concatenate([scores, score(rows.latents[start:], norms)])
+
+
+def best_groups(scores: Float[Array, "groups batch"], count: int, plan: Plan) -> Candidates:
+    """The rows of the `count` groups with the best scores, for each query."""
+    queries = jnp.arange(scores.shape[1])[:, None]
+    # The score of one group more bounds the scores of all groups that are left out.
+    wanted = min(count + 1, plan.num_groups)
+    if plan.bundle == 1:
+        best, group = top_k(scores.T, wanted)
+    else:
+        # The best groups lie in the best bundles, and there are fewer bundles to sort.
+        bundles = jnp.max(scores.reshape(-1, plan.bundle, scores.shape[1]), axis=1)
+        _, bundle = top_k(bundles.T, min(wanted, bundles.shape[0]))
+        inside = bundle[:, :, None] * plan.bundle + jnp.arange(plan.bundle)
+        inside = inside.reshape(scores.shape[1], -1)
+        best, place = top_k(scores.at[inside, queries].get(mode="promise_in_bounds"), wanted)
+        group = jnp.take_along_axis(inside, place, axis=1)
+    best_unseen = best[:, count] if wanted > count else None
+    group = group[:, :count, None]
+    start = group * plan.group
+    counted = jnp.ones_like(start, bool)
+    rows = start + jnp.arange(plan.group)
+    if plan.tail:
+        in_tail = start >= plan.main_rows
+        rows = rows - jnp.where(in_tail, plan.main_rows + plan.tail - plan.capacity, 0)
+        counted = ~in_tail | (rows >= plan.main_rows)
+    counted = jnp.broadcast_to(counted, rows.shape)
+    shape = (scores.shape[1], -1)
+    return Candidates(rows.reshape(shape), counted.reshape(shape), best_unseen)
+
+
+def top_k(x: Float[Array, "batch n"], k: int) -> tuple[jax.Array, jax.Array]:
+    """`lax.top_k` behind barriers that keep XLA on its fast implementation.
+
+    Without a barrier XLA folds a slice of the result into the operation. It then no longer
+    recognises the operation and sorts each whole row, which takes about 20 times longer on a CPU.
+    """
+    values, indices = lax.top_k(x, k)
+    # One barrier over the pair aborts the compiler of jaxlib 0.10.2 inside shard_map if one of
+    # the two results is not used.
+    return lax.optimization_barrier(values), lax.optimization_barrier(indices)
+
+
+def _varying_like(constant, others):
+    """The same constant, typed as varying over the mesh axes of `others`.
+
+    Inside shard_map a loop requires this type of its initial carry. A select between two equal
+    values takes its type from the condition in every version of JAX, and XLA removes it.
+    """
+    condition = sum(jnp.ravel(other)[0].astype(jnp.float32) for other in others) > 0
+    return jnp.where(condition, constant, constant)

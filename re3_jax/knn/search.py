@@ -1,0 +1,141 @@
+"""The search of one ring: stage 1 of `scores`, then stage 2, which recomputes the best rows."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from re3_jax import fingerprint
+from re3_jax.knn.inputs import Queries, Rows, valid_at, valid_in
+from re3_jax.knn.plan import Plan, make_plan
+from re3_jax.knn.scores import best_groups, score_groups, top_k
+
+SMALL_K = 64
+"""Largest k for which each rank is compared with each row: k^2 comparisons a query."""
+
+TIE_TOLERANCE = 3e-4
+"""Relative error of a squared distance that is tolerated where the product cannot order rows."""
+
+
+def search_ring(
+    queries: Queries,
+    own_row: Int[Array, " batch"],
+    rows: Rows,
+    last_row: Int[Array, ""],
+    k: int,
+    excluding: bool,
+) -> Float[Array, "batch {k}"]:
+    """Squared distances of each query to its k nearest rows, ascending.
+
+    Args:
+      queries: searched tile by tile.
+      own_row: the row that does not count for each query, -1 for none.
+      rows: the ring.
+      last_row: rows at or past it hold no latent.
+      k: the number of neighbours.
+      excluding: whether `own_row` names any row.
+
+    Returns:
+      float32; +inf where no such neighbour exists.
+    """
+    batch, latent_dim = queries.latents.shape
+    plan = make_plan(batch, rows.latents.shape[0], latent_dim, k + excluding)
+
+    def tile(queries_and_rows):
+        queries, own_row = queries_and_rows
+        return _search_tile(queries, own_row, rows, last_row, k, excluding, plan)
+
+    if plan.num_tiles == 1:
+        return tile((queries, own_row))
+    missing = plan.num_tiles * plan.tile - batch
+
+    def cut(x):
+        padded = jnp.pad(x, ((0, missing), *((0, 0),) * (x.ndim - 1)))
+        return padded.reshape(-1, plan.tile, *x.shape[1:])
+
+    return lax.map(tile, jax.tree.map(cut, (queries, own_row))).reshape(-1, k)[:batch]
+
+
+def _search_tile(
+    queries: Queries, own_row, rows: Rows, last_row, k: int, excluding: bool, plan: Plan
+) -> Float[Array, "batch {k}"]:
+    scores = score_groups(queries.latents, rows, last_row, plan)
+    # The excluded row may be the only good row of the best group: take one group more.
+    candidates = best_groups(scores, min(k + excluding, plan.num_groups), plan)
+    place = candidates.rows
+    differences = rows.latents.at[place].get(mode="promise_in_bounds") - queries.latents[:, None]
+    # A product with ones, because XLA's CPU backend does not vectorise a sum over the last axis.
+    squared = jnp.dot(
+        differences * differences,
+        jnp.ones(queries.latents.shape[1]),
+        precision=lax.Precision.HIGHEST,
+    )
+    squared = jnp.where(candidates.counted & valid_at(rows, place), squared, jnp.inf)
+    norms = jnp.sum(queries.latents * queries.latents, axis=1)
+    if rows.fingerprints is not None and queries.fingerprints is not None:
+        same = rows.fingerprints.at[place].get(mode="promise_in_bounds")
+        same = same == queries.fingerprints[:, None]
+        squared = jnp.where(fingerprint.is_copy(same, squared, norms[:, None]), 0.0, squared)
+    nearest = _k_smallest(squared, place, own_row[:, None], rows.copies, k, excluding)
+    if candidates.best_unseen is None:
+        return nearest
+    settled = _is_settled(queries, norms, nearest[:, -1], candidates.best_unseen)
+    return _search_again(queries, own_row, rows, nearest, settled, excluding)
+
+
+def _k_smallest(
+    squared, place, own_row, copies, k: int, excluding: bool
+) -> Float[Array, "batch {k}"]:
+    """The k smallest of each line of `squared`, each as often as its row has copies."""
+    if copies is None:
+        return -top_k(jnp.where(place == own_row, -jnp.inf, -squared), k)[0]
+    # Each of the k nearest rows has at least one copy that counts, except the query's own row.
+    wanted = min(k + excluding, squared.shape[1])
+    score, best = top_k(-squared, wanted)
+    row = jnp.take_along_axis(jnp.broadcast_to(place, squared.shape), best, axis=1)
+    count = copies.at[row].get(mode="promise_in_bounds") - (row == own_row)
+    find = partial(
+        jnp.searchsorted, v=jnp.arange(1, k + 1), method="compare_all" if k <= SMALL_K else "scan"
+    )
+    of_rank = jax.vmap(find)(jnp.cumsum(count, axis=1))
+    distances = jnp.pad(-score, ((0, 0), (0, 1)), constant_values=jnp.inf)
+    return jnp.take_along_axis(distances, of_rank, axis=1)
+
+
+def _is_settled(queries: Queries, norms, kth, best_unseen) -> Bool[Array, " batch"]:
+    """Whether no row outside the candidates can be nearer than the k-th that was found."""
+    # A product of D terms has a rounding error that grows as sqrt(D). The factor is twice the
+    # largest error measured. A row nearer than the k-th has at most the norm |x| + d.
+    reach = 2 * jnp.sqrt(norms) + jnp.sqrt(jnp.where(jnp.isfinite(kth), kth, 0.0))
+    rounding = (
+        0.5 * queries.latents.shape[1] ** 0.5 * jnp.finfo(jnp.float32).eps / 2 * reach * reach
+    )
+    harmless = rounding <= TIE_TOLERANCE * kth
+    # A copy counts as nearer than its score says, but by less than `rounding` (see COPY_TOLERANCE).
+    return (kth == 0) | harmless | (kth <= norms - best_unseen - rounding)
+
+
+def _search_again(
+    queries: Queries, own_row, rows: Rows, nearest, settled, excluding: bool
+) -> Float[Array, "batch k"]:
+    """Compares each query that is not settled with the whole ring by differences."""
+    k, capacity = nearest.shape[1], rows.latents.shape[0]
+    place = jnp.arange(capacity)[None]
+
+    def body(carry):
+        nearest, settled = carry
+        i = jnp.argmin(settled)
+        query = queries.latents[i]
+        squared = jnp.sum((rows.latents - query) ** 2, axis=1)
+        squared = jnp.where(valid_in(rows, 0, capacity), squared, jnp.inf)
+        if rows.fingerprints is not None and queries.fingerprints is not None:
+            same = rows.fingerprints == queries.fingerprints[i]
+            squared = jnp.where(
+                fingerprint.is_copy(same, squared, jnp.sum(query * query)), 0.0, squared
+            )
+        found = _k_smallest(squared[None], place, own_row[i], rows.copies, k, excluding)
+        return lax.dynamic_update_slice_in_dim(nearest, found, i, 0), settled.at[i].set(True)
+
+    return lax.while_loop(lambda carry: ~jnp.all(carry[1]), body, (nearest, settled))[0]

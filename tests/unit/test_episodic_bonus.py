@@ -1,0 +1,128 @@
+"""A bonus that remembers an episode: counts of its states, per lane, cleared where it ends.
+
+It is right in both loops with several lanes, beside a NumPy model that plays the steps again.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from re3_jax.agents.a2c.agent import make_a2c
+from re3_jax.agents.a2c.config import A2CConfig
+from re3_jax.agents.rainbow.agent import make_rainbow
+from re3_jax.agents.rainbow.config import RainbowConfig
+from re3_jax.intrinsic import chain, scale_by_schedule
+from re3_jax.intrinsic.base import IntrinsicReward
+from re3_jax.training import prioritized_loop
+from re3_jax.training.device_loop import init_train_state, train_update
+from re3_jax.training.host_loop import HostProgram
+from re3_jax.training.prioritized_host_step import OneSeed
+from tests.probe_envs import corridor
+from tests.probe_host_env import LINE, GreyLanes, grey_spec
+
+LENGTH, LANES, CAPACITY = 3, 3, 150
+
+RAINBOW = RainbowConfig(
+    torso="mlp", hidden_dim=8, num_atoms=3, n_steps=1, batch_size=4, num_envs=LANES,
+    replay_capacity=CAPACITY, initial_agent_steps=30, agent_steps_per_update=3,
+)  # fmt: skip
+
+
+def episodic_counts(number_of, num_states: int) -> IntrinsicReward:
+    """1 / sqrt(visits of o_t in its episode so far, this one included), kept in a ring."""
+
+    def init(key, spec, num_lanes):
+        counts = jnp.zeros((num_lanes, num_states), jnp.int32)
+        return counts, jnp.zeros(CAPACITY), jnp.int32(0)
+
+    def observe(state, step):
+        counts, bonuses, cursor = state
+        lane, number = jnp.arange(len(counts)), number_of(step.observation)
+        counts = counts.at[lane, number].add(1)
+        row = (cursor + lane) % CAPACITY
+        bonuses = bonuses.at[row].set(counts[lane, number] ** -0.5)
+        ended = step.terminated | step.truncated
+        counts = jnp.where(ended[:, None], 0, counts)
+        return (counts, bonuses, (cursor + len(counts)) % CAPACITY), row
+
+    def reward(state, batch):
+        return state[1][batch.bonus_index], state, {}
+
+    return IntrinsicReward(
+        init, observe, reward, lambda state, batch, key: (state, {}), in_order=True
+    )
+
+
+def expected_bonuses(numbers, ended):
+    """The model: [time, lane] state numbers and ends of episodes -> [time, lane] bonuses."""
+    visits = np.zeros(numbers.shape)
+    for lane in range(numbers.shape[1]):
+        seen = []
+        for t, number in enumerate(numbers[:, lane]):
+            seen.append(number)
+            visits[t, lane] = seen.count(number)
+            if ended[t, lane]:
+                seen = []
+    assert ended.any() and visits.max() > 1
+    return visits**-0.5
+
+
+def test_on_policy_with_transforms_around_it():
+    """A rollout is observed step by step although it is rewarded as one batch."""
+    env = corridor(LENGTH)
+    counts = episodic_counts(lambda observation: jnp.argmax(observation, axis=1), LENGTH + 1)
+    bonus = chain(counts, scale_by_schedule(lambda agent_steps: jnp.float32(0.5)))
+    agent = make_a2c(A2CConfig(num_envs=LANES, rollout_length=7, hidden_dim=8), env.spec)
+    agent = agent._replace(update=lambda state, batch, key: (state, {"rollout": batch}))
+    state, rollouts = init_train_state(env, agent, bonus, LANES, jax.random.key(0)), []
+    update = jax.jit(lambda state: train_update(env, agent, bonus, state, 7))
+    for _ in range(5):
+        state, (metrics, _) = update(state)
+        rollouts.append(jax.device_get(metrics["rollout"]))
+    whole = jax.tree.map(lambda *parts: np.concatenate(parts), *rollouts)
+    numbers = whole.observation.argmax(axis=-1)
+    expected = expected_bonuses(numbers, whole.terminated | whole.truncated)
+    np.testing.assert_allclose(whole.bonus, 0.5 * expected, rtol=1e-6)
+
+
+def test_off_policy_on_the_device():
+    """The stored index leads to what was remembered of that very step."""
+    env = corridor(LENGTH)
+    bonus = episodic_counts(lambda observation: jnp.argmax(observation, axis=1), LENGTH + 1)
+    agent = make_rainbow(RAINBOW, env.spec)
+    state = prioritized_loop.init_state(env, agent, bonus, RAINBOW, jax.random.key(0))
+    step = jax.jit(lambda state: prioritized_loop.train_step(env, agent, bonus, RAINBOW, state)[0])
+    steps = CAPACITY // LANES
+    for _ in range(steps):
+        state = step(state)
+    replay, bonuses = jax.device_get((state.replay, state.intrinsic[1]))
+    expected = expected_bonuses(replay.frames.argmax(axis=-1), replay.terminated | replay.truncated)
+    np.testing.assert_allclose(bonuses[replay.bonus_index], expected, rtol=1e-6)
+
+
+def test_off_policy_on_the_host():
+    """Two seeds of three lanes; what ends an episode is what the engine says."""
+    config = dataclasses.replace(RAINBOW, torso="data_efficient")
+    spec, lanes = grey_spec(), []
+    bonus = episodic_counts(lambda stack: jnp.argmax(stack[:, 0, :, -1], axis=1) // 8, LINE + 1)
+    one = OneSeed(spec, make_rainbow(config, spec), bonus, config, eval_greedy=True)
+
+    def make_env(number):
+        lanes.append(GreyLanes(number))
+        return lanes[-1]
+
+    steps = CAPACITY // LANES
+    program = HostProgram(one, make_env, seeds=[1, 2], chunk_agent_steps=steps, eval_episodes=1)
+    state = program.init(jnp.array([1, 2], jnp.int32))
+    program.compile(state)
+    state, _ = program.train(state)
+    program.close()
+    replay, bonuses = jax.device_get((state.replay, state.intrinsic[1]))
+    ended = np.stack([step.terminated | step.truncated for step in lanes[0].seen])
+    for seed in range(2):
+        own = slice(seed * LANES, (seed + 1) * LANES)
+        numbers = replay.frames[seed, :, :, 0].argmax(axis=-1) // 8
+        expected = expected_bonuses(numbers, ended[:, own])
+        np.testing.assert_allclose(bonuses[seed][replay.bonus_index[seed]], expected, rtol=1e-6)
