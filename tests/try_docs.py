@@ -49,6 +49,9 @@ REFUSED = {
 }
 """What must end with exit code 2 and one sentence here, and why."""
 
+BARE = ("make run", ".venv/bin/python -m experiments.train")
+"""Commands that pages name without the options that they need."""
+
 NOT_RUN = {
     "make try-docs": "this very command",
     "FIG=name": "stands for any name",
@@ -77,7 +80,7 @@ def commands_of(text: str) -> Iterator[str]:
     for found in [*fenced, *inline]:
         command = re.split(r"\s{2,}|\s+#|\s+\[", " ".join(found.split("\n")).strip())[0]
         command = command.replace("ENV=...", "ENV=doorkey_8x8")
-        if command.startswith(STARTS) and command not in ("make run", *seen):
+        if command.startswith(STARTS) and command not in (*BARE, *seen):
             seen.add(command)
             yield command
     # "or ENV=cheetah_run_sparse: ..." under `make run ENV=doorkey_6x6`.
