@@ -17,13 +17,13 @@ import time
 
 import jax
 import jax.numpy as jnp
+from re3_jax.training.learner import OffPolicyState
 
 from benchmarks import hardware
 from experiments import machine
 from experiments.build import device_program, devices_for, make_environment
 from experiments.presets import resolve
 from re3_jax.intrinsic.base import ChainState
-from re3_jax.training.learner import OffPolicyState
 from re3_jax.training.seeds import Program
 
 TASKS = ("gymnax:Pendulum-v1", "brax:halfcheetah")

@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+from re3_jax.training.learner import learn
 
 from benchmarks import hardware, torch_sac
 from benchmarks.knn import fill, finished, take_turns, walk_latents
@@ -39,7 +40,6 @@ from re3_jax.intrinsic.base import ChainState, IntrinsicBatch, IntrinsicReward, 
 from re3_jax.intrinsic.re3 import from_config
 from re3_jax.replay import frame_ring
 from re3_jax.replay.frame_ring import FrameReplay
-from re3_jax.training.learner import learn
 
 TASK = "cheetah_run_sparse"
 ACTION_DIM = 6

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 from collections.abc import Callable
+from typing import Any
 
 import jax
 
@@ -17,13 +18,13 @@ from experiments.config import (
 )
 from experiments.errors import UsageError
 from experiments.installing import ensure_envpool
-from re3_jax.agents.a2c.agent import make_a2c
-from re3_jax.agents.base import Agent
-from re3_jax.agents.dreamer.agent import Dreamer
+from re3_jax.agents.a2c import learner as a2c
+from re3_jax.agents.base import Learner, OnPolicyLearner
+from re3_jax.agents.dreamer import learner as dreamer
 from re3_jax.agents.dreamer.state_entropy import sequence_re3
-from re3_jax.agents.rainbow.agent import make_rainbow
+from re3_jax.agents.rainbow import learner as rainbow
 from re3_jax.agents.reward_free import reward_free
-from re3_jax.agents.sac.agent import make_sac
+from re3_jax.agents.sac import learner as sac
 from re3_jax.envs import host, registry
 from re3_jax.envs.base import DeviceEnv, EnvSpec
 from re3_jax.envs.host import atari, dmc, renderer
@@ -35,14 +36,11 @@ from re3_jax.intrinsic.pretrained import atc, imagenet, load_atc, load_imagenet
 from re3_jax.intrinsic.re3 import re3
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import scaled
-from re3_jax.training import dreamer_host_step, prioritized_host_step
-from re3_jax.training.dreamer_loop import make_dreamer_program
 from re3_jax.training.host_loop import HostProgram
-from re3_jax.training.host_step import HostStepConfig, OneSeed, SeedFunctions
-from re3_jax.training.off_policy_loop import make_off_policy_program
-from re3_jax.training.prioritized_loop import make_prioritized_program
+from re3_jax.training.off_policy import make_off_policy_program
+from re3_jax.training.on_policy import make_on_policy_program
 from re3_jax.training.runner import DeviceRunner, Runner
-from re3_jax.training.seeds import Program, make_program
+from re3_jax.training.seeds import Program
 
 
 def task_spec(config: RunConfig) -> EnvSpec:
@@ -107,8 +105,8 @@ def make_bonus(config: RunConfig) -> IntrinsicReward:
     if config.agent in OFF_POLICY:
         entropy = dataclasses.replace(entropy, ring_size=learner(config).replay_capacity)
     if config.agent == "dreamer":
-        dreamer = config.dreamer
-        return sequence_re3(entropy, dreamer.head_order, dreamer.conv_depth, dreamer.neighbours)
+        c = config.dreamer
+        return sequence_re3(entropy, c.head_order, c.conv_depth, c.neighbours)
     return scaled(entropy, _distance(config, entropy))
 
 
@@ -127,20 +125,24 @@ def _distance(config: RunConfig, entropy: RE3Config) -> IntrinsicReward:
             return re3(entropy)
 
 
-def make_agent(config: RunConfig, spec: EnvSpec) -> Agent:
-    """The agent; one that is pre-trained sees no task reward.
+def make_learner(config: RunConfig, spec: EnvSpec) -> Learner | OnPolicyLearner:
+    """What learns the task; a learner that is pre-trained sees no task reward.
 
     Raises:
-      ValueError: it cannot act in the task.
+      ValueError: it cannot act in the task, or its options do not go together.
     """
+    bonus = make_bonus(config)
+    if config.agent == "a2c":
+        on_policy = a2c.make_learner(config.a2c, spec, bonus)
+        return on_policy if config.pretrain is None else reward_free(on_policy)
     match config.agent:
-        case "a2c":
-            agent = make_a2c(config.a2c, spec)
         case "rainbow":
-            agent = make_rainbow(config.rainbow, spec)
+            learner = rainbow.make_learner(config.rainbow, spec, bonus)
+        case "dreamer":
+            learner = dreamer.make_learner(config.dreamer, spec, bonus)
         case _:
-            agent = make_sac(config.sac, spec)
-    return agent if config.pretrain is None else reward_free(agent)
+            learner = sac.make_learner(config.sac, spec, bonus)
+    return learner if config.pretrain is None else reward_free(learner)
 
 
 def build(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> Runner:
@@ -184,41 +186,16 @@ def host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]
 
 def _host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> HostProgram:
     assert config.chunk_updates is not None
-    greedy = config.evaluation.greedy
-    one: SeedFunctions
-    if config.agent == "dreamer":
-        one = dreamer_host_step.OneSeed(
-            spec,
-            Dreamer(config.dreamer, spec),
-            make_bonus(config),
-            config.dreamer,
-            eval_greedy=greedy,
-            reward_free=config.pretrain is not None,
-        )
-    elif config.agent == "rainbow":
-        one = prioritized_host_step.OneSeed(
-            spec,
-            make_agent(config, spec),
-            make_bonus(config),
-            config.rainbow,
-            eval_greedy=greedy,
-        )
-    else:
-        step_config = HostStepConfig(
-            frame_stack=config.dmc.frame_stack,
-            batch_size=config.sac.batch_size,
-            replay_capacity=config.sac.replay_capacity,
-            initial_agent_steps=config.sac.initial_agent_steps,
-            eval_greedy=greedy,
-        )
-        one = OneSeed(spec, make_agent(config, spec), make_bonus(config), step_config)
+    learner = make_learner(config, spec)
+    assert isinstance(learner, Learner)
     engine = config.atari if _is_atari(config) else config.dmc
     return HostProgram(
-        one,
+        learner,
         lambda lanes: host.make(_host_task(config), engine, lanes, report),
         seeds=seed_numbers(config),
         chunk_agent_steps=config.chunk_updates,
         eval_episodes=config.evaluation.episodes,
+        eval_greedy=config.evaluation.greedy,
         devices=devices_for(config.seeds),
     )
 
@@ -236,57 +213,18 @@ def device_program(config: RunConfig, env: DeviceEnv) -> Program:
 
 
 def _device_program(config: RunConfig, env: DeviceEnv) -> Program:
-    evaluation = config.evaluation
     assert config.chunk_updates is not None
-    if config.agent == "dreamer":
-        return make_dreamer_program(
-            env,
-            Dreamer(config.dreamer, env.spec),
-            make_bonus(config),
-            config.dreamer,
-            chunk_steps=config.chunk_updates,
-            eval_episodes=evaluation.episodes,
-            eval_greedy=evaluation.greedy,
-            reward_free=config.pretrain is not None,
-            devices=devices_for(config.seeds),
+    learner = make_learner(config, env.spec)
+    evaluation: dict[str, Any] = {
+        "eval_episodes": config.evaluation.episodes,
+        "eval_greedy": config.evaluation.greedy,
+        "devices": devices_for(config.seeds),
+    }
+    if isinstance(learner, OnPolicyLearner):
+        return make_on_policy_program(
+            env, learner, chunk_updates=config.chunk_updates, **evaluation
         )
-    if config.agent == "rainbow":
-        return make_prioritized_program(
-            env,
-            make_agent(config, env.spec),
-            make_bonus(config),
-            config.rainbow,
-            chunk_steps=config.chunk_updates,
-            eval_episodes=evaluation.episodes,
-            eval_greedy=evaluation.greedy,
-            devices=devices_for(config.seeds),
-        )
-    if config.agent == "a2c":
-        return make_program(
-            env,
-            make_agent(config, env.spec),
-            make_bonus(config),
-            num_envs=config.a2c.num_envs,
-            rollout_length=config.a2c.rollout_length,
-            chunk_updates=config.chunk_updates,
-            eval_episodes=evaluation.episodes,
-            eval_greedy=evaluation.greedy,
-            devices=devices_for(config.seeds),
-        )
-    return make_off_policy_program(
-        env,
-        make_agent(config, env.spec),
-        make_bonus(config),
-        num_envs=config.sac.num_envs,
-        batch_size=config.sac.batch_size,
-        replay_capacity=config.sac.replay_capacity,
-        initial_agent_steps=config.sac.initial_agent_steps,
-        updates_per_step=config.sac.updates_per_step,
-        chunk_steps=config.chunk_updates,
-        eval_episodes=evaluation.episodes,
-        eval_greedy=evaluation.greedy,
-        devices=devices_for(config.seeds),
-    )
+    return make_off_policy_program(env, learner, chunk_steps=config.chunk_updates, **evaluation)
 
 
 def cpu_devices(config: RunConfig) -> int:

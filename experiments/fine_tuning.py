@@ -22,7 +22,7 @@ from experiments.errors import UsageError
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.training import transfer
 from re3_jax.training.checkpoint import CheckpointStore
-from re3_jax.training.runner import State
+from re3_jax.training.train_state import TrainState
 
 NETWORKS = {
     "a2c": ("a2c.hidden_dim",),
@@ -128,7 +128,7 @@ def load(config: RunConfig, spec: EnvSpec) -> Learned | None:
     return _read(config, source, folder)
 
 
-def check_fits(config: RunConfig, shapes: State, learned: Learned) -> None:
+def check_fits(config: RunConfig, shapes: TrainState, learned: Learned) -> None:
     """Compares what is handed on with the state that is to take it over.
 
     Raises:
@@ -142,7 +142,7 @@ def check_fits(config: RunConfig, shapes: State, learned: Learned) -> None:
         ) from None
 
 
-def begin(fresh: State, learned: Learned) -> State:
+def begin(fresh: TrainState, learned: Learned) -> TrainState:
     """The state at env frame 0 of a run that starts from another, where `fresh` lies."""
     return jax.tree.map(
         lambda leaf, there: leaf if leaf is there else jax.device_put(leaf, there.sharding),

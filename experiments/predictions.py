@@ -32,8 +32,7 @@ def frames(config: RunConfig, state: Any) -> list[np.ndarray]:
     @jax.jit
     @jax.vmap
     def draw(key, replay):
-        *drawn, _ = sequence_ring.sample(key, replay, SEQUENCES, length)
-        return SequenceBatch(*drawn)
+        return SequenceBatch.of(sequence_ring.sample(key, replay, SEQUENCES, length))
 
     drawn = draw(
         jax.vmap(lambda key: jax.random.fold_in(key, 0))(state.evaluation_key), state.replay

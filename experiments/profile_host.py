@@ -21,7 +21,7 @@ from experiments.errors import UsageError
 from re3_jax.envs import registry
 from re3_jax.envs.base import EnvSpec
 from re3_jax.training.host_loop import HostProgram
-from re3_jax.training.learner import OffPolicyState
+from re3_jax.training.train_state import TrainState
 
 CHUNK = 10
 """Agent steps in one chunk here."""
@@ -121,12 +121,10 @@ def _updates_per_step(config: RunConfig) -> float:
     return config.rainbow.num_envs / config.rainbow.agent_steps_per_update
 
 
-def _parts(
-    program: HostProgram, state: OffPolicyState, updates_per_step: float
-) -> dict[str, float]:
-    agent, intrinsic, replay, lanes, counters, key, _ = state
+def _parts(program: HostProgram, state: TrainState, updates_per_step: float) -> dict[str, float]:
+    learner, lanes, counters, visited = state.learner, state.lanes, state.counters, state.visited
     programs, env = program.programs, program.lanes()
-    times: dict[str, list[float]] = {"act": [], "lanes": [], "update": [], "insert": []}
+    times: dict[str, list[float]] = {"act": [], "lanes": [], "update": [], "store": []}
 
     def timed(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         start = time.perf_counter()
@@ -140,17 +138,12 @@ def _parts(
 
     for i in range(REPEATS * len(programs.learn)):
         learn = programs.learn[i % len(programs.learn)]
-        action, observation = timed(
-            "act", programs.act[0], agent, replay, lanes, key, counters.agent_steps
-        )
+        memory, action = timed("act", programs.act, learner, state.key, counters.agent_steps)
         made = timed("lanes", step, action)
-        agent, intrinsic, written, counters, _ = timed(
-            "update", learn, agent, intrinsic, replay, counters, key
-        )
-        replay = replay if written is None else written
-        made = program.on_device(made)
-        arguments = replay, intrinsic, lanes, counters, observation, action, made
-        replay, intrinsic, lanes, counters, _ = timed("insert", programs.insert, *arguments)
+        learner = learner._replace(memory=memory)
+        learner, counters, _ = timed("update", learn, learner, counters, state.key)
+        arguments = learner, lanes, counters, visited, action, program.on_device(made)
+        learner, lanes, counters, visited, _ = timed("store", programs.store, *arguments)
     # The mean over a whole cycle of the agent's updates, which differ; else the median.
     update = times.pop("update")
     medians = {name: 1e3 * float(np.median(values)) for name, values in times.items()}
@@ -159,5 +152,5 @@ def _parts(
         "act": medians["act"],
         "lanes": medians["lanes"],
         "update": 1e3 * float(np.mean(cycle)) * updates_per_step,
-        "insert": medians["insert"],
+        "store": medians["store"],
     }

@@ -38,7 +38,8 @@ from re3_jax.envs import registry
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.recorder import Recorder
-from re3_jax.training.runner import Runner, State
+from re3_jax.training.runner import Runner
+from re3_jax.training.train_state import TrainState
 
 CURVE_SECONDS = 60.0
 """Wall seconds between two drawings of curve.png during a run."""
@@ -193,7 +194,7 @@ class _Loop:
                 f"({', '.join(changes)}): it goes on, but bit for bit is not promised"
             )
 
-    def _restored(self) -> State | None:
+    def _restored(self) -> TrainState | None:
         """The last whole checkpoint of the run that is resumed, if it came to have one."""
         try:
             found = self.store.restore(self.runner.template(), self.terminal.say)
@@ -218,7 +219,7 @@ class _Loop:
             )
         return self.runner.resume(state)
 
-    def _compile(self, state: State) -> None:
+    def _compile(self, state: TrainState) -> None:
         self.terminal.say("compiling ...")
         start = time.monotonic()
         self.runner.compile(state)
@@ -238,7 +239,7 @@ class _Loop:
         every = self.config.evaluation.every_env_frames
         return before < 0 or (self._all_trained() and before != at) or at // every > before // every
 
-    def _start_evaluation(self, state: State) -> None:
+    def _start_evaluation(self, state: TrainState) -> None:
         self.evaluating_at = self.record.env_frames
         record = self.frames.append if self.config.video and self._all_trained() else None
         play = self.runner.start_evaluation(state, record)
@@ -258,7 +259,7 @@ class _Loop:
         self.recorder.evaluation(self.evaluating_at, self._wall_seconds(), stats)
         self._show()
 
-    def _train(self, state: State) -> State:
+    def _train(self, state: TrainState) -> TrainState:
         start = time.monotonic()
         state, metrics = self.runner.train(state)
         self.record.train_seconds += time.monotonic() - start
@@ -270,7 +271,7 @@ class _Loop:
         self._show()
         return state
 
-    def _checkpoint(self, state: State) -> None:
+    def _checkpoint(self, state: TrainState) -> None:
         # An evaluation under way belongs to a state that is gone once this one is restored.
         self._await_evaluation()
         self.record.csv_bytes = self.recorder.sync()

@@ -45,6 +45,7 @@ class EnvSpec:
       max_agent_steps: time limit of an episode in agent steps.
       action_repeat: env frames per agent step; counters and x-axes are env frames.
       colours: channels of one frame where observations are stacks of images: 3, or 1 in grey.
+      frame_stack: newest frames in one observation, along its last axis; the newest is last.
     """
 
     task: str
@@ -54,6 +55,13 @@ class EnvSpec:
     max_agent_steps: int
     action_repeat: int = 1
     colours: int = 3
+    frame_stack: int = 1
+
+    @property
+    def frame_shape(self) -> tuple[int, ...]:
+        """Shape of one frame of the stack; with a stack of one, of an observation."""
+        *leading, last = self.observation_shape
+        return (*leading, last // self.frame_stack)
 
 
 class TimeStep(NamedTuple):
@@ -68,6 +76,42 @@ class TimeStep(NamedTuple):
     terminated: Bool[Array, ""]
     truncated: Bool[Array, ""]
     final_observation: Shaped[Array, "*observation"]
+
+
+class LaneStep(NamedTuple):
+    """What one step of all lanes returns, on the host (NumPy) and on the device.
+
+    Auto-reset is same-step: where an episode ended, `frame` is already the first of the next
+    episode and `final_frame` the last of the one that ended; elsewhere both are equal.
+
+    Attributes:
+      frame: newest frame [lane, *frame_shape]; the whole observation where nothing is stacked.
+      reward: float32 [lane], summed over the action repeat.
+      terminated: bool [lane], the task ended and nothing follows.
+      truncated: bool [lane], a time limit (or a lost worker) cut the episode.
+      final_frame: [lane, *frame_shape].
+      task_ended: bool [lane], whether for the learner nothing follows: `terminated`, or a life
+        was lost in a game that goes on.
+    """
+
+    frame: Shaped[Any, " lane *frame"]
+    reward: Float[Any, " lane"]
+    terminated: Bool[Any, " lane"]
+    truncated: Bool[Any, " lane"]
+    final_frame: Shaped[Any, " lane *frame"]
+    task_ended: Bool[Any, " lane"]
+
+    @classmethod
+    def of_device(cls, timestep: TimeStep) -> "LaneStep":
+        """The step of lanes whose observations are not stacked."""
+        return cls(
+            timestep.observation,
+            timestep.reward,
+            timestep.terminated,
+            timestep.truncated,
+            timestep.final_observation,
+            timestep.terminated,
+        )
 
 
 class CountableStates(NamedTuple):

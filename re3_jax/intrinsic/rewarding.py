@@ -1,10 +1,15 @@
 """Rewarding a batch: the bonus, one step of its training, and what the log says of both."""
 
+from typing import Any, TypeVar
+
 import jax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax.intrinsic import diagnostics
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, IntrinsicState
+
+Batch = TypeVar("Batch", bound=Any)
+"""A NamedTuple with the fields observation, action, next_observation and bonus."""
 
 
 def reward_batch(
@@ -20,3 +25,30 @@ def reward_batch(
         reward, state, info = bonus.reward(state, batch)
         state, trained = bonus.update(state, batch, key)
     return reward, state, {**info, **trained, **diagnostics.of_rewards(reward)}
+
+
+def with_bonus(
+    bonus: IntrinsicReward,
+    intrinsic: IntrinsicState,
+    batch: Batch,
+    index: Int[Array, " batch"],
+    agent_steps: Int[Array, ""],
+    key: PRNGKeyArray,
+) -> tuple[Batch, IntrinsicState, Info]:
+    """The batch with its intrinsic rewards, computed anew against all latents stored (Algorithm 1).
+
+    Args:
+      bonus: the intrinsic reward; it also learns from the batch.
+      intrinsic: the bonus's state.
+      batch: what was sampled.
+      index: what the bonus returned when each transition was stored.
+      agent_steps: agent steps taken so far.
+      key: random stream of the bonus's update.
+    """
+    reward, intrinsic, info = reward_batch(
+        bonus,
+        intrinsic,
+        IntrinsicBatch(batch.observation, batch.action, batch.next_observation, index, agent_steps),
+        key,
+    )
+    return batch._replace(bonus=reward), intrinsic, info

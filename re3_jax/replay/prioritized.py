@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from re3_jax.replay import sum_tree
+from re3_jax.replay.frame_stack import FrameStack
 from re3_jax.replay.sum_tree import SumTree
 
 
@@ -50,8 +51,8 @@ class NStepTransitions(NamedTuple):
     """A batch of n-step transitions.
 
     Attributes:
-      observation: stacks that end at o_t, frames along a last axis of their own, the newest
-        last; zero before the episode's first frame.
+      observation: stacks that end at o_t, frames along the last axis, the newest last; zero
+        before the episode's first frame.
       action: a_t.
       reward: sum of gamma^k r_{t+k} over k < n, up to the end of the episode.
       discount: gamma^n, 0 if the task ended within the n steps.
@@ -61,11 +62,11 @@ class NStepTransitions(NamedTuple):
       probability: with which it was drawn.
     """
 
-    observation: Shaped[Array, " batch *frame stack"]
+    observation: Shaped[Array, " batch *stack"]
     action: Int[Array, " batch"]
     reward: Float[Array, " batch"]
     discount: Float[Array, " batch"]
-    next_observation: Shaped[Array, " batch *frame stack"]
+    next_observation: Shaped[Array, " batch *stack"]
     slot: Int[Array, " batch"]
     bonus_index: Int[Array, " batch"]
     probability: Float[Array, " batch"]
@@ -209,12 +210,13 @@ def sample(
     )
 
 
-def _stacks(replay: PrioritizedReplay, row, lane, stack: int) -> Shaped[Array, "batch ..."]:
-    back = jnp.arange(stack - 1, -1, -1)
-    frames = replay.frames[(row[:, None] - back) % replay.action.shape[0], lane[:, None]]
-    inside = back <= replay.age[row, lane][:, None]
-    inside = inside.reshape(*inside.shape, *[1] * (frames.ndim - 2))
-    return jnp.moveaxis(jnp.where(inside, frames, jnp.zeros((), frames.dtype)), 1, -1)
+def _stacks(
+    replay: PrioritizedReplay, row: Int[Array, " batch"], lane: Int[Array, " batch"], stack: int
+) -> Shaped[Array, " batch *stack"]:
+    def frame_at(back: Int[Array, " batch"]) -> Shaped[Array, " batch *frame"]:
+        return replay.frames[(row - back) % replay.action.shape[0], lane]
+
+    return FrameStack(stack, "zeros").gather(frame_at, replay.age[row, lane])
 
 
 def can_sample(replay: PrioritizedReplay) -> Bool[Array, ""]:

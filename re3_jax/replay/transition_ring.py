@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
-from re3_jax.agents.transitions import Transitions
 from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.replay.transitions import Transitions
 
 
 class TransitionRing(NamedTuple):

@@ -27,7 +27,6 @@ from re3_jax.intrinsic.inverse_dynamics import InverseDynamicsState
 from re3_jax.intrinsic.rnd import RNDState
 from re3_jax.intrinsic.state_entropy import StateEntropyState
 from re3_jax.random_encoder import GreyEncoder, PixelEncoder, VectorEncoder
-from re3_jax.training.learner import OffPolicyState
 from re3_jax.training.train_state import TrainState
 
 Fate = Literal["inherited", "afresh", "by field"]
@@ -37,20 +36,13 @@ FIELDS: dict[type, dict[str, Fate]] = {
     TrainState: {
         "agent": "by field",
         "intrinsic": "by field",
+        "replay": "afresh",
+        "memory": "afresh",
         "lanes": "afresh",
         "counters": "afresh",
         "key": "afresh",
         "evaluation_key": "afresh",
         "visited": "afresh",
-    },
-    OffPolicyState: {
-        "agent": "by field",
-        "intrinsic": "by field",
-        "replay": "afresh",
-        "lanes": "afresh",
-        "counters": "afresh",
-        "key": "afresh",
-        "evaluation_key": "afresh",
     },
     A2CState: {"params": "inherited", "opt_state": "afresh"},
     SACState: {
@@ -61,14 +53,12 @@ FIELDS: dict[type, dict[str, Fate]] = {
         "actor_opt_state": "afresh",
         "critic_opt_state": "afresh",
         "temperature_opt_state": "afresh",
-        "updates": "afresh",
         "actor_info": "afresh",
     },
     RainbowState: {
         "online": "inherited",
         "target": "inherited",
         "opt_state": "afresh",
-        "priority": "afresh",
         "updates": "afresh",
     },
     DreamerState: {
@@ -103,11 +93,8 @@ A plain tuple is inherited whole: the random encoder of MiniGrid is one, and the
 bonus.
 """
 
-State = Any
-"""A `TrainState` or an `OffPolicyState`."""
 
-
-def inherited(state: State) -> dict[str, Array]:
+def inherited(state: TrainState) -> dict[str, Array]:
     """The leaves of a state that a fine-tuned run inherits, by their path: `agent/params/...`.
 
     Raises:
@@ -120,7 +107,7 @@ def inherited(state: State) -> dict[str, Array]:
     }
 
 
-def inherit(fresh: State, source: Mapping[str, Array | np.ndarray]) -> State:
+def inherit(fresh: TrainState, source: Mapping[str, Array | np.ndarray]) -> TrainState:
     """`fresh` with all that it inherits taken from another run.
 
     Without a bonus there is none to inherit: the agent's networks alone are taken.
@@ -153,7 +140,7 @@ def name_of(path: Any) -> str:
     return jax.tree_util.keystr(path, simple=True, separator="/")
 
 
-def _is_inherited(state: State, path: Any) -> bool:
+def _is_inherited(state: Any, path: Any) -> bool:
     for key in path:
         if type(state) is tuple:
             return True

@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 
 from experiments import presets
-from experiments.build import make_agent, make_bonus, task_spec
-from re3_jax.agents.dreamer.agent import Dreamer
-from re3_jax.training import transfer
-from re3_jax.training.device_loop import init_train_state
-from re3_jax.training.learner import OffPolicyState
-from re3_jax.training.train_state import Counters, Lanes
+from experiments.build import make_learner, task_spec
+from re3_jax.training import on_policy, transfer
+from re3_jax.training.train_state import Counters, Lanes, TrainState
 from tests.probe_envs import countdown
 
 AGENTS = {
@@ -26,11 +23,10 @@ AGENTS = {
             "actor_opt_state",
             "critic_opt_state",
             "temperature_opt_state",
-            "updates",
             "actor_info",
         },
     ),
-    ("doorkey_6x6", "rainbow"): ({"online", "target"}, {"opt_state", "priority", "updates"}),
+    ("doorkey_6x6", "rainbow"): ({"online", "target"}, {"opt_state", "updates"}),
 }
 
 DREAMER = (
@@ -54,7 +50,7 @@ BONUSES = {
     ),
 }
 
-OTHER = {"replay", "lanes", "counters", "key", "evaluation_key"}
+OTHER = {"memory", "lanes", "counters", "key", "evaluation_key"}
 
 
 def abstract(task, bonus, agent=None, **changes):
@@ -64,19 +60,18 @@ def abstract(task, bonus, agent=None, **changes):
         group_config = dataclasses.replace(getattr(config, group), **options)
         config = dataclasses.replace(config, **{group: group_config})
     spec = task_spec(config)
-    is_dreamer = config.agent == "dreamer"
-    learner = Dreamer(config.dreamer, spec) if is_dreamer else make_agent(config, spec)
-    made = make_bonus(config)
+    learner = make_learner(config, spec)
     key = jax.eval_shape(lambda: jax.random.key(0))
+    shape = learner.num_lanes, *spec.frame_shape
+    frame = jax.ShapeDtypeStruct(shape, spec.observation_dtype)
     counter = jax.ShapeDtypeStruct((), jnp.int32)
-    return OffPolicyState(
-        agent=jax.eval_shape(learner.init, key),
-        intrinsic=jax.eval_shape(lambda k: made.init(k, spec), key),
-        replay=jax.ShapeDtypeStruct((3,), jnp.uint8),
-        lanes=Lanes((), counter, counter, counter),
+    return TrainState(
+        *jax.eval_shape(learner.init, key, frame),
+        lanes=Lanes((), None, counter, counter),
         counters=Counters(counter, counter, counter),
         key=key,
         evaluation_key=key,
+        visited=None,
     )
 
 
@@ -108,7 +103,8 @@ def test_the_list(task, agent, bonus):
         assert_below({n for n in names if n.startswith("agent/")}, of_agent, "agent")
         assert_below({n for n in names if n.startswith("intrinsic/")}, of_bonus, "intrinsic")
     assert {n.partition("/")[0] for n in inherited} <= {"agent", "intrinsic"}
-    assert {n.partition("/")[0] for n in afresh} - {"agent", "intrinsic"} == OTHER
+    others = OTHER if agent == "a2c" else OTHER | {"replay"}
+    assert {n.partition("/")[0] for n in afresh} - {"agent", "intrinsic"} == others
 
 
 @pytest.mark.parametrize("bonus", ["none", "re3"])
@@ -119,7 +115,7 @@ def test_the_list_of_dreamer(bonus):
         assert_below({n for n in names if n.startswith("agent/")}, allowed, "agent")
     of_bonus = {"bonus/encoder", "transforms"} if bonus == "re3" else set()
     assert_below({n for n in inherited if n.startswith("intrinsic/")}, of_bonus, "intrinsic")
-    assert {n.partition("/")[0] for n in afresh} - {"intrinsic"} == OTHER | {"agent"}
+    assert {n.partition("/")[0] for n in afresh} - {"intrinsic"} == OTHER | {"agent", "replay"}
 
 
 def test_running_statistics_go_with_what_they_are_of():
@@ -149,8 +145,7 @@ def test_ensembles_and_minibatches():
 def train_state(seed):
     env = countdown(4)
     config = presets.resolve("gymnax:CartPole-v1", preset="debug")
-    agent, bonus = make_agent(config, env.spec), make_bonus(config)
-    return init_train_state(env, agent, bonus, 2, jax.random.key(seed))
+    return on_policy.init_state(env, make_learner(config, env.spec), jax.random.key(seed))
 
 
 def test_inherit_takes_all_that_is_listed_and_nothing_else():

@@ -21,6 +21,7 @@ from re3_jax.agents.dreamer.optimizer import clipped_adam
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.networks import rssm
 from re3_jax.networks.rssm import State
+from re3_jax.replay.sequence_ring import Sequences
 
 
 class SequenceBatch(NamedTuple):
@@ -37,6 +38,12 @@ class SequenceBatch(NamedTuple):
     action: Float[Array, "batch time action"]
     reward: Float[Array, "batch time"]
     discount: Float[Array, "batch time"]
+
+    @classmethod
+    def of(cls, drawn: Sequences) -> "SequenceBatch":
+        """Sequences without what follows them."""
+        length = drawn.reward.shape[1]
+        return cls(drawn.frames[:, :length], drawn.action[:, :length], drawn.reward, drawn.discount)
 
 
 class DreamerState(NamedTuple):

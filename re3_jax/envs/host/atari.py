@@ -5,9 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Int, UInt8
 
-from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.envs.base import Discrete, EnvSpec, LaneStep
 from re3_jax.envs.host import atari_games, envpool
-from re3_jax.envs.host.base import HostStep
 from re3_jax.envs.host.config import AtariConfig
 
 FRAME_SKIP = 4
@@ -31,6 +30,7 @@ def spec(game: str, config: AtariConfig) -> EnvSpec:
         max_agent_steps=config.max_agent_steps,
         action_repeat=FRAME_SKIP,
         colours=1,
+        frame_stack=config.frame_stack,
     )
 
 
@@ -102,7 +102,7 @@ class AtariLanes(envpool.PoolLanes):
         """Starts one step."""
         self._start(np.asarray(action, np.int32).reshape(self.num_lanes))
 
-    def _advance(self, action: Int[np.ndarray, " lane"]) -> HostStep:
+    def _advance(self, action: Int[np.ndarray, " lane"]) -> LaneStep:
         lanes = np.arange(self.num_lanes, dtype=np.int32)
         observation, reward, terminated, truncated, info = self._pool.step(action, lanes)
         order = np.argsort(info["env_id"])
@@ -116,7 +116,7 @@ class AtariLanes(envpool.PoolLanes):
         if len(ended):
             frame = final_frame.copy()
             frame[ended] = self._begin(ended)
-        return HostStep(
+        return LaneStep(
             frame,
             np.array(reward[order], np.float32),
             terminated,

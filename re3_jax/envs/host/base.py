@@ -1,34 +1,10 @@
 """The contract of environments that live on the host: lanes behind NumPy (io)."""
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from re3_jax.envs.base import EnvSpec
-
-
-class HostStep(NamedTuple):
-    """What one step of all lanes returns; every array has the leading axis `lane`.
-
-    Auto-reset is same-step: where an episode ended, `frame` is already the first of the next
-    one and `final_frame` the last of the one that ended; elsewhere both are the same frame.
-
-    Attributes:
-      frame: newest frame, uint8 [lane, height, width, colours].
-      reward: float32, summed over the action repeat.
-      terminated: the task ended and nothing follows.
-      truncated: a time limit (or a lost worker) cut the episode.
-      final_frame: uint8 [lane, height, width, colours].
-      task_ended: whether for the learner nothing follows: `terminated`, or a life was lost in a
-        game that goes on.
-    """
-
-    frame: np.ndarray
-    reward: np.ndarray
-    terminated: np.ndarray
-    truncated: np.ndarray
-    final_frame: np.ndarray
-    task_ended: np.ndarray
+from re3_jax.envs.base import EnvSpec, LaneStep
 
 
 class HostEnv(Protocol):
@@ -49,7 +25,7 @@ class HostEnv(Protocol):
     def send(self, action: np.ndarray) -> None:
         """Starts one step with `action` [lane, action]; returns at once."""
 
-    def receive(self) -> HostStep:
+    def receive(self) -> LaneStep:
         """Waits for the step that `send` started."""
 
     def get_state(self) -> dict[str, np.ndarray]:

@@ -43,6 +43,7 @@ def spec(task_id: str, config: DMCConfig) -> EnvSpec:
         action_space=Box((task.action_dim,), -1.0, 1.0),
         max_agent_steps=-(-tasks.EPISODE_CONTROL_STEPS // config.action_repeat),
         action_repeat=config.action_repeat,
+        frame_stack=config.frame_stack,
     )
 
 

@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
 
-from re3_jax.envs.base import Box
+from re3_jax.envs.base import Box, LaneStep
 from re3_jax.envs.host import dmc, gl, tasks
-from re3_jax.envs.host.base import HostStep
 from re3_jax.envs.host.config import DMCConfig
 from re3_jax.envs.names import pip_install
 
@@ -165,7 +164,7 @@ class PoolLanes(ABC):
         self.num_lanes, self._remedy = num_lanes, remedy
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="envpool")
         self._pool: Any = None
-        self._step: Future[HostStep] | None = None
+        self._step: Future[LaneStep] | None = None
 
     def reset(self, seeds: Int[np.ndarray, " lane"]) -> UInt8[np.ndarray, "lane ..."]:
         """Starts a new episode in every lane, lane i drawn from `seeds[i]`; its first frames."""
@@ -178,13 +177,13 @@ class PoolLanes(ABC):
         """What `reset` does, in the thread that owns the pool."""
 
     @abstractmethod
-    def _advance(self, action: np.ndarray) -> HostStep:
+    def _advance(self, action: np.ndarray) -> LaneStep:
         """One step, in that thread."""
 
     def _start(self, action: np.ndarray) -> None:
         self._step = self._thread.submit(self._advance, action)
 
-    def receive(self) -> HostStep:
+    def receive(self) -> LaneStep:
         """Waits for the step that `send` started; raises what went wrong in it."""
         assert self._step is not None, "receive() without send()"
         step, self._step = self._step, None
@@ -296,7 +295,7 @@ class EnvPoolLanes(PoolLanes):
         scaled = self._low + (action + 1.0) / 2.0 * (self._high - self._low)
         self._start(scaled)
 
-    def _advance(self, action: Float[np.ndarray, "lane action"]) -> HostStep:
+    def _advance(self, action: Float[np.ndarray, "lane action"]) -> LaneStep:
         reward = np.zeros(self.num_lanes)
         terminated = np.zeros(self.num_lanes, bool)
         truncated = np.zeros(self.num_lanes, bool)
@@ -319,7 +318,7 @@ class EnvPoolLanes(PoolLanes):
             lanes = np.flatnonzero(ended).astype(np.int32)
             self._pool.reset(lanes)
             frame[lanes] = self._draw(lanes)
-        return HostStep(
+        return LaneStep(
             frame, reward.astype(np.float32), terminated, truncated, final_frame, terminated
         )
 

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from re3_jax.envs.base import EnvSpec
+from re3_jax.envs.base import EnvSpec, LaneStep
 from re3_jax.envs.host import dmc, gl, tasks
-from re3_jax.envs.host.base import HostStep
 from re3_jax.envs.host.config import DMCConfig
 from re3_jax.envs.host.worker import RESET, STEP, Setup, layout
 
@@ -142,7 +141,7 @@ class DMCLanes:
         self._begin_instead(np.flatnonzero(self._cut))
         self._run_all()
 
-    def receive(self) -> HostStep:
+    def receive(self) -> LaneStep:
         """Waits for the step that `send` started.
 
         Raises:
@@ -164,13 +163,13 @@ class DMCLanes:
         self._sent_at = None
         return self._collect()
 
-    def _collect(self) -> HostStep:
+    def _collect(self) -> LaneStep:
         cut, shared = self._cut.copy(), self._shared
         stepped = ~cut
         for lane in np.flatnonzero(stepped & shared["diverged"]):
             self._report(f"lane {lane}: the simulation diverged, its episode was cut")
         terminated = stepped & shared["terminated"]
-        step = HostStep(
+        step = LaneStep(
             frame=shared["frame"].copy(),
             reward=np.where(cut, np.float32(0), shared["reward"]),
             terminated=terminated,
