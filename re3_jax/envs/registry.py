@@ -17,7 +17,7 @@ PAPER_TASKS = {
 """Bare name of each task of the paper -> canonical name."""
 
 SUITES = ("minigrid", "gymnax", "brax", "pixels", "dmc", "atari")
-"""What may stand before the colon."""
+"""The names allowed before the colon."""
 
 HOST_SUITES = ("dmc", "atari")
 """Suites whose environments run on the host: see `re3_jax.envs.host`, not `make`."""
@@ -29,8 +29,8 @@ def canonical(task: str) -> str:
     """The `suite:id` that `task` stands for.
 
     `doorkey_6x6`, `MiniGrid-DoorKey-6x6-v0` and `minigrid:MiniGrid-DoorKey-6x6-v0` all
-    stand for `minigrid:DoorKey-6x6`. Whether MiniGrid has a grid of that size is checked by
-    `make`, not here, and so are the ids of gymnax and brax, which may not be installed.
+    stand for `minigrid:DoorKey-6x6`. `make`, not this function, checks whether MiniGrid has a grid
+    of that size, and checks the ids of gymnax and brax, which may not be installed.
 
     Raises:
       ValueError: if there is no such suite or no such task in it.
@@ -82,8 +82,8 @@ def make(task: str) -> DeviceEnv:
         `gymnax:CartPole-v1`, `brax:halfcheetah`).
 
     Raises:
-      ValueError: if the task is not known (the message offers the nearest names) or is one of
-        the host's.
+      ValueError: if the task is not known (the message offers the nearest names) or runs on
+        the host.
       ImportError: if the suite's package is missing; the message says what to install.
     """
     name, _, task_id = canonical(task).partition(":")

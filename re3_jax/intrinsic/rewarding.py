@@ -1,4 +1,4 @@
-"""Rewarding a batch: the bonus, one step of its training, and what the log says of both."""
+"""Rewards a batch, trains the bonus on it and collects the diagnostics of both."""
 
 from typing import Any, TypeVar
 
@@ -15,10 +15,10 @@ Batch = TypeVar("Batch", bound=Any)
 def reward_batch(
     bonus: IntrinsicReward, state: IntrinsicState, batch: IntrinsicBatch, key: PRNGKeyArray
 ) -> tuple[Float[Array, " batch"], IntrinsicState, Info]:
-    """Rewards a batch with the bonus as it is, then trains the bonus on it (Algorithms 1 and 2).
+    """Rewards a batch, then trains the bonus on it (Algorithms 1 and 2).
 
     Returns:
-      The rewards beta_t r_i; the state; what `reward` and `update` report, and
+      The rewards beta_t r_i, the new state, and the merged infos of `reward`, `update` and
       `diagnostics.of_rewards`.
     """
     with jax.named_scope("bonus"):

@@ -1,4 +1,4 @@
-"""The contract of environments that live on the host: lanes behind NumPy (io)."""
+"""The contract of host environments: lanes with a NumPy interface (io)."""
 
 from typing import Protocol
 
@@ -11,8 +11,8 @@ class HostEnv(Protocol):
     """Several independent episodes of one task, stepped together.
 
     `spec.observation_shape` is the stack (height, width, colours * frame_stack) that an agent sees,
-    newest frame last; lanes return single frames, which are stacked on the device. Where
-    `can_restore` is false, `get_state` and `set_state` raise.
+    newest frame last; lanes return single frames, and the device stacks them. If `can_restore` is
+    false, `get_state` and `set_state` raise.
     """
 
     spec: EnvSpec
@@ -20,7 +20,7 @@ class HostEnv(Protocol):
     can_restore: bool
 
     def reset(self, seeds: np.ndarray) -> np.ndarray:
-        """Starts a new episode in every lane, lane i drawn from `seeds[i]`; its first frames."""
+        """Starts a new episode in every lane, lane i from `seeds[i]`; returns the first frames."""
 
     def send(self, action: np.ndarray) -> None:
         """Starts one step with `action` [lane, action]; returns at once."""
@@ -29,13 +29,13 @@ class HostEnv(Protocol):
         """Waits for the step that `send` started."""
 
     def get_state(self) -> dict[str, np.ndarray]:
-        """All that the lanes' futures depend on, as arrays with the leading axis `lane`.
+        """The complete state of the lanes, as arrays with the leading axis `lane`.
 
         Shapes and dtypes never change. Must not be called between `send` and `receive`.
         """
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
-        """Puts the lanes back to where `get_state` was called, bit for bit."""
+        """Restores the lanes to the state that `get_state` returned, bit for bit."""
 
     def close(self) -> None:
-        """Ends what the lanes run in; called twice it does nothing."""
+        """Ends the processes and threads of the lanes; a second call does nothing."""
