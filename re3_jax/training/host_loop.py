@@ -134,7 +134,7 @@ class HostProgram:
         state, env = self.abstract_state(), self.lanes()
         if env.can_restore:
             env.reset(self._lane_seeds(0))
-            state = state._replace(lanes=state.lanes._replace(env=_as_bytes(env.get_state())))
+            state = state._replace(lanes=state.lanes._replace(env=self._env_state()))
         return with_sharding(state, self._sharding)
 
     def init(self, seeds: Int[Array, " seed"]) -> TrainState:
@@ -146,7 +146,7 @@ class HostProgram:
         """The state with the lanes' present ones in it, where the engine can tell them."""
         if not self.lanes().can_restore:
             return state
-        lanes = jax.device_put(_as_bytes(self.lanes().get_state()), self._sharding)
+        lanes = jax.device_put(self._env_state(), self._sharding)
         return state._replace(lanes=state.lanes._replace(env=lanes))
 
     def resume(self, state: TrainState) -> TrainState:
@@ -285,6 +285,15 @@ class HostProgram:
         leading = len(self._seeds), self._learner.num_lanes
         return jax.tree.map(lambda x: np.reshape(x, (*leading, *np.shape(x)[1:])), arrays)
 
+    def _env_state(self) -> dict[str, np.ndarray]:
+        """The state of the training lanes, as bytes [seed, lane, byte]."""
+        return self._by_seed(
+            {
+                name: np.ascontiguousarray(value).reshape(len(value), -1).view(np.uint8)
+                for name, value in self.lanes().get_state().items()
+            }
+        )
+
     def _lane_seeds(self, env_frames: int) -> np.ndarray:
         """Seeds of the lanes' episodes after so many frames; one lane begins with its seed's."""
         if env_frames == 0 and self._learner.num_lanes == 1:
@@ -296,13 +305,6 @@ class HostProgram:
         shape = num_lanes, *self.spec.frame_shape
         frame, flag = np.zeros(shape, np.uint8), np.zeros(num_lanes, bool)
         return LaneStep(frame, np.zeros(num_lanes, np.float32), flag, flag, frame, flag)
-
-
-def _as_bytes(state: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {
-        name: np.ascontiguousarray(value).reshape(len(value), -1).view(np.uint8)
-        for name, value in state.items()
-    }
 
 
 def _from_bytes(state: dict[str, np.ndarray], like: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
