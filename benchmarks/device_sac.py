@@ -17,7 +17,6 @@ import time
 
 import jax
 import jax.numpy as jnp
-from re3_jax.training.learner import OffPolicyState
 
 from benchmarks import hardware
 from experiments import machine
@@ -25,6 +24,7 @@ from experiments.build import device_program, devices_for, make_environment
 from experiments.presets import resolve
 from re3_jax.intrinsic.base import ChainState
 from re3_jax.training.seeds import Program
+from re3_jax.training.train_state import TrainState
 
 TASKS = ("gymnax:Pendulum-v1", "brax:halfcheetah")
 
@@ -48,7 +48,7 @@ class Contender:
         self.turn()
         self.times.clear()
 
-    def _full(self, state: OffPolicyState) -> OffPolicyState:
+    def _full(self, state: TrainState) -> TrainState:
         """The state with as many transitions and latents as it can hold, past the first steps."""
         capacity = self.sac.replay_capacity
         counters = state.counters
