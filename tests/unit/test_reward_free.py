@@ -39,6 +39,8 @@ RAINBOW = RainbowConfig(
     initial_agent_steps=10,
     agent_steps_per_update=1,
     num_envs=1,
+    noisy=False,
+    epsilon=0.5,
 )
 EVALUATION = {"eval_episodes": 2, "eval_greedy": False}
 
