@@ -104,7 +104,7 @@ def make_bonus(config: RunConfig) -> IntrinsicReward:
     entropy = config.re3
     if config.agent in OFF_POLICY:
         entropy = dataclasses.replace(entropy, ring_size=learner(config).replay_capacity)
-    if config.agent == "dreamer":
+    if config.agent == "dreamer" and config.bonus == "re3":
         c = config.dreamer
         return sequence_re3(entropy, c.head_order, c.conv_depth, c.neighbours)
     return scaled(entropy, _distance(config, entropy))

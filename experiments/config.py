@@ -44,9 +44,6 @@ GROUP_OF: dict[AgentName, str] = {
 OFF_POLICY: tuple[AgentName, ...] = ("rad", "drq", "rainbow", "dreamer")
 """Agents that learn from a replay, in which each frame acted on has its latent."""
 
-BONUSES_OF_DREAMER: tuple[BonusName, ...] = ("none", "re3")
-"""Bonuses of sequences."""
-
 LEARNED: tuple[BonusName, ...] = ("contrastive", "inverse_dynamics")
 """State entropy over an encoder that is learned beside the agent, by the options `learned`."""
 
@@ -238,10 +235,6 @@ def keeps_latents(bonus: str, neighbours: str) -> bool:
 
 def lanes(config: RunConfig) -> int:
     """Environments that one seed trains in."""
-    if config.agent == "a2c":
-        return config.a2c.num_envs
-    if GROUP_OF[config.agent] == "sac" and registry.is_host(config.env):
-        return 1
     return int(learner(config).num_envs)
 
 

@@ -146,12 +146,13 @@ def _check_effect(name: str, values: dict[str, Any]) -> None:
             if not pixels
             else f"{option} has no effect on {env}, whose encoder has DQN's filters: leave it out"
         )
-    if agent == "dreamer" and name in NOT_OF_DREAMER:
+    of_sequences = agent == "dreamer" and bonus == "re3"
+    if of_sequences and name in NOT_OF_DREAMER:
         raise UsageError(
             f"{option} has no effect with --agent dreamer, whose RE3 has an encoder of the world "
             "model's shape: leave it out"
         )
-    in_batch = agent == "dreamer" and values["dreamer.neighbours"] != "ring"
+    in_batch = of_sequences and values["dreamer.neighbours"] != "ring"
     if name in ("re3.search_size", "re3.merge_copies") and in_batch:
         raise UsageError(
             f"{option} has no effect where neighbours are sought among the frames of a batch: "
@@ -172,11 +173,6 @@ def _check_effect(name: str, values: dict[str, Any]) -> None:
         raise UsageError(
             f"{option} has no effect with --agent {agent}, which keeps a latent for each "
             f"frame acted on: set --{GROUP_OF[agent]}.replay-capacity"
-        )
-    if name in ("sac.num_envs", "sac.updates_per_step", "dreamer.num_envs") and pixels:
-        raise UsageError(
-            f"{option} has no effect on {env}, where each seed steps one environment"
-            f"{' and learns once a step' * (group == 'sac')}: leave it out or raise --seeds"
         )
 
 

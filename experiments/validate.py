@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 from experiments.config import (
-    BONUSES_OF_DREAMER,
     GROUP_OF,
     LEARNED,
     OFF_POLICY,
@@ -254,11 +253,6 @@ def _check_ring_of_rollouts(values: dict[str, Any]) -> None:
 
 
 def _check_dreamer(values: dict[str, Any]) -> None:
-    if values["bonus"] not in BONUSES_OF_DREAMER:
-        raise UsageError(
-            f"--agent dreamer learns from sequences, for which there is no --bonus "
-            f"{values['bonus']}: use --bonus {' or '.join(BONUSES_OF_DREAMER)}"
-        )
     rank = values["re3.last_neighbour"]
     batch = values["dreamer.batch_size"] * values["dreamer.sequence_length"]
     in_batch = values["bonus"] == "re3" and values["dreamer.neighbours"] != "ring"
@@ -284,7 +278,7 @@ def _check_minibatch(values: dict[str, Any]) -> None:
     if on_policy:
         batch = values["a2c.num_envs"] * values["a2c.rollout_length"]
     else:
-        batch = values[f"{group}.batch_size"]
+        batch = values[f"{group}.batch_size"] * values.get(f"{group}.sequence_length", 1)
     if rank > batch - (0 if values["re3.count_self"] else 1):
         raise UsageError(
             f"--learned.neighbours minibatch has no neighbour of rank {rank} among {batch} states: "

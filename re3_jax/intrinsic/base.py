@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from re3_jax.envs.base import EnvSpec, TimeStep
+from re3_jax.inheritance import inherits
 
 IntrinsicState = Any
 Info = dict[str, Float[Array, ""]]
@@ -104,6 +105,7 @@ class RewardTransform(NamedTuple):
     report: Callable[[Any, Int[Array, ""]], Info] = lambda state, agent_steps: {}
 
 
+@inherits("bonus", "transforms")
 class ChainState(NamedTuple):
     """State of `chain`: that of the bonus, and one per transform."""
 

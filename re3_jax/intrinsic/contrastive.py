@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from re3_jax import augment, initializers, random_encoder
 from re3_jax.envs.base import EnvSpec
+from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.re3 import encoder_from
@@ -35,6 +36,7 @@ class ContrastiveParams(NamedTuple):
     bilinear: Float[Array, "latent latent"]
 
 
+@inherits("params", "key_encoder")
 class ContrastiveState(NamedTuple):
     """The trained parameters, the slow key encoder, and Adam's state.
 

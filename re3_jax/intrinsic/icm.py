@@ -24,6 +24,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax import initializers, random_encoder
 from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.inheritance import inherits
 from re3_jax.initializers import Scheme
 from re3_jax.intrinsic import prediction_error
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, no_index
@@ -88,6 +89,7 @@ class ICMParams(NamedTuple):
     forward: MLPParams
 
 
+@inherits("params")
 class ICMState(NamedTuple):
     """The learned parameters and Adam's state."""
 

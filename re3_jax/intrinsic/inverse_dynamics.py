@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from re3_jax import initializers
 from re3_jax.envs.base import Box, Discrete, EnvSpec
+from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.re3 import encoder_from
@@ -33,6 +34,7 @@ class InverseDynamicsParams(NamedTuple):
     head: MLPParams
 
 
+@inherits("params")
 class InverseDynamicsState(NamedTuple):
     """The trained parameters and Adam's state."""
 

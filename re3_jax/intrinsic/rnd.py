@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int, Num, PRNGKeyArray, Shaped
 
 from re3_jax import initializers, random_encoder
 from re3_jax.envs.base import EnvSpec
+from re3_jax.inheritance import inherits
 from re3_jax.initializers import Scheme
 from re3_jax.intrinsic import prediction_error, whitening
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, no_index
@@ -87,6 +88,7 @@ class Predictor(NamedTuple):
     head: MLPParams
 
 
+@inherits("target", "predictor", "seen")
 class RNDState(NamedTuple):
     """The fixed f, the learned g, Adam's state, and running statistics of observations.
 

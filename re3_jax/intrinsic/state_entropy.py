@@ -22,6 +22,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped, UInt32
 
 from re3_jax import fingerprint, knn, schedules
 from re3_jax.envs.base import EnvSpec
+from re3_jax.inheritance import inherits
 from re3_jax.intrinsic import diagnostics, transforms
 from re3_jax.intrinsic.base import (
     Info,
@@ -65,6 +66,7 @@ class Encoder(NamedTuple):
     ] = lambda state, observation: observation
 
 
+@inherits("encoder")
 class StateEntropyState(NamedTuple):
     """State of the bonus; an ensemble adds a leading member axis to every leaf.
 

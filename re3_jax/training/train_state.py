@@ -7,6 +7,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from re3_jax.agents.base import AgentState, LearnerState, Memory
 from re3_jax.envs.base import EnvState
+from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import IntrinsicState
 
 Metrics = dict[str, Float[Array, "..."]]
@@ -61,6 +62,7 @@ class Lanes(NamedTuple):
         return cls(env, action, jnp.zeros(num_lanes), jnp.zeros(num_lanes, jnp.int32))
 
 
+@inherits("agent", "intrinsic")
 class TrainState(NamedTuple):
     """State of one seed; a program over seeds gives every leaf a leading axis `seed`.
 

@@ -68,8 +68,6 @@ def tree(folder: Path) -> dict[str, bytes | None]:
         ((*DOORKEY, "--dmc.image-size", "64"), ["--dmc.image-size", "doorkey_6x6", "pixels"]),
         ((*DOORKEY, "--video"), ["--video", "doorkey_6x6", "pixels"]),
         ((*CHEETAH, "--a2c.num-envs", "4"), ["--a2c.num-envs", "--agent rad", "--agent a2c"]),
-        ((*CHEETAH, "--sac.num-envs", "4"), ["--sac.num-envs", "--seeds"]),
-        ((*CHEETAH, "--sac.updates-per-step", "2"), ["--sac.updates-per-step", "once a step"]),
         ((*CHEETAH, "--re3.ring-size", "100"), ["--re3.ring-size", "--sac.replay-capacity"]),
         ((*CHEETAH, "--bonus", "none", "--re3.beta", "1"), ["--re3.beta", "--bonus none"]),
         ((*CHEETAH, "--sac.batch-size", "0"), ["--sac.batch-size", "at least 1"]),

@@ -9,6 +9,8 @@ import pytest
 
 from experiments import presets
 from experiments.build import make_learner, task_spec
+from re3_jax.inheritance import inherits
+from re3_jax.intrinsic.base import ChainState
 from re3_jax.training import on_policy, transfer
 from re3_jax.training.train_state import Counters, Lanes, TrainState
 from tests.probe_envs import countdown
@@ -129,9 +131,9 @@ def test_running_statistics_go_with_what_they_are_of():
     assert {"intrinsic/bonus/seen/variance", "intrinsic/transforms/0/variance"} <= inherited
 
 
-@pytest.mark.parametrize("state", transfer.FIELDS, ids=lambda state: state.__name__)
-def test_every_field_is_named(state):
-    assert tuple(transfer.FIELDS[state]) == state._fields
+def test_a_declaration_names_fields_that_there_are():
+    with pytest.raises(AssertionError, match="Counters has not all of"):
+        inherits("updates", "replay")(Counters)
 
 
 def test_ensembles_and_minibatches():
@@ -189,5 +191,6 @@ def test_what_does_not_fit_is_refused():
 
 def test_a_state_of_which_nothing_is_said_is_an_error():
     fresh = train_state(1)
-    with pytest.raises(TypeError, match="Counters is not said"):
-        transfer.inherited(fresh._replace(agent=fresh.counters))
+    for part in ({"agent": fresh.counters}, {"intrinsic": ChainState(fresh.counters, ())}):
+        with pytest.raises(TypeError, match="Counters does not say what .* inherits"):
+            transfer.inherited(fresh._replace(**part))

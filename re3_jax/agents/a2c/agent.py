@@ -15,12 +15,14 @@ from re3_jax.agents.a2c.networks import ActorCritic, MiniGridTrunk, VectorTrunk
 from re3_jax.agents.base import Info
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.inheritance import inherits
 from re3_jax.networks import minigrid
 
 PRECISION = "highest"
 """Of matrix products: on GPUs and TPUs the default is not float32, and these are small."""
 
 
+@inherits("params")
 class A2CState(NamedTuple):
     """Parameters and RMSprop's running squares."""
 

@@ -19,6 +19,7 @@ from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.dreamer.networks import Head, Layers, WorldModel
 from re3_jax.agents.dreamer.optimizer import clipped_adam
 from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.inheritance import inherits
 from re3_jax.networks import rssm
 from re3_jax.networks.rssm import State
 from re3_jax.replay.sequence_ring import Sequences
@@ -46,6 +47,7 @@ class SequenceBatch(NamedTuple):
         return cls(drawn.frames[:, :length], drawn.action[:, :length], drawn.reward, drawn.discount)
 
 
+@inherits("model", "actor", "value")
 class DreamerState(NamedTuple):
     """All that Dreamer learns, and the state of an optimiser for each part."""
 

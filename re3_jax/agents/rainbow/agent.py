@@ -19,6 +19,7 @@ from re3_jax.agents.rainbow import losses, networks
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.agents.rainbow.networks import Network
 from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.inheritance import inherits
 
 
 class RainbowBatch(NamedTuple):
@@ -43,6 +44,7 @@ class RainbowBatch(NamedTuple):
     weight: Float[Array, " batch"]
 
 
+@inherits("online", "target")
 class RainbowState(NamedTuple):
     """All that Rainbow learns.
 

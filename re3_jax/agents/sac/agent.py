@@ -26,6 +26,7 @@ from re3_jax.agents.sac import losses, networks
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.agents.sac.networks import Actor, Critic
 from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.inheritance import inherits
 from re3_jax.replay.transitions import Transitions
 
 
@@ -36,6 +37,7 @@ class ActorInfo(NamedTuple):
     entropy: Float[Array, ""]
 
 
+@inherits("actor", "critic", "target")
 class SACState(NamedTuple):
     """All that SAC learns."""
 
