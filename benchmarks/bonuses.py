@@ -35,7 +35,7 @@ from benchmarks.sac_update import with_latents as with_ring
 from experiments import machine
 from experiments.build import make_bonus
 from experiments.config import BonusName, PresetName, RunConfig
-from experiments.presets import resolve
+from experiments.resolve import resolve
 from re3_jax.cpu import compilation
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.intrinsic import pretrained

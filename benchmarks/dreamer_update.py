@@ -27,8 +27,9 @@ from jax import Array
 
 from benchmarks import hardware
 from benchmarks.knn import fill
-from experiments import machine, presets
+from experiments import machine
 from experiments.build import make_bonus, task_spec
+from experiments.resolve import resolve
 from re3_jax import knn
 from re3_jax.agents.dreamer.agent import Dreamer
 from re3_jax.agents.dreamer.config import Precision, SequenceNeighbours
@@ -38,7 +39,7 @@ from re3_jax.intrinsic.base import IntrinsicState, Step, none
 from re3_jax.replay.sequence_ring import Sequences
 
 TASK = "cheetah_run_sparse"
-CONFIG = presets.resolve(TASK, agent="dreamer", preset="released")
+CONFIG = resolve(TASK, agent="dreamer", preset="released")
 SPEC = task_spec(CONFIG)
 K = CONFIG.re3.last_neighbour
 

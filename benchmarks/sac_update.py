@@ -29,7 +29,7 @@ from benchmarks import hardware, torch_sac
 from benchmarks.knn import fill, finished, take_turns, walk_latents
 from experiments import machine
 from experiments.config import PresetName, RunConfig
-from experiments.presets import resolve
+from experiments.resolve import resolve
 from re3_jax import intrinsic
 from re3_jax.agents.base import LearnerState
 from re3_jax.agents.sac.agent import make_sac

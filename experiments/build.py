@@ -7,35 +7,16 @@ from typing import Any
 
 import jax
 
-from experiments import machine
-from experiments.config import (
-    BONUSES_OF,
-    GROUP_OF,
-    OFF_POLICY,
-    RunConfig,
-    learner,
-    option_name,
-)
+from experiments import machine, suites
+from experiments.agents import AGENTS
+from experiments.bonuses import BONUSES
+from experiments.config import RunConfig, option_name, options_of_agent
 from experiments.errors import UsageError
-from experiments.installing import ensure_envpool
-from re3_jax.agents.a2c import learner as a2c
 from re3_jax.agents.base import Learner, OnPolicyLearner
-from re3_jax.agents.dreamer import learner as dreamer
-from re3_jax.agents.dreamer.state_entropy import sequence_re3
-from re3_jax.agents.rainbow import learner as rainbow
 from re3_jax.agents.reward_free import reward_free
-from re3_jax.agents.sac import learner as sac
-from re3_jax.envs import host, registry
+from re3_jax.envs import registry
 from re3_jax.envs.base import DeviceEnv, EnvSpec
-from re3_jax.envs.host import atari, dmc, renderer
-from re3_jax.intrinsic import icm, rnd
-from re3_jax.intrinsic.base import IntrinsicReward, none
-from re3_jax.intrinsic.contrastive import contrastive
-from re3_jax.intrinsic.inverse_dynamics import inverse_dynamics
-from re3_jax.intrinsic.pretrained import atc, imagenet, load_atc, load_imagenet
-from re3_jax.intrinsic.re3 import re3
-from re3_jax.intrinsic.re3_config import RE3Config
-from re3_jax.intrinsic.state_entropy import scaled
+from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.off_policy import make_off_policy_program
 from re3_jax.training.on_policy import make_on_policy_program
@@ -49,14 +30,11 @@ def task_spec(config: RunConfig) -> EnvSpec:
     Raises:
       UsageError: it is not known, or its suite is not installed.
     """
-    if not _is_host(config):
+    suite, task_id = suites.find(config.env)
+    if suite.host is None:
         return make_environment(config.env).spec
-    if _is_atari(config) or config.dmc.engine == "envpool":
-        ensure_envpool()
     try:
-        if _is_atari(config):
-            return atari.spec(_host_task(config), config.atari)
-        return dmc.spec(_host_task(config), config.dmc)
+        return suite.host.spec(task_id, config)
     except (ValueError, ImportError) as error:
         raise UsageError(str(error)) from None
 
@@ -79,13 +57,13 @@ def settle_renderer(config: RunConfig) -> RunConfig:
     Raises:
       UsageError: the renderer asked for cannot work on this machine.
     """
-    if not _is_host(config) or _is_atari(config):
+    on_host = suites.host_of(config.env)
+    if on_host is None:
         return config
     try:
-        chosen = renderer.choose(config.dmc)
+        return on_host.settle(config)
     except (ValueError, ImportError) as error:
         raise UsageError(str(error)) from None
-    return dataclasses.replace(config, dmc=dataclasses.replace(config.dmc, renderer=chosen))
 
 
 def make_bonus(config: RunConfig) -> IntrinsicReward:
@@ -94,35 +72,11 @@ def make_bonus(config: RunConfig) -> IntrinsicReward:
     Raises:
       ValueError: its options do not go together, or a file of weights cannot be used.
     """
-    match config.bonus:
-        case "none":
-            return none()
-        case "rnd":
-            return rnd.from_config(config.rnd)
-        case "icm":
-            return icm.from_config(config.icm)
-    entropy = config.re3
-    if config.agent in OFF_POLICY:
-        entropy = dataclasses.replace(entropy, ring_size=learner(config).replay_capacity)
-    if config.agent == "dreamer" and config.bonus == "re3":
-        c = config.dreamer
-        return sequence_re3(entropy, c.head_order, c.conv_depth, c.neighbours)
-    return scaled(entropy, _distance(config, entropy))
-
-
-def _distance(config: RunConfig, entropy: RE3Config) -> IntrinsicReward:
-    encoder = config.pretrained
-    match config.bonus:
-        case "contrastive":
-            return contrastive(entropy, config.learned)
-        case "inverse_dynamics":
-            return inverse_dynamics(entropy, config.learned)
-        case "imagenet":
-            return imagenet(entropy, load_imagenet(str(encoder.weights)))
-        case "atc":
-            return atc(entropy, load_atc(str(encoder.weights), encoder.atc_output))
-        case _:
-            return re3(entropy)
+    agent, bonus, entropy = AGENTS[config.agent], BONUSES[config.bonus], config.re3
+    if not agent.on_policy:
+        capacity = options_of_agent(config).replay_capacity
+        entropy = dataclasses.replace(entropy, ring_size=capacity)
+    return agent.bonuses.get(config.bonus, bonus.make)(config, entropy)
 
 
 def make_learner(config: RunConfig, spec: EnvSpec) -> Learner | OnPolicyLearner:
@@ -131,18 +85,11 @@ def make_learner(config: RunConfig, spec: EnvSpec) -> Learner | OnPolicyLearner:
     Raises:
       ValueError: it cannot act in the task, or its options do not go together.
     """
-    bonus = make_bonus(config)
-    if config.agent == "a2c":
-        on_policy = a2c.make_learner(config.a2c, spec, bonus)
-        return on_policy if config.pretrain is None else reward_free(on_policy)
-    match config.agent:
-        case "rainbow":
-            learner = rainbow.make_learner(config.rainbow, spec, bonus)
-        case "dreamer":
-            learner = dreamer.make_learner(config.dreamer, spec, bonus)
-        case _:
-            learner = sac.make_learner(config.sac, spec, bonus)
-    return learner if config.pretrain is None else reward_free(learner)
+    made = AGENTS[config.agent].make(options_of_agent(config), spec, make_bonus(config))
+    if config.pretrain is None:
+        return made
+    # Two calls: mypy does not narrow a union for a type variable.
+    return reward_free(made) if isinstance(made, Learner) else reward_free(made)
 
 
 def build(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> Runner:
@@ -155,7 +102,7 @@ def build(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> Ru
       UsageError: a part refuses the configuration or the task.
     """
     assert config.chunk_updates is not None
-    if not _is_host(config):
+    if suites.host_of(config.env) is None:
         program = device_program(config, make_environment(config.env))
         return DeviceRunner(program, config.seeds)
     return host_program(config, spec, report)
@@ -163,8 +110,7 @@ def build(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> Ru
 
 def refusal(error: ValueError, config: RunConfig) -> UsageError:
     """The sentence of a part of the library, in which fields are called by their options."""
-    groups = [GROUP_OF[config.agent]]
-    groups += [group for group, bonuses in BONUSES_OF.items() if config.bonus in bonuses]
+    groups = (AGENTS[config.agent].group, *BONUSES[config.bonus].groups)
     options = {
         item.name: option_name(f"{group}.{item.name}")
         for group in reversed(groups)
@@ -188,10 +134,9 @@ def _host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None
     assert config.chunk_updates is not None
     learner = make_learner(config, spec)
     assert isinstance(learner, Learner)
-    engine = config.atari if _is_atari(config) else config.dmc
     return HostProgram(
         learner,
-        lambda lanes: host.make(_host_task(config), engine, lanes, report),
+        lambda lanes: suites.make_lanes(config, lanes, report),
         seeds=seed_numbers(config),
         chunk_agent_steps=config.chunk_updates,
         eval_episodes=config.evaluation.episodes,
@@ -234,7 +179,7 @@ def cpu_devices(config: RunConfig) -> int:
     cores. Learning from pixels fills them; there each seed has a device so that none of its
     convolutions is batched with another seed's.
     """
-    return config.seeds if _is_host(config) else machine.usable_cores()
+    return machine.usable_cores() if suites.host_of(config.env) is None else config.seeds
 
 
 def devices_for(seeds: int) -> list[jax.Device]:
@@ -247,18 +192,3 @@ def devices_for(seeds: int) -> list[jax.Device]:
 def seed_numbers(config: RunConfig) -> list[int]:
     """The seeds of a run, in the order of the program's leading axis."""
     return [config.seed + i for i in range(config.seeds)]
-
-
-def _is_host(config: RunConfig) -> bool:
-    try:
-        return registry.is_host(config.env)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-
-
-def _is_atari(config: RunConfig) -> bool:
-    return registry.suite(config.env) == "atari"
-
-
-def _host_task(config: RunConfig) -> str:
-    return registry.canonical(config.env).partition(":")[2]

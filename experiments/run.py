@@ -20,7 +20,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import fine_tuning, machine, predictions, run_folder, summary, video
+from experiments import fine_tuning, machine, predictions, run_folder, suites, summary, video
+from experiments.agents import AGENTS
 from experiments.build import (
     build,
     devices_for,
@@ -34,7 +35,6 @@ from experiments.errors import UsageError
 from experiments.interrupt import Interrupt
 from experiments.terminal import Standing, Terminal
 from experiments.validate import check_memory, validate_for_task
-from re3_jax.envs import registry
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.recorder import Recorder
@@ -152,8 +152,9 @@ class _Loop:
             if time.monotonic() - self.checkpointed >= self.config.checkpoint_seconds:
                 self._checkpoint(state)
         self._checkpoint(state)
-        if self.config.video and self.config.agent == "dreamer" and self._complete():
-            self.predicted = predictions.frames(self.config, state)
+        foresees = AGENTS[self.config.agent].foresees
+        if self.config.video and foresees is not None and self._complete():
+            self.predicted = foresees(self.config, state)
         self.evaluator.shutdown()
         self.recorder.close()
         self.store.close()
@@ -178,10 +179,11 @@ class _Loop:
     def _announce(self) -> None:
         c = self.config
         used, usable = devices_for(c.seeds), jax.devices()
+        renderer = suites.drawn_by(c)
         self.terminal.say(
             f"{c.env}: {c.agent} + {c.bonus}, preset {c.preset}, {c.seeds} seed(s) of {c.steps:,} "
             f"env frames on {_devices(len(used), len(usable), used[0].device_kind)}"
-            f"{f', drawn by {c.dmc.renderer}' if registry.suite(c.env) == 'dmc' else ''} "
+            f"{f', drawn by {renderer}' if renderer else ''} "
             f"-> {self.folder}"
         )
         if c.pretrain is not None:

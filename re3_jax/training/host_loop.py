@@ -51,6 +51,7 @@ class HostProgram:
     """Training of several seeds on lanes of the host; the state is explicit all the same.
 
     Attributes:
+      learner: what learns.
       programs: what the device runs in one agent step.
       env_frames_per_chunk: env frames that one call of `train` adds to each seed.
       evaluates_beside_training: evaluations have lanes of their own.
@@ -81,7 +82,7 @@ class HostProgram:
           eval_greedy: evaluate the mode of the policy; otherwise it explores.
           devices: devices to spread the seeds over; their number must divide that of seeds.
         """
-        self._learner, self.spec = learner, learner.spec
+        self.learner, self.spec = learner, learner.spec
         self._chunk_agent_steps, self._eval_episodes = chunk_agent_steps, eval_episodes
         self.env_frames_per_chunk = (
             chunk_agent_steps * learner.spec.action_repeat * learner.num_lanes
@@ -206,13 +207,13 @@ class HostProgram:
         of_updates, of_steps = [], []
         for _ in range(self._chunk_agent_steps):
             with annotate("act"):
-                is_random = agent_steps < self._learner.random_agent_steps
+                is_random = agent_steps < self.learner.random_agent_steps
                 act = programs.act_randomly if is_random else programs.act
                 memory, action = act(learner, state.key, counters.agent_steps)
                 learner = learner._replace(memory=memory)
                 env.send(np.asarray(action).reshape(env.num_lanes, -1))
-            before = agent_steps - self._learner.num_lanes
-            for _ in range(self._learner.updates_due(before, agent_steps)):
+            before = agent_steps - self.learner.num_lanes
+            for _ in range(self.learner.updates_due(before, agent_steps)):
                 with annotate("dispatch update"):
                     learn = programs.learn[updates % len(programs.learn)]
                     learner, counters, info = learn(learner, counters, state.key)
@@ -225,7 +226,7 @@ class HostProgram:
                     learner, lanes, counters, visited, action, self.on_device(step)
                 )
             of_steps.append(info)
-            agent_steps += self._learner.num_lanes
+            agent_steps += self.learner.num_lanes
         state = state.with_learner(learner)
         state = state._replace(lanes=lanes, counters=counters, visited=visited)
         metrics = _summarise(
@@ -273,7 +274,7 @@ class HostProgram:
     def lanes(self) -> HostEnv:
         """The training environment, started when first asked for."""
         if self._env is None:
-            self._env = self._make_env(len(self._seeds) * self._learner.num_lanes)
+            self._env = self._make_env(len(self._seeds) * self.learner.num_lanes)
         return self._env
 
     def on_device(self, step: LaneStep) -> LaneStep:
@@ -282,7 +283,7 @@ class HostProgram:
 
     def _by_seed(self, arrays: Any) -> Any:
         """Arrays of all lanes -> [seed, lane, ...]."""
-        leading = len(self._seeds), self._learner.num_lanes
+        leading = len(self._seeds), self.learner.num_lanes
         return jax.tree.map(lambda x: np.reshape(x, (*leading, *np.shape(x)[1:])), arrays)
 
     def _env_state(self) -> dict[str, np.ndarray]:
@@ -296,12 +297,12 @@ class HostProgram:
 
     def _lane_seeds(self, env_frames: int) -> np.ndarray:
         """Seeds of the lanes' episodes after so many frames; one lane begins with its seed's."""
-        if env_frames == 0 and self._learner.num_lanes == 1:
+        if env_frames == 0 and self.learner.num_lanes == 1:
             return self._seeds
-        return lane_seeds(self._seeds, env_frames, self._learner.num_lanes)
+        return lane_seeds(self._seeds, env_frames, self.learner.num_lanes)
 
     def _zero_step(self) -> LaneStep:
-        num_lanes = len(self._seeds) * self._learner.num_lanes
+        num_lanes = len(self._seeds) * self.learner.num_lanes
         shape = num_lanes, *self.spec.frame_shape
         frame, flag = np.zeros(shape, np.uint8), np.zeros(num_lanes, bool)
         return LaneStep(frame, np.zeros(num_lanes, np.float32), flag, flag, frame, flag)

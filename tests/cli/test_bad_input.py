@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from experiments import evaluate, machine, presets, run, run_folder, train
+from experiments import evaluate, machine, run, run_folder, train
 from experiments.figures import curves
+from experiments.resolve import resolve
 from re3_jax.envs.host import gl
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.runner import DeviceRunner
@@ -242,7 +243,7 @@ def test_folder_that_even_root_cannot_make(capsys):
 @pytest.fixture
 def started(tmp_path) -> Path:
     """A run that has its config.json and nothing else."""
-    config = dataclasses.replace(presets.resolve("doorkey_6x6", preset="debug"), chunk_updates=32)
+    config = dataclasses.replace(resolve("doorkey_6x6", preset="debug"), chunk_updates=32)
     folder = tmp_path / "started"
     folder.mkdir()
     run_folder.write_config(folder, config)

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.bonuses import BONUSES
 from experiments.build import device_program, make_environment
-from experiments.config import LEARNED
 from experiments.options import parse
 from re3_jax.agents.dreamer.learner import reward_sequences
 from re3_jax.intrinsic.base import none
@@ -58,7 +58,7 @@ def test_a_frame_is_rewarded_for_the_step_it_was_acted_on_with():
         assert steps[observation] == (action, following, index)
 
 
-@pytest.mark.parametrize("bonus", ["re3", "rnd", "icm", *LEARNED])
+@pytest.mark.parametrize("bonus", [b.name for b in BONUSES.values() if not b.weights])
 def test_every_bonus_rewards_what_is_drawn(bonus):
     """Traced only: the pixels of one frame, real-valued actions, whole episodes."""
     argv = ["--env", "pixels:bar", "--preset", "debug", "--bonus", bonus, "--seeds", str(SEEDS)]

@@ -161,7 +161,7 @@ def test_lanes_that_cannot_go_on_begin_anew(trained):
     """The frame is the new episode's first, of which nothing is believed yet."""
     program, _, end, _ = trained
     frame = np.full((len(SEEDS), 1, SIZE, SIZE, 3), 7, np.uint8)
-    after = jax.vmap(SeedFunctions(program._learner).restart)(end, frame)
+    after = jax.vmap(SeedFunctions(program.learner).restart)(end, frame)
     np.testing.assert_array_equal(after.memory.frame, frame)
     np.testing.assert_array_equal(after.replay.begins, end.replay.num_frames)
     lanes = after.lanes

@@ -123,7 +123,7 @@ def test_after_a_lost_life_the_acting_stack_begins_anew(trained):
     )
     one = jax.tree.map(lambda leaf: leaf[0], state)
     observation = jnp.full((LANES, GREY_SIZE, GREY_SIZE, 2), 7, jnp.uint8)
-    after, _, _, _, (totals, _) = SeedFunctions(program._learner).store(
+    after, _, _, _, (totals, _) = SeedFunctions(program.learner).store(
         one.learner._replace(memory=observation),
         one.lanes,
         one.counters,

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments import presets
 from experiments.build import make_learner, task_spec
+from experiments.resolve import resolve
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import ChainState
 from re3_jax.training import on_policy, transfer
@@ -57,7 +57,7 @@ OTHER = {"memory", "lanes", "counters", "key", "evaluation_key"}
 
 def abstract(task, bonus, agent=None, **changes):
     """Shapes of one seed's state, but for the environments; nothing is computed."""
-    config = presets.resolve(task, agent=agent, bonus=bonus, preset="debug")
+    config = resolve(task, agent=agent, bonus=bonus, preset="debug")
     for group, options in changes.items():
         group_config = dataclasses.replace(getattr(config, group), **options)
         config = dataclasses.replace(config, **{group: group_config})
@@ -146,7 +146,7 @@ def test_ensembles_and_minibatches():
 
 def train_state(seed):
     env = countdown(4)
-    config = presets.resolve("gymnax:CartPole-v1", preset="debug")
+    config = resolve("gymnax:CartPole-v1", preset="debug")
     return on_policy.init_state(env, make_learner(config, env.spec), jax.random.key(seed))
 
 
