@@ -1,6 +1,7 @@
 """`--plugin PATH`: a user's file that registers an agent, a bonus or a suite (io)."""
 
 import importlib.util
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,6 +36,8 @@ def load(path: str | None) -> None:
     if spec is None or spec.loader is None:
         raise UsageError(f"--plugin {path} is not a Python file: name one that ends in .py")
     module = importlib.util.module_from_spec(spec)
+    # Where tyro looks for the source of a dataclass.
+    sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
     # Whatever a user's file raises is its own.

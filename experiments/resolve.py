@@ -48,7 +48,7 @@ def resolve(
         re3 = dataclasses.replace(config.re3, merge_copies=False)
         config = suite.with_learned_encoder(task_id, dataclasses.replace(config, re3=re3))
     if fine_tunes:
-        config = suite.presets.fine_tuned(task_id, config)
+        config = suite.fine_tuned(task_id, config)
     return dataclasses.replace(
         as_class(config, config_class()), env=env, agent=agent, bonus=bonus, preset=preset
     )

@@ -31,9 +31,6 @@ class Presets(Protocol):
     def preset(self, task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
         """Everything a run of a task needs."""
 
-    def fine_tuned(self, task_id: str, config: RunConfig) -> RunConfig:
-        """`config` for a run that starts from a pre-trained one."""
-
 
 @dataclass(frozen=True)
 class HostSuite:
@@ -70,6 +67,7 @@ class Suite:
       own_presets: presets that no other suite has.
       host: None for a suite on the device.
       summary: (task id, final return) -> what summary.json has besides.
+      fine_tuned: (task id, run) -> the run, if it starts from a pre-trained one.
       with_learned_encoder: (task id, run) -> the run, changed for a bonus that learns its encoder.
     """
 
@@ -79,6 +77,7 @@ class Suite:
     own_presets: tuple[PresetName, ...] = ()
     host: HostSuite | None = None
     summary: Callable[[str, float], dict[str, float]] = lambda task_id, final_return: {}
+    fine_tuned: Callable[[str, RunConfig], RunConfig] = lambda task_id, config: config
     with_learned_encoder: Callable[[str, RunConfig], RunConfig] = lambda task_id, config: config
 
 
@@ -150,13 +149,14 @@ def _atari_spec(task_id: str, config: RunConfig) -> EnvSpec:
     return atari.spec(task_id, config.atari)
 
 
-register(Suite("minigrid", minigrid, "MiniGrid tasks"))
+register(Suite("minigrid", minigrid, "MiniGrid tasks", fine_tuned=minigrid.fine_tuned))
 register(
     Suite(
         "dmc",
         dmc_presets,
         "tasks of DeepMind Control",
         own_presets=("small",),
+        fine_tuned=dmc_presets.fine_tuned,
         host=HostSuite(
             group="dmc",
             example="cheetah_run_sparse",
@@ -167,7 +167,7 @@ register(
         ),
     )
 )
-register(Suite("brax", brax, "brax tasks"))
+register(Suite("brax", brax, "brax tasks", fine_tuned=dmc_presets.fine_tuned))
 register(Suite("gymnax", gymnax, "gymnax tasks"))
 register(Suite("pixels", pixels, "small tasks in pixels"))
 register(

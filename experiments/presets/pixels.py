@@ -65,9 +65,3 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
     tiny_dreamer = replace(tiny.dreamer, prefill_env_frames=200, num_envs=2)
     evaluation = replace(tiny.evaluation, every_env_frames=400)
     return replace(tiny, steps=800, dreamer=tiny_dreamer, evaluation=evaluation)
-
-
-def fine_tuned(task_id: str, config: RunConfig) -> RunConfig:
-    """`config` for a run that starts from a pre-trained one: there is no row to take."""
-    del task_id
-    return config

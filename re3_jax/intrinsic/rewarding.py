@@ -6,7 +6,14 @@ import jax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax.intrinsic import diagnostics
-from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, IntrinsicState
+from re3_jax.intrinsic.base import (
+    Info,
+    IntrinsicBatch,
+    IntrinsicReward,
+    IntrinsicState,
+    Step,
+    observe_rollout,
+)
 
 Batch = TypeVar("Batch", bound=Any)
 """A NamedTuple with the fields observation, action, next_observation and bonus."""
@@ -52,3 +59,44 @@ def with_bonus(
         key,
     )
     return batch._replace(bonus=reward), intrinsic, info
+
+
+Steps = TypeVar("Steps", bound=Any)
+"""A NamedTuple with the fields of `Step` [time, lane, ...], `reward` and `bonus`."""
+
+
+def rollout_with_bonus(
+    bonus: IntrinsicReward,
+    intrinsic: IntrinsicState,
+    rollout: Steps,
+    agent_steps: Int[Array, ""],
+    key: PRNGKeyArray,
+) -> tuple[Steps, IntrinsicState, Info]:
+    """The rollout of an on-policy agent with its intrinsic rewards (Algorithm 2).
+
+    Every frame of the rollout is observed before any is rewarded, so each finds itself and its
+    rollout among its neighbours.
+
+    Args:
+      bonus: the intrinsic reward; it also learns from the rollout.
+      intrinsic: the bonus's state.
+      rollout: what the lanes did.
+      agent_steps: agent steps taken before it.
+      key: random stream of the bonus's update.
+    """
+    steps = Step(
+        rollout.observation,
+        rollout.action,
+        rollout.next_observation,
+        rollout.terminated,
+        rollout.truncated,
+    )
+    with jax.named_scope("bonus"):
+        intrinsic, index = observe_rollout(bonus, intrinsic, steps)
+    observation, action, following, index = jax.tree.map(
+        lambda leaf: leaf.reshape(-1, *leaf.shape[2:]),
+        (rollout.observation, rollout.action, rollout.next_observation, index),
+    )
+    batch = IntrinsicBatch(observation, action, following, index, agent_steps)
+    reward, intrinsic, info = reward_batch(bonus, intrinsic, batch, key)
+    return rollout._replace(bonus=reward.reshape(rollout.reward.shape)), intrinsic, info

@@ -8,8 +8,8 @@ from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.base import Frame, Info, LearnerState, OnPolicyLearner, acting_on
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import EnvSpec
-from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, Step, observe_rollout
-from re3_jax.intrinsic.rewarding import reward_batch
+from re3_jax.intrinsic.base import IntrinsicReward
+from re3_jax.intrinsic.rewarding import rollout_with_bonus
 from re3_jax.replay.frame_stack import FrameStack
 
 
@@ -33,28 +33,10 @@ def make_learner(config: A2CConfig, spec: EnvSpec, bonus: IntrinsicReward) -> On
     def learn(
         state: LearnerState, rollout: Rollout, agent_steps: Int[Array, ""], key: PRNGKeyArray
     ) -> tuple[LearnerState, Info]:
-        """The order of Algorithm 2: observe, reward, update.
-
-        Every frame of the rollout is observed before any is rewarded, so each finds itself and
-        its rollout among its neighbours.
-        """
-        steps = Step(
-            rollout.observation,
-            rollout.action,
-            rollout.next_observation,
-            rollout.terminated,
-            rollout.truncated,
+        rollout, intrinsic, bonus_info = rollout_with_bonus(
+            bonus, state.intrinsic, rollout, agent_steps, key
         )
-        with jax.named_scope("bonus"):
-            intrinsic, index = observe_rollout(bonus, state.intrinsic, steps)
-        observation, action, following, index = jax.tree.map(
-            lambda leaf: leaf.reshape(-1, *leaf.shape[2:]),
-            (rollout.observation, rollout.action, rollout.next_observation, index),
-        )
-        batch = IntrinsicBatch(observation, action, following, index, agent_steps)
-        reward, intrinsic, bonus_info = reward_batch(bonus, intrinsic, batch, key)
         with jax.named_scope("update"):
-            rollout = rollout._replace(bonus=reward.reshape(rollout.reward.shape))
             learned, info = agent.update(state.agent, rollout)
         return state._replace(agent=learned, intrinsic=intrinsic), {**info, **bonus_info}
 
