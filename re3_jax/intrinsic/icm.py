@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from re3_jax import initializers, random_encoder
+from re3_jax import checks, initializers, random_encoder
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.initializers import Scheme
@@ -74,11 +74,7 @@ class ICMConfig:
     def __post_init__(self) -> None:
         """Validates the fields."""
         prediction_error.check(self)
-        for name in ("forward_weight", "inverse_weight"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(
-                    f"{name} must be a finite number of at least 0, but it is {getattr(self, name)}"
-                )
+        checks.not_negative(self, "forward_weight", "inverse_weight")
 
 
 class ICMParams(NamedTuple):

@@ -1,8 +1,9 @@
 """Options for encoders that learn beside the agent, for state entropy in their latent space."""
 
-import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
+
+from re3_jax import checks
 
 Augmentation = Literal["crop", "shift"]
 
@@ -45,21 +46,7 @@ class LearnedEncoderConfig:
 
     def __post_init__(self) -> None:
         """Validates the fields."""
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise ValueError(
-                f"learning_rate must be a finite number above 0, but it is {self.learning_rate}"
-            )
-        if not 0 < self.momentum <= 1:
-            raise ValueError(f"momentum must be above 0 and at most 1, but it is {self.momentum}")
-        for name in ("shift_pad", "hidden_dim"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
-        for name, choices in {
-            "neighbours": LearnedNeighbours,
-            "augmentation": Augmentation,
-        }.items():
-            if getattr(self, name) not in get_args(choices):
-                raise ValueError(
-                    f"unknown {name} {getattr(self, name)!r}: choose one of "
-                    f"{', '.join(get_args(choices))}"
-                )
+        checks.positive(self, "learning_rate")
+        checks.positive_share(self, "momentum")
+        checks.at_least(self, 1, "shift_pad", "hidden_dim")
+        checks.one_of(self, neighbours=LearnedNeighbours, augmentation=Augmentation)

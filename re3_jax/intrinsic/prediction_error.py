@@ -1,14 +1,13 @@
 """Code that RND and ICM share: both bonuses are prediction errors."""
 
-import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import jax
 import optax
 from jaxtyping import Array, Float, Num, PRNGKeyArray
 
-from re3_jax import random_encoder, schedules
+from re3_jax import checks, random_encoder, schedules
 from re3_jax.envs.base import EnvSpec
 from re3_jax.initializers import Scheme
 from re3_jax.intrinsic import transforms
@@ -30,31 +29,10 @@ def check(config: Config) -> None:
     Raises:
       ValueError: if a value is out of range; the message names it and the allowed values.
     """
-    for name in ("hidden_dim", "latent_dim", "image_crop", "num_filters"):
-        if getattr(config, name) < 1:
-            raise ValueError(f"{name} must be at least 1, but it is {getattr(config, name)}")
-    if not 0 < config.learning_rate < math.inf:
-        raise ValueError(
-            f"learning_rate must be a finite number above 0, but it is {config.learning_rate}"
-        )
-    choices_of = {
-        "normalize": Normalization,
-        "encoder_init": Scheme,
-        "image_input": ImageInput,
-    }
-    for name, choices in choices_of.items():
-        check_choice(name, getattr(config, name), get_args(choices))
+    checks.at_least(config, 1, "hidden_dim", "latent_dim", "image_crop", "num_filters")
+    checks.positive(config, "learning_rate")
+    checks.one_of(config, normalize=Normalization, encoder_init=Scheme, image_input=ImageInput)
     schedules.exponential_decay(config.beta, config.rho)
-
-
-def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Rejects a value that is none of the choices.
-
-    Raises:
-      ValueError: if it is none of them; the message names them.
-    """
-    if value not in choices:
-        raise ValueError(f"unknown {name} {value!r}: choose one of {', '.join(choices)}")
 
 
 def init_encoder(key: PRNGKeyArray, spec: EnvSpec, config: Config) -> EncoderParams:

@@ -17,13 +17,12 @@ weights.
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped, UInt8
 
-from re3_jax import random_encoder
+from re3_jax import checks, random_encoder
 from re3_jax.envs.base import EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.re3_config import RE3Config
@@ -66,11 +65,7 @@ class PretrainedConfig:
 
     def __post_init__(self) -> None:
         """Validates the fields."""
-        outputs = get_args(atc_network.Output)
-        if self.atc_output not in outputs:
-            raise ValueError(
-                f"unknown atc_output {self.atc_output!r}: choose one of {', '.join(outputs)}"
-            )
+        checks.one_of(self, atc_output=atc_network.Output)
 
 
 def load_imagenet(path: str | Path) -> ResNet50:

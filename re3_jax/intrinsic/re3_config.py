@@ -1,9 +1,9 @@
 """Options of a state-entropy bonus with any encoder."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
-from re3_jax import schedules
+from re3_jax import checks, schedules
 from re3_jax.initializers import Scheme
 from re3_jax.random_encoder import ImageInput
 
@@ -65,9 +65,7 @@ class RE3Config:
     def __post_init__(self) -> None:
         """Validates the fields."""
         counts = "first_neighbour", "ring_size", "latent_dim", "ensemble_size"
-        for name in (*counts, "image_crop", "num_filters"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+        checks.at_least(self, 1, *counts, "image_crop", "num_filters")
         if self.last_neighbour < self.first_neighbour:
             raise ValueError(
                 f"last_neighbour ({self.last_neighbour}) must not be below first_neighbour "
@@ -95,15 +93,5 @@ class RE3Config:
                 f"a ring of {searched} latents has no neighbour of rank "
                 f"{self.last_neighbour}: raise {size} or lower last_neighbour"
             )
-        choices_of = {
-            "normalize": Normalization,
-            "encoder_init": Scheme,
-            "image_input": ImageInput,
-        }
-        for name, choices in choices_of.items():
-            if getattr(self, name) not in get_args(choices):
-                raise ValueError(
-                    f"unknown {name} {getattr(self, name)!r}: choose one of "
-                    f"{', '.join(get_args(choices))}"
-                )
+        checks.one_of(self, normalize=Normalization, encoder_init=Scheme, image_input=ImageInput)
         schedules.exponential_decay(self.beta, self.rho)

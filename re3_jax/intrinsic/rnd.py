@@ -11,14 +11,14 @@ discount and episode ends.
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Num, PRNGKeyArray, Shaped
 
-from re3_jax import initializers, random_encoder
+from re3_jax import checks, initializers, random_encoder
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.initializers import Scheme
@@ -78,7 +78,7 @@ class RNDConfig:
     def __post_init__(self) -> None:
         """Validates the fields."""
         prediction_error.check(self)
-        prediction_error.check_choice("rewarded", self.rewarded, get_args(Rewarded))
+        checks.one_of(self, rewarded=Rewarded)
 
 
 class Predictor(NamedTuple):

@@ -81,7 +81,7 @@ CHEETAH = "cheetah_run_sparse"
         ),
         (CHEETAH, ("--dreamer.neighbours", "all"), "choose from stored_minibatch, ring"),
         (CHEETAH, ("--dreamer.horizon", "1"), "--dreamer.horizon must be at least 2"),
-        (CHEETAH, ("--dreamer.td-lambda", "2"), "--dreamer.td-lambda must be in"),
+        (CHEETAH, ("--dreamer.td-lambda", "2"), "--dreamer.td-lambda must be from 0 to 1"),
         (CHEETAH, ("--dreamer.head-order", "tanh"), "--dreamer.head-order tanh .*tanh_then"),
         (CHEETAH, ("--sac.batch-size", "9"), "no effect with --agent dreamer.*--agent rad or drq"),
         (

@@ -1,8 +1,9 @@
 """Options for stepping and drawing host tasks."""
 
-import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
+
+from re3_jax import checks
 
 SparseThreshold = Literal["exclusive", "inclusive"]
 Engine = Literal["dm_control", "envpool"]
@@ -42,9 +43,7 @@ class DMCConfig:
 
     def __post_init__(self) -> None:
         """Validates the fields."""
-        for name in ("image_size", "action_repeat", "frame_stack"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+        checks.at_least(self, 1, "image_size", "action_repeat", "frame_stack")
         if self.action_repeat > 1000:
             raise ValueError(
                 "action_repeat must be at most 1000, the control steps of an episode, but it is "
@@ -52,18 +51,8 @@ class DMCConfig:
             )
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"workers must be at least 1 or None, but it is {self.workers}")
-        if not 0 < self.step_timeout_seconds < math.inf:
-            raise ValueError(
-                "step_timeout_seconds must be a finite number above 0, but it is "
-                f"{self.step_timeout_seconds}"
-            )
-        choices = {"sparse_threshold": SparseThreshold, "engine": Engine, "renderer": RendererName}
-        for name, allowed in choices.items():
-            if getattr(self, name) not in get_args(allowed):
-                raise ValueError(
-                    f"{name} must be one of {', '.join(get_args(allowed))}, but it is "
-                    f"{getattr(self, name)!r}"
-                )
+        checks.positive(self, "step_timeout_seconds")
+        checks.one_of(self, sparse_threshold=SparseThreshold, engine=Engine, renderer=RendererName)
         if self.engine == "envpool" and self.renderer == "warp":
             raise ValueError(
                 "renderer must be a GL one with engine envpool, which draws by itself, but it is "
@@ -99,10 +88,7 @@ class AtariConfig:
     def __post_init__(self) -> None:
         """Validates the fields."""
         # envpool ends the process if max_no_ops is 0.
-        for name in ("frame_stack", "max_no_ops", "max_agent_steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
-        if not 0 <= self.sticky_actions <= 1:
-            raise ValueError(f"sticky_actions must be in [0, 1], but it is {self.sticky_actions}")
+        checks.at_least(self, 1, "frame_stack", "max_no_ops", "max_agent_steps")
+        checks.share(self, "sticky_actions")
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"workers must be at least 1 or None, but it is {self.workers}")
