@@ -122,7 +122,7 @@ def test_bursts_follow_env_frames(trained):
 
 
 def test_what_is_stored(trained):
-    """Rewards belong to the frames they came with; episodes begin with neither action nor reward."""
+    """Rewards belong to the frames they came with; first frames have neither action nor reward."""
     _, state, _ = trained
     replay = jax.device_get(state.replay)
     written = int(replay.num_frames[0, 0])
