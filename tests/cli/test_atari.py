@@ -95,6 +95,7 @@ def test_what_cannot_be_run_is_one_sentence(words, sentence):
         validate_for_task(config, task_spec(config))
 
 
+@pytest.mark.slow
 def test_a_run_is_stopped_and_gone_on_with(tmp_path, capsys):
     """Networks, replay and latents go on; the games begin anew, which the log says."""
     from experiments.train import main

@@ -125,6 +125,7 @@ def test_a_profile_says_what_to_do_instead(capsys, tmp_path):
     assert "BENCH=dreamer_update" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_pre_trained_and_fine_tuned(tmp_path, capsys):
     """The world model, actor, value and random encoder of the first run begin the second."""
     words = ["--env", "pixels:bar", "--preset", "debug", "--seeds", "1"]

@@ -46,7 +46,9 @@ def rows(folder, name):
     return [[v for place, v in enumerate(line) if place not in timed] for line in lines]
 
 
-@pytest.mark.parametrize("kind", EXAMPLES)
+@pytest.mark.parametrize(
+    "kind", ["bonus", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("agent", "suite"))]
+)
 def test_an_example_runs_and_resumes_exactly(kind, tmp_path):
     options, stored = EXAMPLES[kind]
     file = f"examples/plugin_{kind}.py"
@@ -67,6 +69,7 @@ def test_an_example_runs_and_resumes_exactly(kind, tmp_path):
     assert json.loads((halves / "summary.json").read_text())["complete"]
 
 
+@pytest.mark.slow
 def test_help_and_sentences_know_it():
     file = ("--plugin", "examples/plugin_bonus.py")
     done = command(*file, "--help")

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.a2c.learner import make_learner
@@ -10,6 +11,8 @@ from re3_jax.intrinsic import RE3Config, from_config
 from re3_jax.intrinsic.base import none
 from re3_jax.training.on_policy import make_on_policy_program
 from tests.probe_envs import corridor, recall
+
+pytestmark = pytest.mark.slow
 
 
 def test_a2c_names_the_context():

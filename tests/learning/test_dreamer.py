@@ -16,6 +16,8 @@ from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.training.off_policy import make_off_policy_program
 
+pytestmark = pytest.mark.slow
+
 LENGTH, CHUNK, CHUNKS, SEEDS = 12, 120, 3, 1
 ENV = bar.make(LENGTH)
 CONFIG = DreamerConfig(

@@ -15,6 +15,8 @@ from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.training.off_policy import make_off_policy_program
 from tests.probe_envs import corridor, countdown
 
+pytestmark = pytest.mark.slow
+
 AGENT = RainbowConfig(
     torso="mlp",
     hidden_dim=32,

@@ -41,6 +41,7 @@ def test_sac_hits_the_target():
     assert np.all(np.asarray(program.evaluate(state).return_mean) > -0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.learning
 def test_sac_swings_the_pendulum_up():
     program = make(registry.make("gymnax:Pendulum-v1"), 3000)

@@ -6,11 +6,14 @@ import sys
 
 SCRIPT = """
 import jax, jax.numpy as jnp, numpy as np
+import pytest
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.a2c.learner import make_learner
 from re3_jax.envs.device import minigrid
 from re3_jax.intrinsic.re3 import RE3Config, from_config
 from re3_jax.training.on_policy import make_on_policy_program
+
+pytestmark = pytest.mark.slow
 
 assert jax.device_count() == 8
 env = minigrid.make("doorkey", 6)

@@ -179,6 +179,7 @@ def test_one_update(changes, monkeypatch):
             )
 
 
+@pytest.mark.slow
 def test_a_gpu_imagines_from_all_starts_at_once_to_the_same_end(monkeypatch):
     """What other platforms run, here on the CPU, beside the CPU's way in parts."""
     agent = Dreamer(CONFIG, SPEC)

@@ -261,6 +261,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_killed_while_saving(tmp_path):
     """Three times, at random moments; each process goes on from what the one before left."""
     folder, last = tmp_path / "c", 0

@@ -58,6 +58,7 @@ def test_a_frame_is_rewarded_for_the_step_it_was_acted_on_with():
         assert steps[observation] == (action, following, index)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bonus", [b.name for b in BONUSES.values() if not b.weights])
 def test_every_bonus_rewards_what_is_drawn(bonus):
     """Traced only: the pixels of one frame, real-valued actions, whole episodes."""

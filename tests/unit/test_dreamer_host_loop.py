@@ -192,6 +192,7 @@ def test_evaluations_carry_a_belief(trained):
         frame = frames.receive().frame
 
 
+@pytest.mark.slow
 def test_a_task_reward_that_is_withheld():
     """The replay holds zeros, the returns the task's rewards."""
     program = make(withheld=True)

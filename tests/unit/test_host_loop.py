@@ -144,6 +144,7 @@ def test_goes_on_bit_for_bit_with_other_lanes(trained):
     assert_same(program.capture(state), end)
 
 
+@pytest.mark.slow
 def test_a_seed_does_not_depend_on_its_neighbours(trained):
     _, middle, _, _ = trained
     program, _ = make([7, 1], re3(), num_devices=2)
@@ -210,6 +211,7 @@ def test_an_engine_without_states_begins_new_episodes(trained, monkeypatch):
     assert metrics["episode_length_mean"][0] == EPISODE
 
 
+@pytest.mark.slow
 def test_several_lanes_of_a_seed_share_its_replay():
     """Frames of each lane in a ring of its own, as the lanes showed them; the seed learns."""
     program, made = make([1, 2], lanes=2)

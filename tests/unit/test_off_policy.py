@@ -147,6 +147,7 @@ def test_counters_metrics_and_a_single_compilation(program):
     assert program.train._cache_size() == 1
 
 
+@pytest.mark.slow
 def test_before_the_first_update_its_metrics_are_nan():
     program = make(none(), initial_agent_steps=16)
     state, metrics = program.train(program.init(jnp.array([3])))
@@ -168,6 +169,7 @@ def test_a_stored_transitions_row_is_its_latents(program):
         np.testing.assert_allclose(re3.ring.latents[seed], expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_seed_among_others_equals_the_seed_alone(program):
     many, single = program.init(jnp.array([4, 9, 2])), program.init(jnp.array([9]))
     for _ in range(2):
@@ -181,6 +183,7 @@ def test_a_seed_among_others_equals_the_seed_alone(program):
     assert not np.allclose(many.replay.reward[0], many.replay.reward[1])
 
 
+@pytest.mark.slow
 def test_a_state_that_was_saved_goes_on_bit_for_bit(program, tmp_path):
     state, _ = program.train(program.init(jnp.array([1, 2])))
     store = CheckpointStore(tmp_path)

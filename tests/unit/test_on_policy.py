@@ -145,6 +145,7 @@ def test_coverage_counts_the_states_acted_in_since_the_run_began():
         np.testing.assert_allclose(metrics["state_coverage"], [sum(visited) / 5] * 2, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_seed_among_others_equals_the_seed_alone():
     env = recall()
     together = make(env)

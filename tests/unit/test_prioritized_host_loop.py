@@ -114,6 +114,7 @@ def test_what_is_stored_is_what_the_lanes_showed(trained):
     assert any((step.task_ended & ~step.terminated).any() for step in steps)
 
 
+@pytest.mark.slow
 def test_after_a_lost_life_the_acting_stack_begins_anew(trained):
     """With zeros, as stacks that the replay puts together do; the game itself goes on."""
     program, env, state, _ = trained

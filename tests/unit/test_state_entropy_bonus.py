@@ -82,6 +82,7 @@ def test_a_minibatch_stores_nothing_and_is_encoded_anew(name):
     assert abs(reward(trained, batch)[0] - before).max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "neighbours"), [("contrastive", "ring"), ("inverse_dynamics", "minibatch")]
 )
@@ -149,6 +150,7 @@ def test_an_ensemble_off_policy_has_a_latent_of_each_member_for_every_transition
         np.testing.assert_allclose(ring.latents[seed], expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_host_loop_trains_an_encoder_of_pixels():
     spec, capacity = dot_spec(), 100
     sac = SACConfig(
