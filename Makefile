@@ -17,7 +17,7 @@ export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073
 glibc.malloc.trim_threshold=1073741824
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: run test test-slow lint bench figure profile doctor docs try-docs help clean
+.PHONY: run test test-all lint bench figure profile doctor docs try-docs help clean
 
 # $(call option,VARIABLE,--flag): the flag if VARIABLE was written after `make`; the
 # environment is not asked, because shells have an ENV of their own.
@@ -40,7 +40,7 @@ help:
 	  '    [PRETRAIN=env frames] train on the bonus alone, then another task with [INIT=folder]' \
 	  '    [OUT=folder] [RESUME=1] [ARGS="--a2c.learning-rate 1e-3"]  all options: ARGS=--help' \
 	  'make test                  lint, types and tests [TESTS="tests/unit -k ring"]' \
-	  'make test-slow             the tests that make test leaves out: they take minutes [TESTS=]' \
+	  'make test-all              lint, types and all tests, those of minutes too [TESTS=]' \
 	  'make lint                  ruff and mypy' \
 	  'make bench                 the benchmarks, one JSON each [BENCH=knn] [ARGS=]' \
 	  'make figure FIG=name       one figure of the paper [ARGS=]' \
@@ -78,8 +78,8 @@ TESTS ?= tests
 test: lint
 	@$(PY) -m pytest -q -n 2 --dist loadscope $(TESTS)
 
-test-slow: $(TEST_READY)
-	@$(PY) -m pytest -q -m slow $(TESTS)
+test-all: lint
+	@$(PY) -m pytest -q -n 2 --dist loadscope -m "slow or not slow" $(TESTS)
 
 lint: $(TEST_READY)
 	@$(PY) -m ruff check .

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 from benchmarks import hardware
 from experiments import machine
 from experiments.build import device_program, devices_for, make_environment
-from experiments.presets import resolve
+from experiments.resolve import resolve
 from re3_jax import knn
 from re3_jax.training.seeds import Program
 

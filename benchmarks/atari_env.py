@@ -25,8 +25,8 @@ import numpy as np
 from benchmarks import hardware
 from experiments import machine
 from experiments.build import task_spec
-from experiments.presets import resolve
 from experiments.profile_host import profile_host
+from experiments.resolve import resolve
 from re3_jax.envs.base import Discrete
 from re3_jax.envs.host import atari, atari_games, envpool
 from re3_jax.envs.host.config import AtariConfig

@@ -29,13 +29,13 @@ from benchmarks import hardware
 from benchmarks.a2c import TASK as MINIGRID_TASK
 from benchmarks.a2c import Contender
 from benchmarks.knn import take_turns, walk_latents
-from benchmarks.sac_update import ACTION_DIM, PHASES, STACK, TASK, Learner, full_replay
+from benchmarks.sac_update import ACTION_DIM, PHASES, STACK, TASK, full_replay
+from benchmarks.sac_update import Contender as Update
 from benchmarks.sac_update import with_latents as with_ring
 from experiments import machine
 from experiments.build import make_bonus
 from experiments.config import BonusName, PresetName, RunConfig
-from experiments.presets import resolve
-from re3_jax.agents.sac.agent import make_sac
+from experiments.resolve import resolve
 from re3_jax.cpu import compilation
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.intrinsic import pretrained
@@ -98,9 +98,15 @@ def pixels(rounds: int, transitions: int, preset: PresetName) -> dict[str, Any]:
     frames = rng.integers(0, 256, (transitions + 1, side, side, 3), dtype=np.uint8)
     shape = (side, side, 3 * STACK)
     spec = EnvSpec(
-        f"dmc:{TASK}", shape, np.dtype(np.uint8), Box((ACTION_DIM,), -1, 1), 500, action_repeat=2
+        f"dmc:{TASK}",
+        shape,
+        np.dtype(np.uint8),
+        Box((ACTION_DIM,), -1, 1),
+        500,
+        action_repeat=2,
+        frame_stack=STACK,
     )
-    agent, replay = make_sac(config.sac, spec), full_replay(frames)
+    replay = full_replay(frames)
     stack = jnp.asarray(rng.integers(0, 256, (1, *shape), dtype=np.uint8))
     runs: dict[str, Callable[[], Any]] = {}
     made = bonuses(config)
@@ -108,7 +114,7 @@ def pixels(rounds: int, transitions: int, preset: PresetName) -> dict[str, Any]:
         state = bonus.init(jax.random.key(0), spec)
         if name != "none" and isinstance(state.bonus, StateEntropyState):
             state = with_ring(state, walk_latents(*state.bonus.ring.latents.shape))
-        learner = Learner(config, agent, bonus, state, replay)
+        learner = Update(config, spec, bonus, state, replay)
         runs[f"{name} store"] = storing(learner, bonus, stack)
         for phase in PHASES:
             runs[f"{name} {phase}"] = lambda learner=learner, phase=phase: learner.update(phase)
@@ -138,7 +144,7 @@ def pixels(rounds: int, transitions: int, preset: PresetName) -> dict[str, Any]:
     }
 
 
-def storing(learner: Learner, bonus: IntrinsicReward, stack: jax.Array) -> Callable[[], None]:
+def storing(learner: Update, bonus: IntrinsicReward, stack: jax.Array) -> Callable[[], None]:
     """Observes one frame and waits for it; the state is donated, as in training."""
     observe = compilation.jit(bonus.observe, donate_argnums=0)
 

@@ -21,10 +21,10 @@ import jax.numpy as jnp
 from benchmarks import hardware
 from experiments import machine
 from experiments.build import device_program, devices_for, make_environment
-from experiments.presets import resolve
+from experiments.resolve import resolve
 from re3_jax.intrinsic.base import ChainState
-from re3_jax.training.learner import OffPolicyState
 from re3_jax.training.seeds import Program
+from re3_jax.training.train_state import TrainState
 
 TASKS = ("gymnax:Pendulum-v1", "brax:halfcheetah")
 
@@ -48,7 +48,7 @@ class Contender:
         self.turn()
         self.times.clear()
 
-    def _full(self, state: OffPolicyState) -> OffPolicyState:
+    def _full(self, state: TrainState) -> TrainState:
         """The state with as many transitions and latents as it can hold, past the first steps."""
         capacity = self.sac.replay_capacity
         counters = state.counters

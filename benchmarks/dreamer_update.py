@@ -27,29 +27,32 @@ from jax import Array
 
 from benchmarks import hardware
 from benchmarks.knn import fill
-from experiments import machine, presets
+from experiments import machine
 from experiments.build import make_bonus, task_spec
+from experiments.resolve import resolve
 from re3_jax import knn
-from re3_jax.agents.dreamer.agent import Dreamer, SequenceBatch
+from re3_jax.agents.dreamer.agent import Dreamer
 from re3_jax.agents.dreamer.config import Precision, SequenceNeighbours
-from re3_jax.agents.dreamer.state_entropy import reward_sequences
+from re3_jax.agents.dreamer.learner import reward_sequences
 from re3_jax.cpu import compilation
 from re3_jax.intrinsic.base import IntrinsicState, Step, none
+from re3_jax.replay.sequence_ring import Sequences
 
 TASK = "cheetah_run_sparse"
-CONFIG = presets.resolve(TASK, agent="dreamer", preset="released")
+CONFIG = resolve(TASK, agent="dreamer", preset="released")
 SPEC = task_spec(CONFIG)
 K = CONFIG.re3.last_neighbour
 
 
-def make_batch() -> SequenceBatch:
+def make_batch() -> Sequences:
     """Frames of noise: no layer's time depends on what they show."""
-    rng, shape = np.random.default_rng(0), (CONFIG.dreamer.batch_size, 50)
-    return SequenceBatch(
-        frames=rng.integers(0, 256, (*shape, 64, 64, 3)).astype(np.uint8),
-        action=rng.uniform(-1, 1, (*shape, 6)).astype(np.float32),
-        reward=rng.random(shape).astype(np.float32),
-        discount=np.ones(shape, np.float32),
+    rng, size, length = np.random.default_rng(0), CONFIG.dreamer.batch_size, 50
+    return Sequences(
+        frames=rng.integers(0, 256, (size, length + 1, 64, 64, 3)).astype(np.uint8),
+        action=rng.uniform(-1, 1, (size, length + 1, 6)).astype(np.float32),
+        reward=rng.random((size, length)).astype(np.float32),
+        discount=np.ones((size, length), np.float32),
+        bonus_index=np.zeros((size, length), np.int32),
     )
 
 
@@ -59,9 +62,8 @@ def ours(with_re3: bool, precision: Precision = "float32") -> Callable[[], objec
     bonus = make_bonus(CONFIG) if with_re3 else none()
 
     def update(agent, intrinsic, batch, index, key):
-        batch, intrinsic, reward_info = reward_sequences(
-            bonus, intrinsic, batch, index, jnp.int32(1), key
-        )
+        drawn = batch._replace(bonus_index=index)
+        batch, intrinsic, reward_info = reward_sequences(bonus, intrinsic, drawn, jnp.int32(1), key)
         agent, info = dreamer.update(agent, batch, key)
         return agent, intrinsic, {**info, **reward_info}
 
@@ -84,7 +86,7 @@ def bonus_alone(neighbours: SequenceNeighbours = "stored_minibatch") -> Callable
     state, batch = with_latents(bonus.init(jax.random.key(1), SPEC)), make_batch()
     program = jax.jit(
         lambda state, index: reward_sequences(
-            bonus, state, batch, index, jnp.int32(1), jax.random.key(0)
+            bonus, state, batch._replace(bonus_index=index), jnp.int32(1), jax.random.key(0)
         )
     )
     return lambda: jax.block_until_ready(program(state, drawn_index()))
@@ -135,7 +137,9 @@ def torchs(with_re3: bool) -> Callable[[], object]:
 
     torch.set_num_threads(machine.usable_cores())
     dreamer, batch = TorchDreamer(CONFIG.dreamer, 6, K if with_re3 else None), make_batch()
-    return lambda: dreamer.update(batch.frames, batch.action, batch.reward)
+    length = batch.reward.shape[1]
+    frames, action = batch.frames[:, :length], batch.action[:, :length]
+    return lambda: dreamer.update(frames, action, batch.reward)
 
 
 CONTENDERS: dict[str, Callable[[], Callable[[], object]]] = {

@@ -18,7 +18,7 @@ import psutil
 
 from benchmarks import hardware
 from experiments.build import device_program, make_environment
-from experiments.presets import resolve
+from experiments.resolve import resolve
 
 MILLION = 1_000_000
 COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"

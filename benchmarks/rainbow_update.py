@@ -30,21 +30,29 @@ from benchmarks.torch_rainbow import TorchRainbow
 from experiments import machine
 from experiments.presets import rainbow as presets
 from re3_jax import intrinsic, knn
+from re3_jax.agents.base import LearnerState
 from re3_jax.agents.rainbow.agent import make_rainbow
 from re3_jax.agents.rainbow.config import RainbowConfig
+from re3_jax.agents.rainbow.learner import make_learner
 from re3_jax.cpu import compilation
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.intrinsic.re3 import from_config
 from re3_jax.replay import prioritized, sum_tree
 from re3_jax.replay.prioritized import PrioritizedReplay
-from re3_jax.training import prioritized_update
 
 NUM_ACTIONS = 9
 """Of Beam Rider."""
 
 STACK = 4
 SPEC = EnvSpec(
-    "atari:BeamRider", (84, 84, STACK), np.dtype(np.uint8), Discrete(NUM_ACTIONS), 27_000, 4, 1
+    "atari:BeamRider",
+    (84, 84, STACK),
+    np.dtype(np.uint8),
+    Discrete(NUM_ACTIONS),
+    max_agent_steps=27_000,
+    action_repeat=4,
+    colours=1,
+    frame_stack=STACK,
 )
 RING_SIZES = (100_000, 1_000_000)
 LEAVES = (10_000, 100_000, 1_000_000)
@@ -56,13 +64,13 @@ def full_replay(frames: np.ndarray, n: int) -> PrioritizedReplay:
     count, rng = len(frames), np.random.default_rng(0)
     age = np.arange(count, dtype=np.int32) % 1_000
     replay = jax.eval_shape(
-        lambda: prioritized.init(count, 1, (84, 84), jnp.uint8, n=n, stack=STACK)
+        lambda: prioritized.init(count, 1, (84, 84, 1), jnp.uint8, n=n, stack=STACK)
     )
     whole = np.ones(count, np.float32)
     whole[-n:] = whole[: STACK - 1] = 0
     tree = sum_tree.update(sum_tree.init(count), jnp.arange(count), jnp.asarray(whole))
     return replay._replace(
-        frames=jnp.asarray(frames)[:, None],
+        frames=jnp.asarray(frames)[:, None, :, :, None],
         action=jnp.asarray(rng.integers(0, NUM_ACTIONS, (count, 1)), jnp.int32),
         reward=jnp.asarray(rng.integers(-1, 2, (count, 1)), jnp.float32),
         terminated=jnp.asarray(age == 999)[:, None],
@@ -83,27 +91,19 @@ class Shared:
         self.replay = replay
 
 
-class Learner:
+class Contender:
     """Our update: its state and its program, donated and called as in training."""
 
     def __init__(self, config: RainbowConfig, shared: Shared, bonus, bonus_state):
         """Compiles nothing yet."""
-        agent = make_rainbow(config, SPEC)
-        self.state = jax.jit(agent.init)(jax.random.key(0)), bonus_state
+        self.state = jax.jit(make_rainbow(config, SPEC).init)(jax.random.key(0)), bonus_state
+        (phase,) = make_learner(config, SPEC, bonus).phases
         self.shared, self.keys = shared, (jax.random.key(i) for i in itertools.count())
 
         def update(agent_state, intrinsic_state, replay, key):
-            return prioritized_update.update(
-                agent.update,
-                bonus,
-                config,
-                agent_state,
-                intrinsic_state,
-                replay,
-                jnp.int32(1_000_000),
-                key,
-                stack=STACK,
-            )
+            state = LearnerState(agent_state, intrinsic_state, replay, ())
+            state, info = phase(state, jnp.int32(1_000_000), key)
+            return state.agent, state.intrinsic, state.replay, info
 
         self.program = compilation.jit(update, donate_argnums=(0, 1, 2))
 
@@ -152,7 +152,7 @@ def contenders(
     """All that takes turns."""
     shared = Shared(full_replay(frames, config.n_steps))
     runs: dict[str, Callable[[], Any]] = {
-        "re3_jax": Learner(config, shared, intrinsic.base.none(), ())
+        "re3_jax": Contender(config, shared, intrinsic.base.none(), ())
     }
     # Slots of the replay are places in the ring, which is larger: those are searched as well.
     for size in RING_SIZES:
@@ -160,7 +160,7 @@ def contenders(
         bonus, ring = from_config(re3), fill(walk_latents(size, re3.latent_dim), size)
         state = bonus.init(jax.random.key(0), SPEC)
         state = state._replace(bonus=state.bonus._replace(ring=ring))
-        runs[f"re3_jax+re3 {size}"] = Learner(config, shared, bonus, state)
+        runs[f"re3_jax+re3 {size}"] = Contender(config, shared, bonus, state)
         index = jnp.asarray(np.random.default_rng(2).integers(0, size, config.batch_size))
         search = jax.jit(
             lambda ring, index: knn.mean_distance(

@@ -29,17 +29,17 @@ from benchmarks import hardware, torch_sac
 from benchmarks.knn import fill, finished, take_turns, walk_latents
 from experiments import machine
 from experiments.config import PresetName, RunConfig
-from experiments.presets import resolve
+from experiments.resolve import resolve
 from re3_jax import intrinsic
-from re3_jax.agents.base import Agent
+from re3_jax.agents.base import LearnerState
 from re3_jax.agents.sac.agent import make_sac
+from re3_jax.agents.sac.learner import make_learner
 from re3_jax.cpu import compilation
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.intrinsic.base import ChainState, IntrinsicBatch, IntrinsicReward, Step
 from re3_jax.intrinsic.re3 import from_config
 from re3_jax.replay import frame_ring
 from re3_jax.replay.frame_ring import FrameReplay
-from re3_jax.training.learner import learn
 
 TASK = "cheetah_run_sparse"
 ACTION_DIM = 6
@@ -51,18 +51,18 @@ PHASES = ("full", "critic_only")
 def full_replay(frames: np.ndarray) -> FrameReplay:
     """A replay of one long episode, transition i starting at frame i."""
     count = len(frames) - 1
-    replay = frame_ring.init(count, frames.shape[1:], ACTION_DIM, STACK, count)
+    replay = frame_ring.init(count, 1, frames.shape[1:], ACTION_DIM, STACK, count)
     rng = np.random.default_rng(0)
     return replay._replace(
-        frames=replay.frames.at[: count + 1].set(frames),
-        action=jnp.asarray(rng.uniform(-1, 1, (count, ACTION_DIM)), jnp.float32),
-        reward=jnp.asarray(rng.random(count), jnp.float32),
-        discount=jnp.ones(count),
-        frame_number=jnp.arange(count, dtype=jnp.int32),
-        age=jnp.arange(count, dtype=jnp.int32),
-        bonus_index=jnp.arange(count, dtype=jnp.int32),
-        newest_age=jnp.int32(count),
-        num_frames=jnp.int32(count + 1),
+        frames=replay.frames.at[0, : count + 1].set(frames),
+        action=jnp.asarray(rng.uniform(-1, 1, (1, count, ACTION_DIM)), jnp.float32),
+        reward=jnp.asarray(rng.random((1, count)), jnp.float32),
+        discount=jnp.ones((1, count)),
+        frame_number=jnp.arange(count, dtype=jnp.int32)[None],
+        age=jnp.arange(count, dtype=jnp.int32)[None],
+        bonus_index=jnp.arange(count, dtype=jnp.int32)[None],
+        newest_age=jnp.full(1, count, jnp.int32),
+        num_frames=jnp.full(1, count + 1, jnp.int32),
         num_transitions=jnp.int32(count),
     )
 
@@ -72,26 +72,26 @@ def with_latents(state: ChainState, latents: np.ndarray) -> ChainState:
     return state._replace(bonus=state.bonus._replace(ring=fill(latents, len(latents))))
 
 
-class Learner:
+class Contender:
     """Our update: state, compiled programs, and a key for each call."""
 
-    def __init__(self, config: RunConfig, agent: Agent, bonus: IntrinsicReward, state, replay):
+    def __init__(self, config: RunConfig, spec: EnvSpec, bonus: IntrinsicReward, state, replay):
         """Compiles one program per phase; the state is donated as in training."""
-        self.agent_state = jax.jit(agent.init)(jax.random.key(0))
+        self.agent_state = jax.jit(make_sac(config.sac, spec).init)(jax.random.key(0))
         self.bonus_state, self.replay = state, replay
+        learner = make_learner(config.sac, spec, bonus)
         self.keys = (jax.random.key(number) for number in itertools.count())
 
         def program(phase):
             def update(agent_state, bonus_state, replay, key):
-                def sample(key):
-                    return frame_ring.sample(key, replay, config.sac.batch_size, STACK)
-
-                return learn(phase, bonus, agent_state, bonus_state, sample, jnp.int32(50_000), key)
+                state = LearnerState(agent_state, bonus_state, replay, ())
+                state, info = phase(state, jnp.int32(50_000), key)
+                return state.agent, state.intrinsic, info
 
             return compilation.jit(update, donate_argnums=(0, 1))
 
         self.programs = {
-            name: program(phase) for name, phase in zip(PHASES, agent.phases, strict=True)
+            name: program(phase) for name, phase in zip(PHASES, learner.phases, strict=True)
         }
 
     def update(self, name: str) -> None:
@@ -135,13 +135,15 @@ def contenders(
     size = config.dmc.image_size
     shape = (size, size, 3 * STACK)
     space = Box((ACTION_DIM,), -1, 1)
-    spec = EnvSpec(f"dmc:{TASK}", shape, np.dtype(np.uint8), space, 500, 2)
-    agent, replay = make_sac(config.sac, spec), full_replay(frames)
+    spec = EnvSpec(
+        f"dmc:{TASK}", shape, np.dtype(np.uint8), space, 500, action_repeat=2, frame_stack=STACK
+    )
+    replay = full_replay(frames)
     bonus, none = from_config(config.re3), intrinsic.base.none()
     state = with_latents(bonus.init(jax.random.key(0), spec), latents)
     learners: dict[str, Any] = {
-        "re3_jax": Learner(config, agent, bonus, state, replay).update,
-        "re3_jax_without_re3": Learner(config, agent, none, (), replay).update,
+        "re3_jax": Contender(config, spec, bonus, state, replay).update,
+        "re3_jax_without_re3": Contender(config, spec, none, (), replay).update,
     }
     if with_torch:
         torch.set_num_threads(machine.usable_cores())

@@ -5,13 +5,17 @@ The command line is this dataclass (`experiments.options`), the presets fill it
 """
 
 import dataclasses
+import functools
 import types
 import typing
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import tyro
 
+from experiments.agents import AGENTS
+from experiments.bonuses import BONUSES
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.rainbow.config import RainbowConfig
@@ -24,46 +28,15 @@ from re3_jax.intrinsic.pretrained import PretrainedConfig
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.rnd import RNDConfig
 
-AgentName = Literal["a2c", "rad", "drq", "rainbow", "dreamer"]
-BonusName = Literal[
-    "none", "re3", "rnd", "icm", "contrastive", "inverse_dynamics", "imagenet", "atc"
-]
+AgentName = str
+"""One of `agents.AGENTS`."""
+
+BonusName = str
+"""One of `bonuses.BONUSES`."""
+
 PresetName = Literal["recommended", "paper", "released", "small", "data_efficient", "debug"]
 
 DEFAULT_PRESET: PresetName = "recommended"
-
-GROUP_OF: dict[AgentName, str] = {
-    "a2c": "a2c",
-    "rad": "sac",
-    "drq": "sac",
-    "rainbow": "rainbow",
-    "dreamer": "dreamer",
-}
-"""Agent -> its group of options: rad and drq are soft actor-critic."""
-
-OFF_POLICY: tuple[AgentName, ...] = ("rad", "drq", "rainbow", "dreamer")
-"""Agents that learn from a replay, in which each frame acted on has its latent."""
-
-BONUSES_OF_DREAMER: tuple[BonusName, ...] = ("none", "re3")
-"""Bonuses of sequences."""
-
-LEARNED: tuple[BonusName, ...] = ("contrastive", "inverse_dynamics")
-"""State entropy over an encoder that is learned beside the agent, by the options `learned`."""
-
-PRETRAINED: tuple[BonusName, ...] = ("imagenet", "atc")
-"""State entropy over an encoder that a file holds, by the options `pretrained`."""
-
-STATE_ENTROPY: tuple[BonusName, ...] = ("re3", *LEARNED, *PRETRAINED)
-"""Bonuses that are distances to neighbours, by the options `re3`."""
-
-BONUSES_OF: dict[str, tuple[BonusName, ...]] = {
-    "re3": STATE_ENTROPY,
-    "rnd": ("rnd",),
-    "icm": ("icm",),
-    "learned": LEARNED,
-    "pretrained": PRETRAINED,
-}
-"""Group of options -> the bonuses that it is for."""
 
 NOT_COMPARED_ON_RESUME = ("out", "resume", "steps", "checkpoint_seconds", "tensorboard", "video")
 """Options that do not change what is computed; `steps` may grow (see `run_folder`)."""
@@ -88,11 +61,14 @@ class EvaluationConfig:
 class RunConfig:
     """One run: a task, an agent, a bonus, and several independent seeds in one program.
 
+    `config_class()` is this class with the groups of options that a plugin registered.
+
     Attributes:
       env: task, one of the paper's by bare name (doorkey_6x6) or suite:id.
       agent: a2c or rainbow for discrete actions; rad or drq (soft actor-critic) or dreamer for
         continuous ones.
       bonus: the intrinsic reward.
+      plugin: Python file that registers an agent, a bonus or a suite (see docs/extending.md).
       preset: recommended (what works best here), paper (the paper's text), released (the
         authors' code), small (pixels without a GPU; only tasks of DeepMind Control), data_efficient
         (100,000 agent steps; only Atari) or debug (seconds).
@@ -130,6 +106,7 @@ class RunConfig:
     env: str = "doorkey_6x6"
     agent: AgentName = "a2c"
     bonus: BonusName = "re3"
+    plugin: str | None = None
     preset: PresetName = DEFAULT_PRESET
     seeds: int = 5
     seed: int = 1
@@ -158,6 +135,40 @@ class RunConfig:
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
 
+@functools.cache
+def _with_groups(groups: tuple[tuple[str, type], ...]) -> type[RunConfig]:
+    fields = [(name, cls, field(default_factory=cls)) for name, cls in groups]
+    made = dataclasses.make_dataclass("RunConfig", fields, bases=(RunConfig,), frozen=True)
+    made.__doc__ = RunConfig.__doc__
+    return made
+
+
+def config_class() -> type[RunConfig]:
+    """`RunConfig`, with a field for each group of options that a plugin registered."""
+    own = {item.name for item in dataclasses.fields(RunConfig)}
+    registered = {agent.group: agent.config for agent in AGENTS.values()}
+    registered |= {b.groups[0]: b.config for b in BONUSES.values() if b.config is not None}
+    more = tuple((name, cls) for name, cls in registered.items() if name not in own)
+    return _with_groups(more) if more else RunConfig
+
+
+def _one_of(names: Iterable[str]) -> Any:
+    return typing.cast(Any, Literal)[tuple(names)]
+
+
+def as_class(config: RunConfig, cls: type[RunConfig]) -> RunConfig:
+    """The configuration as a class with more groups of options; those have their defaults."""
+    return cls(**{item.name: getattr(config, item.name) for item in dataclasses.fields(config)})
+
+
+def help_class() -> type[RunConfig]:
+    """`config_class()`, whose annotations list the agents and bonuses, for tyro's help."""
+    names = [("agent", _one_of(AGENTS), "a2c"), ("bonus", _one_of(BONUSES), "re3")]
+    made = dataclasses.make_dataclass("RunConfig", names, bases=(config_class(),), frozen=True)
+    made.__doc__ = RunConfig.__doc__
+    return made
+
+
 def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
     """Dotted field names to values, `{"env": ..., "a2c.num_envs": ...}`."""
     flat: dict[str, Any] = {}
@@ -171,18 +182,20 @@ def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def field_types(cls: type, prefix: str = "") -> dict[str, Any]:
-    """Dotted field names to their annotations."""
+    """Dotted field names to their annotations; of agents and bonuses the registered names."""
     annotations: dict[str, Any] = {}
     for name, annotation in typing.get_type_hints(cls).items():
         if dataclasses.is_dataclass(annotation):
             annotations |= field_types(typing.cast(type, annotation), f"{prefix}{name}.")
         else:
             annotations[prefix + name] = annotation
+    if not prefix:
+        annotations |= {"agent": _one_of(AGENTS), "bonus": _one_of(BONUSES)}
     return annotations
 
 
-def from_dict(values: dict[str, Any], cls: Any = RunConfig) -> Any:
-    """Inverse of `dataclasses.asdict`.
+def from_dict(values: dict[str, Any], cls: Any = None) -> Any:
+    """Inverse of `dataclasses.asdict`; by default of a `config_class()`.
 
     Raises:
       TypeError or KeyError: a field is not known or its value is not of its type.
@@ -190,7 +203,10 @@ def from_dict(values: dict[str, Any], cls: Any = RunConfig) -> Any:
     """
     if not isinstance(values, dict):
         raise TypeError(f"{values!r} is not a group of options")
+    cls = cls or config_class()
     hints = typing.get_type_hints(cls)
+    if issubclass(cls, RunConfig):
+        hints |= {name: hint for name, hint in field_types(cls).items() if name in hints}
     made = {}
     for name, value in values.items():
         if dataclasses.is_dataclass(hints[name]):
@@ -226,39 +242,28 @@ def option_name(dotted: str) -> str:
     return f"--{spelled}{dot}{leaf}".replace("_", "-")
 
 
-def learner(config: RunConfig) -> Any:
+def options_of_agent(config: RunConfig) -> Any:
     """The options of the run's agent."""
-    return getattr(config, GROUP_OF[config.agent])
-
-
-def keeps_latents(bonus: str, neighbours: str) -> bool:
-    """Whether a bonus has a ring of latents; `neighbours` is `learned.neighbours`."""
-    return bonus in STATE_ENTROPY and (bonus not in LEARNED or neighbours == "ring")
+    return getattr(config, AGENTS[config.agent].group)
 
 
 def lanes(config: RunConfig) -> int:
     """Environments that one seed trains in."""
-    if config.agent == "a2c":
-        return config.a2c.num_envs
-    if GROUP_OF[config.agent] == "sac" and registry.is_host(config.env):
-        return 1
-    return int(learner(config).num_envs)
+    return int(options_of_agent(config).num_envs)
 
 
 def frames_per_update(config: RunConfig, action_repeat: int) -> int:
     """Env frames of one seed in one agent update (off-policy: in one step of its lanes)."""
-    steps = config.a2c.rollout_length if config.agent == "a2c" else 1
+    on_policy = AGENTS[config.agent].on_policy
+    steps = options_of_agent(config).rollout_length if on_policy else 1
     return lanes(config) * steps * action_repeat
 
 
 TARGET_CHUNK_FRAMES = 32_000
-"""Env frames of A2C over all seeds in one chunk: about a second on two CPU cores."""
+"""Env frames of on-policy agents over all seeds in one chunk: about a second on two CPU cores."""
 
-TARGET_CHUNK_AGENT_STEPS = 250
-"""Agent steps in one chunk of rad, drq and dreamer; and on Atari."""
-
-TARGET_CHUNK_RAINBOW_STEPS = 1_000
-"""Steps of all lanes in one chunk of rainbow on the device: its updates are small and rarer."""
+TARGET_CHUNK_HOST_STEPS = 250
+"""Agent steps of a lane in one chunk on the host."""
 
 
 def choose_chunk_updates(config: RunConfig, action_repeat: int) -> int:
@@ -267,11 +272,12 @@ def choose_chunk_updates(config: RunConfig, action_repeat: int) -> int:
     It does not depend on `steps`, so that a finished run can be resumed with more.
     """
     per_update = frames_per_update(config, action_repeat)
-    if config.agent == "a2c":
+    agent = AGENTS[config.agent]
+    if agent.on_policy:
         limit = max(1, TARGET_CHUNK_FRAMES // (per_update * config.seeds))
     else:
-        is_small = config.agent == "rainbow" and not registry.is_host(config.env)
-        limit = TARGET_CHUNK_RAINBOW_STEPS if is_small else TARGET_CHUNK_AGENT_STEPS
+        on_host = registry.is_host(config.env)
+        limit = TARGET_CHUNK_HOST_STEPS if on_host else agent.chunk_steps
     interval, rest = divmod(config.evaluation.every_env_frames, per_update)
     if rest or interval == 0:
         return max(1, min(limit, interval))

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from experiments import installing
 from experiments.errors import UsageError
+from experiments.resolve import resolve
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -190,13 +191,11 @@ def check_speed(seconds: float) -> list[str]:
     import jax
     import jax.numpy as jnp
 
-    from experiments import machine, presets
+    from experiments import machine
     from experiments.build import device_program, make_environment
 
     machine.keep_compiled_programs()
-    config = dataclasses.replace(
-        presets.resolve(SPEED_TASK), seeds=1, chunk_updates=SPEED_CHUNK_UPDATES
-    )
+    config = dataclasses.replace(resolve(SPEED_TASK), seeds=1, chunk_updates=SPEED_CHUNK_UPDATES)
     program = device_program(config, make_environment(config.env))
     state = program.init(jnp.ones(1, jnp.int32))
     start = time.perf_counter()

@@ -11,90 +11,15 @@ import jax
 import numpy as np
 
 from experiments import run_folder
+from experiments.agents import AGENTS
+from experiments.bonuses import BONUSES
 from experiments.build import seed_numbers, task_spec
-from experiments.config import (
-    GROUP_OF,
-    RunConfig,
-    flatten,
-    option_name,
-)
+from experiments.config import RunConfig, flatten, option_name
 from experiments.errors import UsageError
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.training import transfer
 from re3_jax.training.checkpoint import CheckpointStore
-from re3_jax.training.runner import State
-
-NETWORKS = {
-    "a2c": ("a2c.hidden_dim",),
-    "sac": (
-        "sac.augmentation",
-        "sac.crop_size",
-        "sac.num_filters",
-        "sac.latent_dim",
-        "sac.hidden_dim",
-        "sac.log_std_min",
-        "sac.log_std_max",
-    ),
-    "rainbow": (
-        "rainbow.dueling",
-        "rainbow.noisy",
-        "rainbow.distributional",
-        "rainbow.torso",
-        "rainbow.hidden_dim",
-        "rainbow.num_atoms",
-        "rainbow.v_min",
-        "rainbow.v_max",
-    ),
-    "dreamer": (
-        "dreamer.deter",
-        "dreamer.stoch",
-        "dreamer.hidden",
-        "dreamer.conv_depth",
-        "dreamer.head_units",
-        "dreamer.predict_discount",
-    ),
-}
-"""Options without which an agent's parameters mean something else."""
-
-RE3_ENCODER = (
-    "re3.encoder_init",
-    "re3.latent_dim",
-    "re3.ensemble_size",
-    "re3.image_input",
-    "re3.image_crop",
-    "re3.num_filters",
-    "re3.normalize",
-)
-
-ENCODERS = {
-    "re3": RE3_ENCODER,
-    "rnd": (
-        "rnd.normalize",
-        "rnd.rewarded",
-        "rnd.normalize_observations",
-        "rnd.hidden_dim",
-        "rnd.latent_dim",
-        "rnd.encoder_init",
-        "rnd.image_input",
-        "rnd.image_crop",
-        "rnd.num_filters",
-    ),
-    "icm": (
-        "icm.normalize",
-        "icm.hidden_dim",
-        "icm.latent_dim",
-        "icm.encoder_init",
-        "icm.image_input",
-        "icm.image_crop",
-        "icm.num_filters",
-    ),
-    "contrastive": (*RE3_ENCODER, "learned.augmentation"),
-    "inverse_dynamics": (*RE3_ENCODER, "learned.hidden_dim"),
-    "imagenet": ("re3.normalize", "pretrained.weights"),
-    "atc": ("re3.normalize", "pretrained.weights", "pretrained.atc_output"),
-}
-"""The same of a bonus: its encoder, and what its running statistics are of."""
-
+from re3_jax.training.train_state import TrainState
 
 Learned = dict[str, np.ndarray]
 """What a run hands on, by the paths of `transfer.inherited`, each [seed, ...]."""
@@ -128,7 +53,7 @@ def load(config: RunConfig, spec: EnvSpec) -> Learned | None:
     return _read(config, source, folder)
 
 
-def check_fits(config: RunConfig, shapes: State, learned: Learned) -> None:
+def check_fits(config: RunConfig, shapes: TrainState, learned: Learned) -> None:
     """Compares what is handed on with the state that is to take it over.
 
     Raises:
@@ -142,7 +67,7 @@ def check_fits(config: RunConfig, shapes: State, learned: Learned) -> None:
         ) from None
 
 
-def begin(fresh: State, learned: Learned) -> State:
+def begin(fresh: TrainState, learned: Learned) -> TrainState:
     """The state at env frame 0 of a run that starts from another, where `fresh` lies."""
     return jax.tree.map(
         lambda leaf, there: leaf if leaf is there else jax.device_put(leaf, there.sharding),
@@ -191,10 +116,9 @@ def _check_spaces(
 
 
 def _check_options(config: RunConfig, source: RunConfig, folder: Path) -> None:
-    names = NETWORKS[GROUP_OF[config.agent]]
-    names += ENCODERS.get(config.bonus, ())
-    if config.agent == "dreamer" and config.bonus == "re3":
-        names += ("dreamer.head_order",)
+    agent = AGENTS[config.agent]
+    own = (*agent.networks, *agent.networks_with.get(config.bonus, ()))
+    names = (*(f"{agent.group}.{name}" for name in own), *BONUSES[config.bonus].inherits)
     here, there = flatten(config), flatten(source)
     for name in names:
         if here[name] != there[name]:

@@ -13,21 +13,22 @@ from typing import Any, Literal
 
 import tyro
 
-from experiments import presets, run_folder
+from experiments import agents, bonuses, plugins, run_folder, suites
+from experiments.agents import AGENTS
+from experiments.bonuses import BONUSES
 from experiments.config import (
-    BONUSES_OF,
     DEFAULT_PRESET,
-    GROUP_OF,
-    OFF_POLICY,
-    PRETRAINED,
     RunConfig,
+    as_class,
+    config_class,
     field_types,
     flatten,
-    keeps_latents,
+    help_class,
     option_name,
     unflatten,
 )
 from experiments.errors import UsageError
+from experiments.resolve import resolve
 from experiments.validate import validate_values
 from re3_jax.envs import registry
 
@@ -37,24 +38,11 @@ IMAGE_OPTIONS = tuple(
     for leaf in ("image_input", "image_crop", "num_filters")
 )
 
-ONLY_WITH: dict[str, dict[str, Any]] = {
-    "learned.momentum": {"bonus": "contrastive"},
-    "learned.augmentation": {"bonus": "contrastive"},
-    "learned.shift_pad": {"bonus": "contrastive"},
-    "learned.hidden_dim": {"bonus": "inverse_dynamics"},
-    "pretrained.atc_output": {"bonus": "atc"},
-}
-"""Option -> values of others without which it does nothing."""
-
 RANDOM_ENCODER = tuple(
     f"re3.{leaf}"
     for leaf in ("encoder_init", "latent_dim", "image_input", "image_crop", "num_filters")
 )
 """Options of the architecture that state entropy over a pre-trained encoder has none of."""
-
-
-NOT_OF_DREAMER = ("re3.image_input", "re3.image_crop", "re3.num_filters")
-"""Options of RE3 that are of another encoder."""
 
 
 def parse(argv: list[str]) -> RunConfig:
@@ -67,10 +55,13 @@ def parse(argv: list[str]) -> RunConfig:
       SystemExit: `--help`, after printing it.
     """
     words = [word for word in argv if word not in ("-h", "--help")]
+    plugins.load(plugins.named_in(words))
     given = _given(words)
     if len(words) < len(argv):
         default = _from_preset(given, given.get("env", "doorkey_6x6"))
-        tyro.cli(RunConfig, prog="python -m experiments.train", default=default, args=["--help"])
+        cls = help_class()
+        default = as_class(default, cls)
+        tyro.cli(cls, prog="python -m experiments.train", default=default, args=["--help"])
     if given.get("resume"):
         default = _from_run(given)
     elif "env" not in given:
@@ -83,14 +74,16 @@ def parse(argv: list[str]) -> RunConfig:
         _check_effect(name, values)
     if values["pretrain"] is not None:
         values["steps"] = values["pretrain"]
-    if values["agent"] in OFF_POLICY:
+    agent = AGENTS[values["agent"]]
+    if not agent.on_policy:
         # A latent is found by the number of its transition: one ring cannot outlive the other.
-        values["re3.ring_size"] = values[f"{GROUP_OF[values['agent']]}.replay_capacity"]
+        values["re3.ring_size"] = values[f"{agent.group}.replay_capacity"]
     if "re3.search_size" not in given and values["re3.search_size"] is not None:
         # The preset's bound is none where a smaller ring was asked for.
         if values["re3.search_size"] >= values["re3.ring_size"]:
             values["re3.search_size"] = None
-    for group in (*dict.fromkeys(GROUP_OF.values()), *registry.HOST_SUITES, *BONUSES_OF):
+    of_agents = dict.fromkeys(known.group for known in AGENTS.values())
+    for group in (*of_agents, *_suites_by_group(), *bonuses.groups()):
         _check_group(group, values)
     validate_values(values)
     return unflatten(values)
@@ -99,90 +92,84 @@ def parse(argv: list[str]) -> RunConfig:
 def _check_effect(name: str, values: dict[str, Any]) -> None:
     """Refuses an option that the others make meaningless."""
     option, group = option_name(name), name.partition(".")[0]
-    env, agent, bonus = values["env"], values["agent"], values["bonus"]
-    off_policy, pixels, suite = agent in OFF_POLICY, registry.is_host(env), registry.suite(env)
-    if group in BONUSES_OF and bonus not in BONUSES_OF[group]:
+    env, agent, bonus = values["env"], AGENTS[values["agent"]], BONUSES[values["bonus"]]
+    on_host = suites.host_of(env)
+    pixels = on_host is not None
+    if group in bonuses.groups() and group not in bonus.groups:
         raise UsageError(
-            f"{option} has no effect with --bonus {bonus}: leave it out or use --bonus "
-            f"{' or '.join(BONUSES_OF[group])}"
+            f"{option} has no effect with --bonus {bonus.name}: leave it out or use --bonus "
+            f"{' or '.join(bonuses.of_group(group))}"
         )
     if name == "steps" and values["pretrain"] not in (None, values["steps"]):
         raise UsageError(
             f"--steps {values['steps']} has no effect with --pretrain {values['pretrain']}, which "
             "says how long the run is: leave one of the two out"
         )
-    if group in GROUP_OF.values() and group != GROUP_OF[agent]:
-        others = " or ".join(name for name, of in GROUP_OF.items() if of == group)
+    if group != agent.group and (others := agents.of_group(group)):
         raise UsageError(
-            f"{option} has no effect with --agent {agent}: leave it out or use --agent {others}"
+            f"{option} has no effect with --agent {agent.name}: leave it out or use --agent "
+            f"{' or '.join(others)}"
         )
-    if group in registry.HOST_SUITES and group != suite:
-        example = "cheetah_run_sparse" if group == "dmc" else "montezuma_revenge"
+    other = _suites_by_group().get(group)
+    if other is not None and (on_host is None or group != on_host.group):
         unseen = "" if pixels else ", which is not seen as pixels"
         raise UsageError(
             f"{option} has no effect on {env}{unseen}: leave it out or choose a task such as "
-            f"{example}"
+            f"{other.example}"
         )
-    has_video = pixels or agent == "dreamer"
+    has_video = pixels or agent.foresees is not None
     if name == "video" and not has_video and values[name] is not False:
         raise UsageError(
             f"{option} has no effect on {env}, which is not seen as pixels: leave it out or "
             "choose a task such as cheetah_run_sparse"
         )
-    if name in RANDOM_ENCODER and bonus in PRETRAINED:
+    if name in RANDOM_ENCODER and bonus.weights is not None:
         raise UsageError(
-            f"{option} has no effect with --bonus {bonus}, whose encoder is that of "
+            f"{option} has no effect with --bonus {bonus.name}, whose encoder is that of "
             "--bonus.weights: leave it out"
         )
-    for other, value in ONLY_WITH.get(name, {}).items():
-        if values[other] != value:
-            raise UsageError(
-                f"{option} has no effect with {option_name(other)} {values[other]}: leave it out "
-                f"or use {option_name(other)} {value}"
-            )
-    if name in IMAGE_OPTIONS and (not pixels or (suite == "atari" and "filters" in name)):
+    owners = [other.name for other in BONUSES.values() if name in other.own]
+    owners = owners or [
+        other for other, names in agent.bonus_options.items() if name in _dotted(agent, names)
+    ]
+    if owners and bonus.name not in owners:
+        raise UsageError(
+            f"{option} has no effect with --bonus {bonus.name}: leave it out or use --bonus "
+            f"{' or '.join(owners)}"
+        )
+    if name in IMAGE_OPTIONS and on_host is None:
         raise UsageError(
             f"{option} has no effect on {env}, which is not seen as pixels: leave it out"
-            if not pixels
-            else f"{option} has no effect on {env}, whose encoder has DQN's filters: leave it out"
         )
-    if agent == "dreamer" and name in NOT_OF_DREAMER:
+    if name in IMAGE_OPTIONS and on_host and on_host.fixed_filters and "filters" in name:
         raise UsageError(
-            f"{option} has no effect with --agent dreamer, whose RE3 has an encoder of the world "
-            "model's shape: leave it out"
+            f"{option} has no effect on {env}, whose encoder has DQN's filters: leave it out"
         )
-    in_batch = agent == "dreamer" and values["dreamer.neighbours"] != "ring"
-    if name in ("re3.search_size", "re3.merge_copies") and in_batch:
-        raise UsageError(
-            f"{option} has no effect where neighbours are sought among the frames of a batch: "
-            "leave it out or use --dreamer.neighbours ring"
-        )
-    if name in ("dreamer.neighbours", "dreamer.head_order") and bonus != "re3":
-        raise UsageError(
-            f"{option} has no effect with --bonus {bonus}: leave it out or use --bonus re3"
-        )
-    if name in ("re3.ring_size", "re3.search_size") and not keeps_latents(
-        bonus, values["learned.neighbours"]
-    ):
+    if (why := agent.no_effect(name, values)) is not None:
+        raise UsageError(f"{option} has no effect {why}")
+    if name in ("re3.ring_size", "re3.search_size") and not bonuses.keeps_latents(values):
         raise UsageError(
             f"{option} has no effect with --learned.neighbours minibatch, which keeps no latents: "
             "leave one of the two out"
         )
-    if name == "re3.ring_size" and off_policy:
+    if name == "re3.ring_size" and not agent.on_policy:
         raise UsageError(
-            f"{option} has no effect with --agent {agent}, which keeps a latent for each "
-            f"frame acted on: set --{GROUP_OF[agent]}.replay-capacity"
+            f"{option} has no effect with --agent {agent.name}, which keeps a latent for each "
+            f"frame acted on: set --{agent.group}.replay-capacity"
         )
-    if name in ("sac.num_envs", "sac.updates_per_step", "dreamer.num_envs") and pixels:
-        raise UsageError(
-            f"{option} has no effect on {env}, where each seed steps one environment"
-            f"{' and learns once a step' * (group == 'sac')}: leave it out or raise --seeds"
-        )
+
+
+def _suites_by_group() -> dict[str, suites.HostSuite]:
+    return {suite.host.group: suite.host for suite in suites.SUITES.values() if suite.host}
+
+
+def _dotted(agent: agents.Agent, names: tuple[str, ...]) -> list[str]:
+    return [f"{agent.group}.{name}" for name in names]
 
 
 def _check_group(group: str, values: dict[str, Any]) -> None:
     """Refuses what the dataclass of a group refuses, in its sentence, but naming options."""
-    cls = typing.get_type_hints(RunConfig)[group]
+    cls = typing.get_type_hints(config_class())[group]
     names = [item.name for item in dataclasses.fields(cls)]
     try:
         cls(**{name: values[f"{group}.{name}"] for name in names})
@@ -196,7 +183,7 @@ def _check_group(group: str, values: dict[str, Any]) -> None:
 
 
 def _from_preset(given: dict[str, Any], env: str) -> RunConfig:
-    return presets.resolve(
+    return resolve(
         env,
         given.get("agent"),
         given.get("bonus"),
@@ -216,7 +203,7 @@ def _from_run(given: dict[str, Any]) -> RunConfig:
 
 def _given(words: list[str]) -> dict[str, Any]:
     """Options on the command line by dotted field name, each checked against its type."""
-    annotations = field_types(RunConfig)
+    annotations = field_types(config_class())
     spellings = {option_name(name): name for name in annotations}
     for name, annotation in annotations.items():
         if annotation is bool:

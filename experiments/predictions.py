@@ -1,15 +1,17 @@
 """Dreamer's predictions as a video: what came, what the world model foresaw, and the error."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
-from experiments.config import RunConfig
 from re3_jax.agents.dreamer import prediction
 from re3_jax.agents.dreamer.agent import SequenceBatch
 from re3_jax.cpu import compilation
 from re3_jax.replay import sequence_ring
+
+if TYPE_CHECKING:
+    from experiments.config import RunConfig
 
 VIDEO = "predictions.mp4"
 """Name of the video in a run folder."""
@@ -17,7 +19,7 @@ VIDEO = "predictions.mp4"
 SEQUENCES = 6
 
 
-def frames(config: RunConfig, state: Any) -> list[np.ndarray]:
+def frames(config: "RunConfig", state: Any) -> list[np.ndarray]:
     """Frames of the video for the first seed; none before an episode is stored.
 
     Args:
@@ -32,8 +34,7 @@ def frames(config: RunConfig, state: Any) -> list[np.ndarray]:
     @jax.jit
     @jax.vmap
     def draw(key, replay):
-        *drawn, _ = sequence_ring.sample(key, replay, SEQUENCES, length)
-        return SequenceBatch(*drawn)
+        return SequenceBatch.of(sequence_ring.sample(key, replay, SEQUENCES, length))
 
     drawn = draw(
         jax.vmap(lambda key: jax.random.fold_in(key, 0))(state.evaluation_key), state.replay

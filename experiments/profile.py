@@ -18,7 +18,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from experiments import machine, profile_host
+from experiments import bonuses, machine, profile_host
 from experiments.attribution import OTHER, milliseconds_by_scope
 from experiments.build import (
     cpu_devices,
@@ -29,7 +29,7 @@ from experiments.build import (
     settle_renderer,
     task_spec,
 )
-from experiments.config import RunConfig, frames_per_update, keeps_latents
+from experiments.config import RunConfig, flatten, frames_per_update
 from experiments.errors import UsageError, refuse_lack_of_memory
 from experiments.options import parse
 from experiments.validate import validate_for_task
@@ -91,7 +91,7 @@ def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
         return time.perf_counter() - start
 
     frames = frames_per_update(config, env.spec.action_repeat)
-    has_ring = keeps_latents(config.bonus, config.learned.neighbours)
+    has_ring = bonuses.keeps_latents(flatten(config))
     ring_rows = config.re3.ring_size if has_ring else 0
     filled, started = 0, time.perf_counter()
     while filled <= ring_rows and time.perf_counter() - started < FILL_SECONDS:

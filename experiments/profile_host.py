@@ -15,13 +15,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments import bonuses, suites
+from experiments.agents import AGENTS
 from experiments.build import host_program, seed_numbers
-from experiments.config import GROUP_OF, RunConfig, keeps_latents, lanes, learner
+from experiments.config import RunConfig, flatten, lanes, options_of_agent
 from experiments.errors import UsageError
-from re3_jax.envs import registry
 from re3_jax.envs.base import EnvSpec
 from re3_jax.training.host_loop import HostProgram
-from re3_jax.training.learner import OffPolicyState
+from re3_jax.training.train_state import TrainState
 
 CHUNK = 10
 """Agent steps in one chunk here."""
@@ -51,17 +52,16 @@ def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> HostProfile:
     Raises:
       UsageError: the configuration cannot be run.
     """
-    if config.agent == "dreamer":
+    agent, options = AGENTS[config.agent], options_of_agent(config)
+    if not hasattr(options, "initial_agent_steps"):
         raise UsageError(
-            "a profile is of single agent steps, and dreamer learns in bursts between whole "
-            "episodes: run make bench BENCH=dreamer_update, or profile another agent"
+            f"a profile is of single agent steps, and {agent.name} learns in bursts between whole "
+            f"episodes: run make bench BENCH={agent.name}_update, or profile another agent"
         )
-    group = GROUP_OF[config.agent]
-    first = CHUNK
-    if config.agent == "rainbow":
-        first = max(CHUNK, config.rainbow.n_steps + 1) * config.rainbow.num_envs
-    options = dataclasses.replace(learner(config), initial_agent_steps=first)
-    config = dataclasses.replace(config, chunk_updates=CHUNK, **{group: options})
+    # The first update follows the first chunk, once a transition is whole.
+    first = max(CHUNK, _span(config) + 1) * options.num_envs
+    options = dataclasses.replace(options, initial_agent_steps=first)
+    config = dataclasses.replace(config, chunk_updates=CHUNK, **{agent.group: options})
     program = host_program(config, spec, print)
     try:
         return _measure(program, config, spec, folder)
@@ -72,8 +72,8 @@ def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> HostProfile:
 def report(config: RunConfig, result: HostProfile) -> str:
     """The table that is printed."""
     together = sum(result.parts.values())
-    is_drawn = registry.suite(config.env) == "dmc"
-    drawn = f", renderer {config.dmc.renderer}" if is_drawn else ""
+    renderer = suites.drawn_by(config)
+    drawn = f", renderer {renderer}" if renderer else ""
     lines = [
         f"{config.env}: {config.agent} + {config.bonus}, preset {config.preset}, {config.seeds} "
         f"seed(s){drawn}, {result.latents:,} latents in the ring, on "
@@ -92,7 +92,7 @@ def report(config: RunConfig, result: HostProfile) -> str:
 def _measure(program: HostProgram, config: RunConfig, spec: EnvSpec, folder: Path) -> HostProfile:
     state = program.init(jnp.asarray(seed_numbers(config), jnp.int32))
     program.compile(state)
-    for _ in range(2 + config.rainbow.n_steps // CHUNK):
+    for _ in range(2 + _span(config) // CHUNK):
         state, _ = program.train(state)
     seconds = []
     for _ in range(REPEATS):
@@ -105,28 +105,26 @@ def _measure(program: HostProgram, config: RunConfig, spec: EnvSpec, folder: Pat
     with jax.profiler.trace(str(folder), profiler_options=options):
         state, _ = program.train(state)
         jax.block_until_ready(state)
-    has_ring = keeps_latents(config.bonus, config.learned.neighbours)
+    has_ring = bonuses.keeps_latents(flatten(config))
     latents = int(state.counters.agent_steps[0]) if has_ring else 0
     return HostProfile(
         loop=1e3 * min(seconds) / CHUNK,
-        parts=_parts(program, state, _updates_per_step(config)),
+        parts=_parts(program, state),
         latents=latents,
         env_frames=config.seeds * lanes(config) * spec.action_repeat,
     )
 
 
-def _updates_per_step(config: RunConfig) -> float:
-    if config.agent != "rainbow":
-        return 1.0
-    return config.rainbow.num_envs / config.rainbow.agent_steps_per_update
+def _span(config: RunConfig) -> int:
+    """Environment steps of one transition."""
+    span = AGENTS[config.agent].span
+    return 1 if span is None else int(getattr(options_of_agent(config), span))
 
 
-def _parts(
-    program: HostProgram, state: OffPolicyState, updates_per_step: float
-) -> dict[str, float]:
-    agent, intrinsic, replay, lanes, counters, key, _ = state
+def _parts(program: HostProgram, state: TrainState) -> dict[str, float]:
+    learner, lanes, counters, visited = state.learner, state.lanes, state.counters, state.visited
     programs, env = program.programs, program.lanes()
-    times: dict[str, list[float]] = {"act": [], "lanes": [], "update": [], "insert": []}
+    times: dict[str, list[float]] = {"act": [], "lanes": [], "update": [], "store": []}
 
     def timed(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         start = time.perf_counter()
@@ -138,19 +136,17 @@ def _parts(
         env.send(np.asarray(action).reshape(env.num_lanes, -1))
         return env.receive()
 
+    steps = 1_000 * program.learner.num_lanes
+    before = int(counters.agent_steps[0])
+    updates_per_step = program.learner.updates_due(before, before + steps) / 1_000
     for i in range(REPEATS * len(programs.learn)):
         learn = programs.learn[i % len(programs.learn)]
-        action, observation = timed(
-            "act", programs.act[0], agent, replay, lanes, key, counters.agent_steps
-        )
+        memory, action = timed("act", programs.act, learner, state.key, counters.agent_steps)
         made = timed("lanes", step, action)
-        agent, intrinsic, written, counters, _ = timed(
-            "update", learn, agent, intrinsic, replay, counters, key
-        )
-        replay = replay if written is None else written
-        made = program.on_device(made)
-        arguments = replay, intrinsic, lanes, counters, observation, action, made
-        replay, intrinsic, lanes, counters, _ = timed("insert", programs.insert, *arguments)
+        learner = learner._replace(memory=memory)
+        learner, counters, _ = timed("update", learn, learner, counters, state.key)
+        arguments = learner, lanes, counters, visited, action, program.on_device(made)
+        learner, lanes, counters, visited, _ = timed("store", programs.store, *arguments)
     # The mean over a whole cycle of the agent's updates, which differ; else the median.
     update = times.pop("update")
     medians = {name: 1e3 * float(np.median(values)) for name, values in times.items()}
@@ -159,5 +155,5 @@ def _parts(
         "act": medians["act"],
         "lanes": medians["lanes"],
         "update": 1e3 * float(np.mean(cycle)) * updates_per_step,
-        "insert": medians["insert"],
+        "store": medians["store"],
     }

@@ -20,7 +20,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import fine_tuning, machine, predictions, run_folder, summary, video
+from experiments import fine_tuning, machine, predictions, run_folder, suites, summary, video
+from experiments.agents import AGENTS
 from experiments.build import (
     build,
     devices_for,
@@ -34,11 +35,11 @@ from experiments.errors import UsageError
 from experiments.interrupt import Interrupt
 from experiments.terminal import Standing, Terminal
 from experiments.validate import check_memory, validate_for_task
-from re3_jax.envs import registry
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.recorder import Recorder
-from re3_jax.training.runner import Runner, State
+from re3_jax.training.runner import Runner
+from re3_jax.training.train_state import TrainState
 
 CURVE_SECONDS = 60.0
 """Wall seconds between two drawings of curve.png during a run."""
@@ -151,8 +152,9 @@ class _Loop:
             if time.monotonic() - self.checkpointed >= self.config.checkpoint_seconds:
                 self._checkpoint(state)
         self._checkpoint(state)
-        if self.config.video and self.config.agent == "dreamer" and self._complete():
-            self.predicted = predictions.frames(self.config, state)
+        foresees = AGENTS[self.config.agent].foresees
+        if self.config.video and foresees is not None and self._complete():
+            self.predicted = foresees(self.config, state)
         self.evaluator.shutdown()
         self.recorder.close()
         self.store.close()
@@ -177,10 +179,11 @@ class _Loop:
     def _announce(self) -> None:
         c = self.config
         used, usable = devices_for(c.seeds), jax.devices()
+        renderer = suites.drawn_by(c)
         self.terminal.say(
             f"{c.env}: {c.agent} + {c.bonus}, preset {c.preset}, {c.seeds} seed(s) of {c.steps:,} "
             f"env frames on {_devices(len(used), len(usable), used[0].device_kind)}"
-            f"{f', drawn by {c.dmc.renderer}' if registry.suite(c.env) == 'dmc' else ''} "
+            f"{f', drawn by {renderer}' if renderer else ''} "
             f"-> {self.folder}"
         )
         if c.pretrain is not None:
@@ -193,7 +196,7 @@ class _Loop:
                 f"({', '.join(changes)}): it goes on, but bit for bit is not promised"
             )
 
-    def _restored(self) -> State | None:
+    def _restored(self) -> TrainState | None:
         """The last whole checkpoint of the run that is resumed, if it came to have one."""
         try:
             found = self.store.restore(self.runner.template(), self.terminal.say)
@@ -218,7 +221,7 @@ class _Loop:
             )
         return self.runner.resume(state)
 
-    def _compile(self, state: State) -> None:
+    def _compile(self, state: TrainState) -> None:
         self.terminal.say("compiling ...")
         start = time.monotonic()
         self.runner.compile(state)
@@ -238,7 +241,7 @@ class _Loop:
         every = self.config.evaluation.every_env_frames
         return before < 0 or (self._all_trained() and before != at) or at // every > before // every
 
-    def _start_evaluation(self, state: State) -> None:
+    def _start_evaluation(self, state: TrainState) -> None:
         self.evaluating_at = self.record.env_frames
         record = self.frames.append if self.config.video and self._all_trained() else None
         play = self.runner.start_evaluation(state, record)
@@ -258,7 +261,7 @@ class _Loop:
         self.recorder.evaluation(self.evaluating_at, self._wall_seconds(), stats)
         self._show()
 
-    def _train(self, state: State) -> State:
+    def _train(self, state: TrainState) -> TrainState:
         start = time.monotonic()
         state, metrics = self.runner.train(state)
         self.record.train_seconds += time.monotonic() - start
@@ -270,7 +273,7 @@ class _Loop:
         self._show()
         return state
 
-    def _checkpoint(self, state: State) -> None:
+    def _checkpoint(self, state: TrainState) -> None:
         # An evaluation under way belongs to a state that is gone once this one is restored.
         self._await_evaluation()
         self.record.csv_bytes = self.recorder.sync()

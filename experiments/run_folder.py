@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from experiments import machine
+from experiments import machine, plugins
 from experiments.config import (
     NOT_COMPARED_ON_RESUME,
     RunConfig,
@@ -57,9 +57,10 @@ def newest(env: str | None, agent: str | None, bonus: str | None) -> Path:
     wanted = {"env": env, "agent": agent, "bonus": bonus}
     found = []
     for path in RUNS.glob(f"*/{CONFIG}"):
-        with contextlib.suppress(UsageError):
-            stored = stored_config(path.parent)
-            if all(value in (None, getattr(stored, name)) for name, value in wanted.items()):
+        # Not `stored_config`: the plugins of other runs are not imported.
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+            stored = json.loads(path.read_text())["config"]
+            if all(value in (None, stored[name]) for name, value in wanted.items()):
                 found.append((path.stat().st_mtime, path.parent))
     if not found:
         raise UsageError(
@@ -80,7 +81,10 @@ def stored_config(
     """
     path = folder / CONFIG
     try:
-        config: RunConfig = from_dict(json.loads(path.read_text())["config"])
+        stored = json.loads(path.read_text())["config"]
+        if isinstance(stored, dict):
+            plugins.load(stored.get("plugin"))
+        config: RunConfig = from_dict(stored)
     except (FileNotFoundError, NotADirectoryError):
         raise UsageError(f"{folder} holds no run (no {CONFIG}): {otherwise}") from None
     except (OSError, ValueError, LookupError, TypeError) as error:

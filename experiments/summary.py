@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from experiments import machine
+from experiments import machine, suites
 from experiments.config import RunConfig
 from experiments.figures import curves
 from experiments.run_folder import write_json
@@ -12,8 +12,6 @@ from experiments.statistics import (
     interquartile_mean_interval,
     mean_half_width,
 )
-from re3_jax.envs import registry
-from re3_jax.envs.host import atari_games
 
 
 def draw_curve(folder: Path, config: RunConfig) -> None:
@@ -39,12 +37,13 @@ def write_summary(
     curve = curves.load("", [folder])
     final = curve.returns[:, -1]
     mean, half = float(final.mean()), float(mean_half_width(final))
+    suite, task_id = suites.find(config.env)
     values = {
         "env": config.env,
         "agent": config.agent,
         "bonus": config.bonus,
         "preset": config.preset,
-        "renderer": config.dmc.renderer if registry.suite(config.env) == "dmc" else None,
+        "renderer": suites.drawn_by(config),
         "complete": complete,
         "env_frames": int(curve.env_frames[-1]),
         "final_return": {str(s): float(r) for s, r in zip(seeds, final, strict=True)},
@@ -52,7 +51,7 @@ def write_summary(
         "final_return_mean_ci95": [mean - half, mean + half],
         "final_return_iqm": float(interquartile_mean(final)),
         "final_return_iqm_ci95": list(interquartile_mean_interval(final)),
-        **_human_normalised(config, mean),
+        **suite.summary(task_id, mean),
         **timing,
         "peak_host_bytes": machine.peak_host_bytes(),
         "peak_device_bytes": machine.peak_device_bytes(),
@@ -60,10 +59,3 @@ def write_summary(
     }
     write_json(folder / "summary.json", values)
     return values
-
-
-def _human_normalised(config: RunConfig, final_return: float) -> dict[str, float]:
-    suite, _, game = registry.canonical(config.env).partition(":")
-    if suite != "atari":
-        return {}
-    return {"human_normalised_return": atari_games.human_normalised(game, final_return)}

@@ -1,7 +1,7 @@
 """Augmentation of image batches: random crop (RAD), random shift (DrQ), centre crop (acting).
 
-All keep the dtype (uint8 stays uint8 until the network) and treat the channels of an image,
-that is the frames of a stack, alike.
+All functions keep the dtype (uint8 stays uint8 until the network) and move all channels of an
+image, and so all frames of a stack, by the same offset.
 """
 
 import jax
@@ -12,7 +12,7 @@ Images = Shaped[Array, "batch height width channels"]
 
 
 def crop_at(images: Images, offsets: Int[Array, "batch 2"], size: int) -> Images:
-    """Cuts a square of `size` pixels out of each image, its corner at (row, column) offsets.
+    """Cuts a square of `size` pixels out of each image; `offsets` are its top-left (row, column).
 
     Offsets must be from 0 to side - size.
     """
@@ -24,7 +24,7 @@ def crop_at(images: Images, offsets: Int[Array, "batch 2"], size: int) -> Images
 
 
 def random_offsets(key: PRNGKeyArray, images: Images, size: int) -> Int[Array, "batch 2"]:
-    """Row and column for each image, independent and uniform on 0..side - size inclusive.
+    """Draws a (row, column) per image, independent and uniform on 0..side - size inclusive.
 
     Raises:
       ValueError: if the images are smaller than the crop.
@@ -36,7 +36,7 @@ def random_offsets(key: PRNGKeyArray, images: Images, size: int) -> Int[Array, "
 
 
 def random_crop(key: PRNGKeyArray, images: Images, size: int) -> Images:
-    """A random square of `size` pixels of each image, offsets of its own for each.
+    """Crops a random square of `size` pixels from each image, with independent offsets.
 
     Raises:
       ValueError: if the images are smaller than the crop.
@@ -45,9 +45,9 @@ def random_crop(key: PRNGKeyArray, images: Images, size: int) -> Images:
 
 
 def random_shift(key: PRNGKeyArray, images: Images, pad: int) -> Images:
-    """Moves each image by -pad..pad pixels along both axes, repeating its border.
+    """Shifts each image by a random -pad..pad pixels along each axis and repeats its border.
 
-    The same as padding by `pad` pixels in replicate mode and cropping to the old size.
+    Equals padding by `pad` pixels in replicate mode and a random crop to the old size.
     """
     batch, height, width, _ = images.shape
     offsets = jax.random.randint(key, (batch, 2), -pad, pad + 1)
@@ -57,7 +57,7 @@ def random_shift(key: PRNGKeyArray, images: Images, pad: int) -> Images:
 
 
 def centre_crop(images: Images, size: int) -> Images:
-    """The square of `size` pixels in the middle (the left and upper of two middles).
+    """Crops the central square of `size` pixels, rounded towards the top left.
 
     Raises:
       ValueError: if the images are smaller than the crop.
@@ -69,10 +69,10 @@ def centre_crop(images: Images, size: int) -> Images:
 
 
 def check_crop(height: int, width: int, size: int) -> None:
-    """Refuses a crop that is larger than the images.
+    """Rejects a crop that is larger than the images.
 
     Raises:
-      ValueError: naming both sizes.
+      ValueError: if it is; the message names both sizes.
     """
     if size > min(height, width):
         raise ValueError(

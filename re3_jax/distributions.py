@@ -21,7 +21,7 @@ def squash_log_std(
 def tanh_log_det(u: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """log(d tanh(u) / du) = 2 (log 2 - u - softplus(-2u)).
 
-    The same as log(1 - tanh(u)^2), which is log(0) in float32 from |u| = 9 on.
+    Equals log(1 - tanh(u)^2), which is log(0) in float32 from |u| = 9 on.
     """
     return 2.0 * (math.log(2.0) - u - jax.nn.softplus(-2.0 * u))
 
@@ -31,9 +31,9 @@ def tanh_gaussian(
     log_std: Float[Array, "*batch actions"],
     noise: Float[Array, "*batch actions"],
 ) -> tuple[Float[Array, "*batch actions"], Float[Array, "*batch"]]:
-    """The action that standard normal `noise` leads to, and the log of its density.
+    """The action tanh(mean + std * noise), for standard normal `noise`, and its log density.
 
-    Both are differentiable in `mean` and `log_std` (the reparametrised sample).
+    Both are differentiable in `mean` and `log_std` (reparametrised sample).
     """
     u = mean + jnp.exp(log_std) * noise
     log_normal = -0.5 * jnp.square(noise) - log_std - 0.5 * math.log(2.0 * math.pi)

@@ -1,11 +1,12 @@
-"""Fingerprints of observations: what makes a copy a copy on every processor.
+"""Fingerprints of observations: hashes that detect copies identically on every processor.
 
-An encoder may give two copies of one observation latents that differ in their last bits: how a
-convolution or a matrix product rounds depends on the processor, on the size of the batch and on
-the place in it. Integers do not round, so a hash of the observation itself tells copies apart
-from neighbours. Two latents are those of one observation if their fingerprints are equal *and*
-they lie within `COPY_TOLERANCE` of each other. The second condition makes a collision of hashes
-harmless, and keeps apart what a learned encoder made of one observation at different times.
+An encoder may map two copies of one observation to latents that differ in their last bits: the
+rounding of a convolution or a matrix product depends on the processor, the batch size and the
+position in the batch. Integers do not round, so a hash of the observation itself distinguishes
+copies from near neighbours. Two latents belong to one observation if their fingerprints are equal
+*and* they lie within `COPY_TOLERANCE` of each other. The second condition makes hash collisions
+harmless, and it separates the latents that a learned encoder computes for one observation at
+different times.
 """
 
 import math
@@ -16,17 +17,17 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Shaped, UInt32
 
 COPY_TOLERANCE = 1e-4
-"""Distance of two latents of one observation at most, as a part of the length of a latent.
+"""Largest distance between two latents of one observation, relative to the norm of a latent.
 
-Rounding moves a float32 latent by 1e-7 to 1e-5 of its length.
+Rounding moves a float32 latent by 1e-7 to 1e-5 of its norm.
 """
 
 
 def of(observation: Shaped[Array, " batch *observation"]) -> UInt32[Array, " batch"]:
-    """32 bits of each observation of a batch, the same on every backend and at every place.
+    """Hashes each observation of a batch to 32 bits, independent of backend and batch position.
 
-    Two observations that differ in one element never share a fingerprint; others do with a
-    probability of about 2^-32. 0.0 and -0.0 are one number.
+    Two observations that differ in exactly one element never share a fingerprint; other distinct
+    observations do with a probability of about 2^-32. 0.0 and -0.0 count as equal.
 
     Raises:
       TypeError: if elements have more than 32 bits.
@@ -34,7 +35,7 @@ def of(observation: Shaped[Array, " batch *observation"]) -> UInt32[Array, " bat
     words = _words(observation.reshape(observation.shape[0], math.prod(observation.shape[1:])))
     words = (words ^ (words >> 16)) * np.uint32(0x7FEB352D)
     words = words ^ (words >> 15)
-    # Odd factors: times one of them no two words become equal.
+    # Odd factors: multiplication by an odd number modulo 2^32 keeps distinct words distinct.
     place = lax.iota(jnp.uint32, words.shape[1])
     factors = _mixed(place * np.uint32(0x9E3779B9) + np.uint32(0x85EBCA6B)) | np.uint32(1)
     return _mixed(jnp.sum(words * factors, axis=1, dtype=jnp.uint32))
@@ -45,10 +46,10 @@ def is_copy(
     squared_distance: Float[Array, " *any"],
     squared_norm: Float[Array, " *any"],
 ) -> Bool[Array, " *any"]:
-    """Whether two latents are those of one observation.
+    """Whether two latents belong to one observation.
 
     Args:
-      same_fingerprint: of the observations.
+      same_fingerprint: whether the fingerprints of their observations are equal.
       squared_distance: between the latents.
       squared_norm: of either latent.
     """

@@ -1,8 +1,8 @@
-"""Initial weights as `torch.nn.init` draws them.
+"""Initial weights with the distributions of `torch.nn.init`.
 
-Kernels are stored input-major, as JAX's layers want them: `[in, out]` for a linear layer,
-`[height, width, in, out]` for a convolution. One function therefore serves both. Fans count as
-in PyTorch: fan_in = in * height * width, fan_out = out * height * width.
+Kernels are input-major, as JAX's layers expect: `[in, out]` for a linear layer,
+`[height, width, in, out]` for a convolution, so one function serves both. Fans are PyTorch's:
+fan_in = in * height * width, fan_out = out * height * width.
 """
 
 import math
@@ -53,7 +53,7 @@ def torch_default(
 ) -> Float[Array, "..."]:
     """PyTorch's default kernel: U(-b, b) with b = 1 / sqrt(fan_in).
 
-    This is `kaiming_uniform_(a=sqrt(5))`, what `nn.Linear` and `nn.Conv2d` call.
+    Equals `kaiming_uniform_(a=sqrt(5))`, the default of `nn.Linear` and `nn.Conv2d`.
     """
     return _scale_torch(_uniform(key, shape, dtype))
 
@@ -68,16 +68,16 @@ def torch_default_bias(
 def layers(
     scheme: Scheme, key: PRNGKeyArray, kernel_shapes: Sequence[tuple[int, ...]]
 ) -> list[Layer]:
-    """Kernels and biases of a network, float32.
+    """Draws kernels and biases of a network, float32.
 
     - `torch`: `torch_default` and `torch_default_bias`.
     - `xavier`: `xavier_uniform_` with gain 1, U(-b, b) with b = sqrt(6 / (fan_in + fan_out)).
     - `he`: `kaiming_normal_` for ReLU, N(0, 2 / fan_in), not truncated (JAX's `he_normal` is).
     - `orthogonal`: `orthogonal_` with ReLU's gain sqrt(2) on the kernel flattened to
-      `[rest, out]`: uniform over matrices whose columns are orthogonal if there are at most as
-      many outputs as inputs, otherwise whose rows are.
+      `[rest, out]`: uniform over matrices with orthogonal columns, or with orthogonal rows if
+      out > rest.
 
-    The bias is zero except under `torch`.
+    Biases are zero except under `torch`.
 
     Raises:
       ValueError: if the scheme is unknown.
@@ -86,7 +86,7 @@ def layers(
         raise ValueError(f"unknown initialisation {scheme!r}: choose one of {', '.join(_RULES)}")
     rule = _RULES[scheme]
     sizes = [math.prod(shape) for kernel in kernel_shapes for shape in (kernel, kernel[-1:])]
-    # One draw for the whole network: each one adds a good part of a second to the compile time.
+    # One draw for the whole network: each draw adds a good part of a second of compile time.
     pieces = iter(jnp.split(rule.draw(key, (sum(sizes),), jnp.float32), np.cumsum(sizes)[:-1]))
     kernel_noise, bias_noise = [], []
     for shape in kernel_shapes:
@@ -136,7 +136,7 @@ def _each(scale: Callable[[Float[Array, "..."]], Float[Array, "..."]]) -> _Scale
 
 
 class _Rule(NamedTuple):
-    """Noise of a whole network, and what makes kernels of the noise of each layer."""
+    """Draws the noise of a whole network, and scales each layer's noise into a kernel."""
 
     draw: Callable[..., Float[Array, "..."]]
     scale: _Scale

@@ -1,4 +1,4 @@
-"""Loss terms and return estimators that more than one agent uses."""
+"""Loss terms and return estimators that several agents use."""
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +15,9 @@ def generalized_advantage(
 ) -> Float[Array, "time batch"]:
     """Generalised advantage estimation (Schulman et al. 2016, Eq. 16).
 
-    delta_t = r_t + gamma V'_t - V_t and A_t = delta_t + gamma lambda (1 - done_t) A_{t+1},
-    where `next_value` V'_t is what the caller says follows step t: zero after the end of a
-    task, the value of the final observation where a time limit is to be bootstrapped.
+    delta_t = r_t + gamma V'_t - V_t and A_t = delta_t + gamma lambda (1 - done_t) A_{t+1}.
+    The caller chooses `next_value` V'_t: zero after termination, the value of the final
+    observation to bootstrap at a time limit.
     """
     delta = reward + discount * next_value - value
     decay = discount * gae_lambda * (1.0 - done.astype(jnp.float32))
@@ -40,7 +40,7 @@ def categorical_entropy(logits: Float[Array, "*batch actions"]) -> Float[Array, 
 
 
 def l2_norm(x: Float[Array, "*batch size"]) -> Float[Array, "*batch"]:
-    """Euclidean norm of the last axis; at 0, where it has no derivative, its gradient is 0."""
+    """Euclidean norm of the last axis; its gradient at 0, where no derivative exists, is 0."""
     squared = jnp.sum(jnp.square(x), axis=-1)
     is_zero = squared == 0.0
     return jnp.where(is_zero, 0.0, jnp.sqrt(jnp.where(is_zero, 1.0, squared)))

@@ -1,14 +1,19 @@
 """The random encoder f_theta: drawn once, never trained (paper, Section 3.2).
 
-A MiniGrid view goes through the agent's own convolution stack with weights of its own, its
-integer codes unscaled, and ends in 64 numbers after the last ReLU (paper, Appendix "Details on
-MiniGrid Experiments"). A stack of grey frames goes through the convolutions of DQN and a linear
-layer (paper, Appendix "Details on Atari experiments"). Any other observation that is not an image
-is flattened and goes through linear, ReLU, linear; the paper has no such task, so width and depth
-are ours. Observations are not scaled: coordinates of larger range weigh more in the distance.
+The architecture depends on the observations:
 
-Several encoders (paper, Section 4.1, "Robustness to noise and perturbations via ensembles") are
-the same parameters with a leading member axis.
+- MiniGrid views: the agent's convolution stack with separate weights, on unscaled integer codes;
+  the latent is the 64 numbers after the last ReLU (paper, Appendix "Details on MiniGrid
+  Experiments").
+- Stacks of grey frames: DQN's convolutions and a linear layer (paper, Appendix "Details on Atari
+  experiments").
+- Stacks of colour frames: the convolutions of `networks.pixels`, a linear layer, LayerNorm, tanh.
+- Anything else: flattened, then linear, ReLU, linear. The paper has no such task, so width and
+  depth are ours. Observations are not scaled: coordinates of larger range weigh more in the
+  distance.
+
+An ensemble (paper, Section 4.1, "Robustness to noise and perturbations via ensembles") has the
+same parameters with a leading member axis.
 """
 
 import math
@@ -27,10 +32,10 @@ HIDDEN_DIM = 256
 LAYER_NORM_EPSILON = 1e-5
 
 ImageInput = Literal["newest_frame", "stacked_crop"]
-"""What of a stack of frames is encoded.
+"""The part of a frame stack that is encoded.
 
-`newest_frame`: the channels of the last frame, whole; what the authors' code for RAD does.
-`stacked_crop`: the centre crop of all channels, what RAD's own encoder gets (the paper: "the
+`newest_frame`: the whole newest frame, as in the authors' code for RAD.
+`stacked_crop`: the centre crop of all frames, the input of RAD's own encoder (the paper: "the
 same architecture as the underlying RL algorithm").
 """
 
@@ -77,20 +82,21 @@ def init(
     image_crop: int = 84,
     num_filters: int = 32,
 ) -> EncoderParams:
-    """Draws theta.
+    """Draws the parameters theta.
 
     Args:
       key: typed PRNG key.
-      spec: the task; only shape and dtype of its observations matter.
-      init: how weights and biases are drawn (see `initializers`).
+      spec: the task; only the shape, dtype and colours of its observations matter.
+      init: initialisation of weights and biases (see `initializers`).
       latent_dim: length of the latent; a MiniGrid view always gives 64.
       ensemble_size: number of independent encoders; above 1 every leaf has that leading axis.
-      image_input: what of a pixel image is encoded.
-      image_crop: height and width of `stacked_crop`.
-      num_filters: filters of each convolution over pixels.
+      image_input: the part of a frame stack that is encoded.
+      image_crop: height and width of `stacked_crop` in pixels.
+      num_filters: filters of each convolution over colour frames.
 
     Raises:
-      ValueError: for images that are too small or have no colours, or an unknown initialisation.
+      ValueError: if images are too small or their channels are not whole frames, or if the
+        initialisation is unknown.
     """
     if is_minigrid_view(spec):
         shapes: tuple[tuple[int, ...], ...] = minigrid.KERNEL_SHAPES
@@ -133,9 +139,9 @@ def encode(
 ) -> Float[Array, "batch latent"] | Float[Array, "member batch latent"]:
     """Computes y = f_theta(o), float32 at full matmul precision.
 
-    An ensemble adds a leading member axis. Latents of equal observations are equal but for
-    rounding, which depends on their places and on the processor (see `fingerprint`).
-    `image_input` and `image_crop` are those of `init` and matter for pixel images only.
+    An ensemble adds a leading member axis. Latents of equal observations are equal up to rounding,
+    which depends on batch position and processor (see `fingerprint`). `image_input` and
+    `image_crop` must be those of `init`; they matter for frame stacks only.
     """
     is_ensemble = jax.tree.leaves(params)[-1].ndim == 2
     seen = visible(params, observation, image_input=image_input, image_crop=image_crop)
@@ -170,7 +176,7 @@ def visible(
 
 
 def latent_dim_of(spec: EnvSpec, latent_dim: int) -> int:
-    """Length of the latent that `encode` returns for the task, given the wished length."""
+    """Length of the latent that `encode` returns for the task, given the configured length."""
     return minigrid.FEATURE_DIM if is_minigrid_view(spec) else latent_dim
 
 
@@ -180,7 +186,7 @@ def is_minigrid_view(spec: EnvSpec) -> bool:
 
 
 def is_image(spec: EnvSpec) -> bool:
-    """Whether observations are bytes of shape height, width, channels."""
+    """Whether observations are uint8 [height, width, channels]."""
     is_bytes = np.dtype(spec.observation_dtype) == np.uint8
     return is_bytes and len(spec.observation_shape) == 3
 

@@ -1,11 +1,11 @@
-"""Running mean and variance of a stream of rewards, exact or as the released code has it.
+"""Running mean and variance of a stream of rewards: exact, or by the released code's recursion.
 
-`update` merges batches by Chan's formula, so that the result is the population mean and
-variance of everything seen, in whatever pieces it came. `update_released` is the recursion
-in the authors' code, which differs in one operator; the published curves were made with it.
+`update` merges batches by Chan's formula: the result is the population mean and variance of all
+values seen, however they were split into batches. `update_released` is the recursion of the
+authors' code, which differs in one operator and produced the published curves.
 
-All numbers are float32, the count too: it is exact up to 2^24 values; past the point where
-adding a batch no longer changes it (2^24 times the batch size) the statistics turn into an
+All numbers are float32, including the count, which is exact up to 2^24 values. At 2^24 times the
+batch size, adding a batch no longer changes the count; from then on the statistics are an
 exponential average over that many values, instead of overflowing.
 """
 
@@ -29,19 +29,19 @@ class _BatchMoments(NamedTuple):
 
 
 def _batch_moments(values: Float[Array, " batch"]) -> _BatchMoments:
-    """Population moments; measured from the first value, so that equal values give exactly 0."""
+    """Population moments, relative to the first value: equal values give variance exactly 0."""
     shifted = values.astype(jnp.float32) - values[0].astype(jnp.float32)
     shift = shifted.mean()
     return _BatchMoments(values[0] + shift, jnp.square(shifted - shift).mean())
 
 
 def init() -> RunningStats:
-    """Statistics of nothing: count 0."""
+    """Statistics of no values: count 0."""
     return RunningStats(*(jnp.zeros((), jnp.float32) for _ in range(3)))
 
 
 def update(stats: RunningStats, values: Float[Array, " batch"]) -> RunningStats:
-    """Merges a batch: afterwards mean and (population) variance are those of all values seen."""
+    """Merges a batch: the result is the mean and population variance of all values seen."""
     batch = _batch_moments(values)
     total = stats.num_values + values.shape[0]
     share = values.shape[0] / total
@@ -55,7 +55,7 @@ def update(stats: RunningStats, values: Float[Array, " batch"]) -> RunningStats:
 
 
 def init_released() -> RunningStats:
-    """Where the released recursion starts: mean 0, variance 1, count 1e-4."""
+    """Initial state of the released recursion: mean 0, variance 1, count 1e-4."""
     return RunningStats(
         mean=jnp.zeros((), jnp.float32),
         variance=jnp.ones((), jnp.float32),
@@ -64,11 +64,11 @@ def init_released() -> RunningStats:
 
 
 def update_released(stats: RunningStats, values: Float[Array, " batch"]) -> RunningStats:
-    """The authors' recursion, where "mean + delta + n / total" stands for "mean + delta n / total".
+    """The authors' recursion, with "mean + delta + n / total" in place of "mean + delta n / total".
 
-    The mean is in effect the last batch's plus n / total; the second update thus sees a jump
-    of 1 that is not there and inflates the standard deviation for some hundred updates, and
-    later drift of the batch means hardly counts as variance. Batch variance is unbiased.
+    In effect, the mean is that of the last batch plus n / total. The second update therefore sees
+    a spurious jump of 1, which inflates the standard deviation for some hundred updates; later
+    drift of the batch means hardly counts as variance. The batch variance is unbiased.
 
     Raises:
       ValueError: if the batch holds a single value (its unbiased variance is undefined).

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 Schedule = Callable[[Int[Array, ""]], Float[Array, ""]]
-"""Agent steps taken so far -> beta, float32. Any optax schedule is one."""
+"""Agent steps taken so far -> beta, float32. Any optax schedule fits."""
 
 
 def constant(beta: float) -> Schedule:

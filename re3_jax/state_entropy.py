@@ -15,8 +15,8 @@ def particle_entropy(samples: Float[Array, "samples dim"], k: int) -> Float[Arra
     Euclidean distance of sample i to its k-th nearest among the others, N the number of samples
     and q their dimension.
 
-    Where k or more other samples coincide with one, its distance is 0, log 0 = -inf, and so is
-    the estimate: a density with such repetitions has no finite entropy.
+    If k or more other samples coincide with a sample, its distance is 0 and the estimate is -inf:
+    a density with such repetitions has no finite entropy.
 
     Raises:
       ValueError: if k is not in 1..N-1.
@@ -32,8 +32,8 @@ def particle_entropy(samples: Float[Array, "samples dim"], k: int) -> Float[Arra
 def mean_log_distance(samples: Float[Array, "samples dim"], k: int) -> Float[Array, ""]:
     """Mean log distance of each sample to its k-th nearest among the others (Eq. 2).
 
-    Times the dimension it equals the entropy of Eq. 1 up to a constant of N, k and dimension.
-    It is -inf when k or more other samples coincide with one.
+    Multiplied by the dimension, it equals the entropy of Eq. 1 up to a constant that depends on N,
+    k and the dimension. It is -inf if k or more other samples coincide with a sample.
 
     Raises:
       ValueError: if k is not in 1..N-1.

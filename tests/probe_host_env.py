@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from re3_jax.envs.base import Box, Discrete, EnvSpec
-from re3_jax.envs.host.base import HostStep
+from re3_jax.envs.base import Box, Discrete, EnvSpec, LaneStep
 
 SIZE = 16
 EPISODE = 10
@@ -14,7 +13,13 @@ LIMIT = 12
 
 def spec(stack: int = 2, size: int = SIZE) -> EnvSpec:
     return EnvSpec(
-        "probe:dot", (size, size, 3 * stack), np.dtype(np.uint8), Box((1,), -1.0, 1.0), EPISODE, 2
+        "probe:dot",
+        (size, size, 3 * stack),
+        np.dtype(np.uint8),
+        Box((1,), -1.0, 1.0),
+        EPISODE,
+        2,
+        frame_stack=stack,
     )
 
 
@@ -36,7 +41,7 @@ class DotLanes:
     def send(self, action: np.ndarray) -> None:
         self.action = np.array(action)
 
-    def receive(self) -> HostStep:
+    def receive(self) -> LaneStep:
         self.position = np.clip(self.position + 0.25 * self.action[:, 0], 0.0, 1.0)
         self.steps += 1
         reward, final_frame = self.position.astype(np.float32), self._frame()
@@ -44,7 +49,7 @@ class DotLanes:
         self.steps[truncated] = 0
         self._place(truncated)
         never = np.zeros_like(truncated)
-        return HostStep(self._frame(), reward, never, truncated, final_frame, never)
+        return LaneStep(self._frame(), reward, never, truncated, final_frame, never)
 
     def get_state(self) -> dict[str, np.ndarray]:
         names = ("random", "steps", "position")
@@ -75,7 +80,9 @@ class DotLanes:
 
 def grey_spec(stack: int = 2) -> EnvSpec:
     shape = (GREY_SIZE, GREY_SIZE, stack)
-    return EnvSpec("probe:grey", shape, np.dtype(np.uint8), Discrete(2), LIMIT, 4, colours=1)
+    return EnvSpec(
+        "probe:grey", shape, np.dtype(np.uint8), Discrete(2), LIMIT, 4, colours=1, frame_stack=stack
+    )
 
 
 def watched(lanes, order):
@@ -97,7 +104,7 @@ class GreyLanes:
 
     def __init__(self, num_lanes: int):
         self.spec, self.num_lanes, self.closed = grey_spec(), num_lanes, False
-        self.seen: list[HostStep] = []
+        self.seen: list[LaneStep] = []
 
     def reset(self, seeds: np.ndarray) -> np.ndarray:
         self.seeds = np.array(seeds)
@@ -108,7 +115,7 @@ class GreyLanes:
     def send(self, action: np.ndarray) -> None:
         self.action = np.array(action).reshape(self.num_lanes)
 
-    def receive(self) -> HostStep:
+    def receive(self) -> LaneStep:
         self.position = np.where(self.action == 1, self.position + 1, 0)
         self.steps += 1
         lost = self.position == LINE
@@ -121,7 +128,7 @@ class GreyLanes:
         self.position[ended], self.steps[ended], self.lives[ended] = 0, 0, 2
         frame = self._frame()
         self.position[lost & ~ended] = 0
-        step = HostStep(frame, lost.astype(np.float32), terminated, truncated, final_frame, lost)
+        step = LaneStep(frame, lost.astype(np.float32), terminated, truncated, final_frame, lost)
         self.seen.append(step)
         return step
 

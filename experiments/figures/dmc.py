@@ -23,7 +23,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments import run_folder
-from experiments.config import AgentName, PresetName, RunConfig
+from experiments.config import PresetName, RunConfig
 from experiments.errors import UsageError
 from experiments.figures import curves, rows
 from experiments.figures.curves import Curve
@@ -95,7 +95,7 @@ def preset_of(task: str, name: str, agent: str) -> RunConfig:
       UsageError: there is no such task.
     """
     try:
-        return dmc.preset(task, cast(PresetName, name), cast(AgentName, agent))
+        return dmc.preset(task, cast(PresetName, name), agent)
     except ValueError as error:
         raise UsageError(str(error)) from None
 

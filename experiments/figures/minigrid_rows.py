@@ -8,7 +8,7 @@ from experiments.config import BonusName, PresetName, flatten
 from experiments.errors import UsageError
 from experiments.figures import rows
 from experiments.figures.jobs import ONE_AT_A_TIME, Jobs
-from experiments.presets import resolve
+from experiments.resolve import resolve
 
 TASKS = {"empty_16x16": "Empty-16x16", "doorkey_6x6": "DoorKey-6x6", "doorkey_8x8": "DoorKey-8x8"}
 """Tasks by bare name, and their rows in the paper's table."""

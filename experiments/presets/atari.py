@@ -94,12 +94,6 @@ def with_learned_encoder(task_id: str, config: RunConfig) -> RunConfig:
     return replace(config, re3=replace(config.re3, beta=beta))
 
 
-def fine_tuned(task_id: str, config: RunConfig) -> RunConfig:
-    """`config` for a run that starts from a pre-trained one: there is no row to take."""
-    del task_id
-    return config
-
-
 def shrink(config: RunConfig) -> RunConfig:
     """The same program with small numbers, for tests and first tries."""
     config = rainbow.shrink(config)

@@ -59,11 +59,6 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
     return shrink(config) if name == "debug" else config
 
 
-def fine_tuned(task_id: str, config: RunConfig) -> RunConfig:
-    """`config` for a run that starts from a pre-trained one."""
-    return dmc.fine_tuned(task_id, config)
-
-
 def shrink(config: RunConfig) -> RunConfig:
     """The same program with small numbers; most of its minute is brax's compilation."""
     return replace(

@@ -33,7 +33,11 @@ def on_dmc(config: RunConfig, name: PresetName) -> RunConfig:
             head_order="layer_norm_then_tanh" if name == "paper" else "tanh_then_layer_norm",
         ),
         dmc=replace(config.dmc, image_size=IMAGE_SIZE, frame_stack=1),
-        re3=of_frames(config.re3),
+        # The encoders of other bonuses see whole images.
+        re3=replace(of_frames(config.re3), image_crop=IMAGE_SIZE),
+        rnd=replace(config.rnd, image_crop=IMAGE_SIZE),
+        icm=replace(config.icm, image_crop=IMAGE_SIZE),
+        learned=replace(config.learned, augmentation="shift"),
         evaluation=EvaluationConfig(
             every_env_frames=10_000, episodes=1 if name == "released" else 10, greedy=True
         ),
@@ -104,6 +108,9 @@ def shrink_to_seconds(config: RunConfig) -> RunConfig:
             updates_per_burst=2,
         ),
         dmc=replace(config.dmc, action_repeat=20),
-        re3=replace(config.re3, first_neighbour=5, last_neighbour=5, latent_dim=8),
+        re3=replace(config.re3, first_neighbour=5, last_neighbour=5, latent_dim=8, num_filters=4),
+        rnd=replace(config.rnd, hidden_dim=32, num_filters=4),
+        icm=replace(config.icm, hidden_dim=32, num_filters=4),
+        learned=replace(config.learned, hidden_dim=32),
         evaluation=replace(config.evaluation, every_env_frames=1_000, episodes=2),
     )

@@ -7,6 +7,7 @@ brought in tasks such as CartPole, which pays every step, though not in all of g
 
 from dataclasses import replace
 
+from experiments.agents import AGENTS
 from experiments.config import (
     AgentName,
     BonusName,
@@ -15,6 +16,7 @@ from experiments.config import (
     RunConfig,
 )
 from experiments.presets import brax, minigrid, rainbow
+from re3_jax.envs.base import Box
 
 DEFAULT_BONUS: BonusName = "re3"
 
@@ -37,7 +39,7 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
     """Configuration of any gymnax task; the numbers depend on the agent alone."""
     if agent == "rainbow":
         return rainbow.preset(task_id, name)
-    if agent != "a2c":
+    if AGENTS[agent].actions is Box:
         return brax.preset(task_id, name, agent)
     base = minigrid.preset("DoorKey-6x6", "released" if name == "debug" else name)
     config = replace(
@@ -49,9 +51,3 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
         evaluation=EvaluationConfig(every_env_frames=25_600, episodes=100),
     )
     return minigrid.shrink(config) if name == "debug" else config
-
-
-def fine_tuned(task_id: str, config: RunConfig) -> RunConfig:
-    """`config` for a run that starts from a pre-trained one: there is no row to take."""
-    del task_id
-    return config

@@ -5,6 +5,10 @@ from dataclasses import replace
 from experiments.config import AgentName, BonusName, EvaluationConfig, PresetName, RunConfig
 from experiments.presets import dmc, dreamer
 from re3_jax.agents.dreamer.config import DreamerConfig
+from re3_jax.agents.dreamer.networks import IMAGE_SIZE
+from re3_jax.intrinsic.icm import ICMConfig
+from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
+from re3_jax.intrinsic.rnd import RNDConfig
 
 DEFAULT_BONUS: BonusName = "re3"
 
@@ -47,7 +51,12 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
         video=True,
         dreamer=DREAMER,
         # More than the frames of one sequence, as the paper's 53 is.
-        re3=replace(dreamer.of_frames(re3), first_neighbour=11, last_neighbour=11),
+        re3=replace(
+            dreamer.of_frames(re3), first_neighbour=11, last_neighbour=11, image_crop=IMAGE_SIZE
+        ),
+        rnd=RNDConfig(image_crop=IMAGE_SIZE),
+        icm=ICMConfig(image_crop=IMAGE_SIZE),
+        learned=LearnedEncoderConfig(augmentation="shift"),
         evaluation=EvaluationConfig(every_env_frames=240, episodes=20, greedy=True),
     )
     if name != "debug":
@@ -56,9 +65,3 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
     tiny_dreamer = replace(tiny.dreamer, prefill_env_frames=200, num_envs=2)
     evaluation = replace(tiny.evaluation, every_env_frames=400)
     return replace(tiny, steps=800, dreamer=tiny_dreamer, evaluation=evaluation)
-
-
-def fine_tuned(task_id: str, config: RunConfig) -> RunConfig:
-    """`config` for a run that starts from a pre-trained one: there is no row to take."""
-    del task_id
-    return config

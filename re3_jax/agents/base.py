@@ -1,62 +1,158 @@
-"""What a loop needs of an agent: pure functions."""
+"""The seam between agents and loops: what a loop calls, and the state that it passes along.
+
+A loop knows no agent and an agent no loop. A learner is the agent, its replay and its bonus in one:
+pure functions for one seed over a `LearnerState`, made by a factory in the agent's room. Arrays of
+lanes always lead with the lane.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+from re3_jax.agents.rollout import Rollout
+from re3_jax.envs.base import Box, EnvSpec, LaneStep
+from re3_jax.intrinsic.base import IntrinsicReward, IntrinsicState, Step
+from re3_jax.replay.frame_stack import FrameStack
 
 AgentState = Any
 """Parameters, optimiser state and whatever else the agent learns: a pytree."""
 
+Memory = Any
+"""What acting lanes carry: the observation, or what the agent remembers of the episode."""
+
 Info = dict[str, Float[Array, ""]]
 
+Observation = Shaped[Array, " lane *observation"]
+Frame = Shaped[Array, " lane *frame"]
+Action = Shaped[Array, " lane *action"]
 
-class Agent(NamedTuple):
-    """An agent for one task.
 
-    init(key) -> state
-    act(state, observation[batch, ...], key, explore) -> action[batch, ...]; `explore` is
-      static: True samples as in training, False takes the mode.
-    update(state, batch, key) -> (state, info); what `batch` holds is the agent's own.
-    phases: for an agent whose updates differ in a fixed cycle (SAC's actor learns every second
-      time), one update function per place in the cycle, in order. `update` finds its place in
-      the state at run time; a loop that knows it calls `phases[updates % len(phases)]` and pays
-      for nothing else. Each returns the same names in `info` as the others.
+class LearnerState(NamedTuple):
+    """What a learner carries from step to step.
+
+    Attributes:
+      agent: parameters and optimisers.
+      intrinsic: of the bonus.
+      replay: what was stored; () for an agent that keeps nothing.
+      memory: of the lanes that act.
     """
 
-    init: Callable[[PRNGKeyArray], AgentState]
-    act: Callable[
-        [AgentState, Shaped[Array, " batch *observation"], PRNGKeyArray, bool],
-        Shaped[Array, " batch *action"],
-    ]
-    update: Callable[[AgentState, Any, PRNGKeyArray], tuple[AgentState, Info]]
-    phases: tuple[Callable[[AgentState, Any, PRNGKeyArray], tuple[AgentState, Info]], ...] = ()
-
-
-Memory = Any
-"""What acting lanes remember of their episodes: a pytree whose leaves lead with the lane."""
+    agent: AgentState
+    intrinsic: IntrinsicState
+    replay: Any
+    memory: Memory
 
 
 class Acting(NamedTuple):
-    """How an agent acts that may remember what it saw.
+    """How an agent acts, in training and in evaluation.
 
-    begin(state, lanes) -> memory of so many lanes at the beginning of an episode
-    act(state, memory, observation[lane, ...], key, explore) -> (memory, action[lane, ...])
+    begin(agent, frame[lane]) -> memory of lanes at the beginning of an episode
+    act(agent, memory, key, explore) -> (memory, action[lane]); `explore` is static: True acts as
+      in training, False takes the mode of the policy
+    see(memory, frame[lane], begins[lane]) -> memory; `begins` where the frame is an episode's first
     """
 
-    begin: Callable[[AgentState, int], Memory]
-    act: Callable[
-        [AgentState, Memory, Shaped[Array, " lane *observation"], PRNGKeyArray, bool],
-        tuple[Memory, Shaped[Array, " lane *action"]],
+    begin: Callable[[AgentState, Frame], Memory]
+    act: Callable[[AgentState, Memory, PRNGKeyArray, bool], tuple[Memory, Action]]
+    see: Callable[[Memory, Frame, Bool[Array, " lane"]], Memory]
+
+
+Phase = Callable[
+    [LearnerState, Int[Array, ""], PRNGKeyArray],
+    tuple[LearnerState, Info],
+]
+"""(state, agent steps taken, key) -> (state, info): one update of bonus and agent."""
+
+
+class Learner(NamedTuple):
+    """An agent that learns from a replay.
+
+    Attributes:
+      spec: the task.
+      num_lanes: environments stepped together.
+      random_agent_steps: actions, summed over lanes, that are uniformly random at first.
+      acting: how it acts.
+      init: (key, frame[lane]) -> state; the lanes begin with `frame`.
+      restart: (state, frame[lane]) -> state; restarts episodes that could not be restored.
+      store: (state, action[lane], step) -> state; the bonus observes the step, the replay stores
+        it with the index that the bonus returned, and the memory takes in the new frame.
+      updates_due: (before, after) -> updates that go with the step that took the number of agent
+        steps from `before` to `after`; for integers and traced arrays. None are due while the
+        replay holds nothing to sample.
+      phases: updates that follow each other in a cycle; update number i takes place i modulo
+        their number. All return the same names in `info`.
+      learns: the fields of the state that a phase changes.
+    """
+
+    spec: EnvSpec
+    num_lanes: int
+    random_agent_steps: int
+    acting: Acting
+    init: Callable[[PRNGKeyArray, Frame], LearnerState]
+    restart: Callable[[LearnerState, Frame], LearnerState]
+    store: Callable[[LearnerState, Action, LaneStep], LearnerState]
+    updates_due: Callable[[Any, Any], Any]
+    phases: tuple[Phase, ...]
+    learns: tuple[str, ...] = ("agent", "intrinsic")
+
+
+class OnPolicyLearner(NamedTuple):
+    """An agent that learns from each rollout once. Its acting memory is the observation.
+
+    Attributes:
+      spec: the task.
+      num_lanes: environments stepped together.
+      rollout_length: agent steps per lane and update.
+      acting: how it acts.
+      init: (key, frame[lane]) -> state.
+      learn: (state, rollout, agent_steps, key) -> (state, info); agent steps taken before it.
+    """
+
+    spec: EnvSpec
+    num_lanes: int
+    rollout_length: int
+    acting: Acting
+    init: Callable[[PRNGKeyArray, Frame], LearnerState]
+    learn: Callable[
+        [LearnerState, Rollout, Int[Array, ""], PRNGKeyArray], tuple[LearnerState, Info]
     ]
 
 
-def without_memory(agent: Agent) -> Acting:
-    """An agent that acts upon what it sees now."""
+def acting_on(
+    act: Callable[[AgentState, Observation, PRNGKeyArray, bool], Action], frames: FrameStack
+) -> Acting:
+    """An agent that acts upon the newest stack of frames, which is all of its memory."""
     return Acting(
-        begin=lambda state, lanes: (),
-        act=lambda state, memory, observation, key, explore: (
-            memory,
-            agent.act(state, observation, key, explore),
-        ),
+        begin=lambda agent, frame: frames.first(frame),
+        act=lambda agent, stack, key, explore: (stack, act(agent, stack, key, explore)),
+        see=frames.following,
     )
+
+
+def random_actions(key: PRNGKeyArray, learner: Learner) -> Action:
+    """Uniformly random actions of all lanes."""
+    space, lanes = learner.spec.action_space, learner.num_lanes
+    if isinstance(space, Box):
+        return jax.random.uniform(key, (lanes, *space.shape), jnp.float32, space.low, space.high)
+    return jax.random.randint(key, (lanes,), 0, space.num_actions, jnp.int32)
+
+
+def observe(
+    bonus: IntrinsicReward,
+    intrinsic: IntrinsicState,
+    frames: FrameStack,
+    observation: Observation,
+    action: Action,
+    step: LaneStep,
+) -> tuple[IntrinsicState, Int[Array, " lane"]]:
+    """Shows the bonus a step that is being stored; the index to store with it.
+
+    An episode ends for the bonus with the game's, not with a life.
+    """
+    with jax.named_scope("encode"):
+        following = frames.push(observation, jnp.asarray(step.final_frame))
+        terminated, truncated = jnp.asarray(step.terminated), jnp.asarray(step.truncated)
+        return bonus.observe(intrinsic, Step(observation, action, following, terminated, truncated))

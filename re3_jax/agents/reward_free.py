@@ -1,30 +1,33 @@
-"""Unsupervised pre-training: r = r_int, the task reward withheld (paper, Section 3.3)."""
+"""Unsupervised pre-training: r = r_int, the task reward withheld (paper, Section 3.3).
 
-from collections.abc import Callable
-from typing import Any
+Loops record task rewards and returns all the same.
+"""
+
+from typing import TypeVar
 
 import jax.numpy as jnp
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Int, PRNGKeyArray
 
-from re3_jax.agents.base import Agent, AgentState, Info
+from re3_jax.agents.base import Action, Info, Learner, LearnerState, OnPolicyLearner
+from re3_jax.agents.rollout import Rollout
+from re3_jax.envs.base import LaneStep
 
-Update = Callable[[AgentState, Any, PRNGKeyArray], tuple[AgentState, Info]]
+AnyLearner = TypeVar("AnyLearner", Learner, OnPolicyLearner)
 
 
-def reward_free(agent: Agent) -> Agent:
-    """The same agent, which finds every task reward of what it learns from to be 0.
+def reward_free(learner: AnyLearner) -> AnyLearner:
+    """The same `Learner` or `OnPolicyLearner`, to which every task reward is 0."""
+    if isinstance(learner, OnPolicyLearner):
 
-    Loops record task rewards and returns all the same. What the agent learns from
-    (`Rollout`, `Transitions`) has the task reward under the name `reward`, and the bonus apart
-    from it.
-    """
+        def learn(
+            state: LearnerState, rollout: Rollout, agent_steps: Int[Array, ""], key: PRNGKeyArray
+        ) -> tuple[LearnerState, Info]:
+            rollout = rollout._replace(reward=jnp.zeros_like(rollout.reward))
+            return learner.learn(state, rollout, agent_steps, key)
 
-    def withheld(update: Update) -> Update:
-        def blind(state: AgentState, batch: Any, key: PRNGKeyArray) -> tuple[AgentState, Info]:
-            return update(state, batch._replace(reward=jnp.zeros_like(batch.reward)), key)
+        return learner._replace(learn=learn)
 
-        return blind
+    def store(state: LearnerState, action: Action, step: LaneStep) -> LearnerState:
+        return learner.store(state, action, step._replace(reward=jnp.zeros_like(step.reward)))
 
-    return agent._replace(
-        update=withheld(agent.update), phases=tuple(withheld(phase) for phase in agent.phases)
-    )
+    return learner._replace(store=store)

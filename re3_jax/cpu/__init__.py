@@ -1,6 +1,6 @@
-"""Forms that XLA's CPU backend needs, kept apart from the algorithms that use them.
+"""Workarounds for XLA's CPU backend, kept apart from the algorithms that use them.
 
-Each module names what jaxlib 0.10.2 does on a CPU, what stands in its place, and when the module
-can go. Constants that are tuned to a CPU's cores and caches stay beside these reasons. Results are
-those of the plain form to rounding, on every backend.
+Each module states what jaxlib 0.10.2 does on a CPU, the replacement, and when to remove the module.
+Constants tuned to a CPU's cores and caches stay beside these reasons. On every backend the results
+equal those of the plain form up to rounding.
 """

@@ -1,10 +1,10 @@
-"""One function for a CPU, another for accelerators, and a `vmap` that is a loop on the CPU.
+"""One function for a CPU, another for accelerators, and a `vmap` that loops on a CPU.
 
-Reason: `vmap` over seeds makes one grouped convolution of several convolutions, which jaxlib
-0.10.2 runs many times slower on a CPU than the same convolutions one after the other.
+Reason: `vmap` over seeds turns several convolutions into one grouped convolution, which
+jaxlib 0.10.2 runs many times slower on a CPU than the same convolutions one after the other.
 
-Can go when: `benchmarks.conv` shows a vmapped convolution on a CPU as fast as those of its seeds in
-turn.
+Remove when: `benchmarks.conv` shows a vmapped convolution on a CPU as fast as those of its seeds
+one after the other.
 """
 
 from collections.abc import Callable
@@ -17,14 +17,14 @@ OfTwoArrays = Callable[[Shaped[Array, "..."], Shaped[Array, "..."]], Shaped[Arra
 
 
 def by_platform(on_cpu: OfTwoArrays, elsewhere: OfTwoArrays) -> OfTwoArrays:
-    """A function of two arrays that is `on_cpu` on a CPU and `elsewhere` on other backends.
+    """A function of two arrays that runs `on_cpu` on a CPU and `elsewhere` on other backends.
 
-    Under `vmap` a CPU computes one element of the mapped axis after the other, and other backends
+    Under `vmap` a CPU computes the elements of the mapped axis one after the other; other backends
     compute `vmap(elsewhere)`.
 
     Args:
-      on_cpu: what a CPU runs; shapes and dtypes of its result are those of `elsewhere`.
-      elsewhere: what GPUs and TPUs run.
+      on_cpu: function for CPUs; its result has the shapes and dtypes of `elsewhere`'s.
+      elsewhere: function for GPUs and TPUs.
     """
 
     @jax.custom_batching.custom_vmap

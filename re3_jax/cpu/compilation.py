@@ -1,11 +1,11 @@
 """A compiler option that keeps convolutions on all cores of a CPU.
 
-Reason: jaxlib 0.10.2 hands the convolutions of a CPU to YNNPACK, which runs them on one core, at a
+Reason: jaxlib 0.10.2 passes convolutions on a CPU to YNNPACK, which runs them on one core, at a
 quarter of the rate of a matrix product on two cores. Eigen runs them near that rate
-(`benchmarks/results/conv.json`). The option belongs to a program, so it cannot be set in a
-function that is part of one.
+(`benchmarks/results/conv.json`). The option applies to a whole program, so a function within a
+program cannot set it.
 
-Can go when: `jax.jit` without the option runs the convolutions of `benchmarks.conv` as fast.
+Remove when: `jax.jit` without the option runs the convolutions of `benchmarks.conv` as fast.
 """
 
 from collections.abc import Callable
@@ -19,14 +19,15 @@ CONVOLUTIONS_ON_ALL_CORES = {
         "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"
     )
 }
-"""What jaxlib 0.10.2 has YNNPACK do by default, without the convolutions."""
+"""The operations that jaxlib 0.10.2 passes to YNNPACK by default, without the convolutions."""
 
 
 def jit(function: Callable[..., Any], **keywords: Any) -> jax.stages.Wrapped:
     """`jax.jit` with `options()`.
 
     Args:
-      function: what is compiled. JAX refuses compiler options inside another compiled function.
+      function: the function to compile. JAX rejects compiler options inside another compiled
+        function.
       keywords: those of `jax.jit`, other than `compiler_options`.
     """
     return jax.jit(function, compiler_options=options(), **keywords)
@@ -34,11 +35,11 @@ def jit(function: Callable[..., Any], **keywords: Any) -> jax.stages.Wrapped:
 
 @cache
 def options() -> dict[str, str] | None:
-    """`compiler_options` of a program with convolutions.
+    """`compiler_options` for a program with convolutions.
 
     Returns:
-      `CONVOLUTIONS_ON_ALL_CORES`; None where the default backend is no CPU, or where XLA does not
-      know the option.
+      `CONVOLUTIONS_ON_ALL_CORES`; None if the default backend is not a CPU, or if XLA does not know
+      the option.
     """
     if jax.default_backend() != "cpu":
         return None

@@ -1,14 +1,15 @@
 """Convolutions and transposed convolutions with gradients that are fast on a CPU.
 
-Reason: jaxlib 0.10.2 on a CPU runs the gradients of a convolution far slower than its forward
-pass: they are convolutions with dilation, or with axes that XLA turns outside of loops alone
-(https://github.com/jax-ml/jax/issues/12868). Here a CPU's gradients are convolutions without
-dilation and with their axes in order: `conv_input_gradient`, `conv_kernel_gradient`. Seeds under
-`vmap` follow one another (`by_platform`). On GPUs and TPUs everything is XLA's own.
+Reason: on a CPU, jaxlib 0.10.2 runs the gradients of a convolution far slower than its forward
+pass. They are convolutions with dilation, or with an order of axes that XLA transposes only
+outside of loops (https://github.com/jax-ml/jax/issues/12868). Here a CPU computes them as
+convolutions without dilation and with the axes in order: `conv_input_gradient`,
+`conv_kernel_gradient`. Seeds under `vmap` run one after the other (`by_platform`). GPUs and TPUs
+use XLA's own gradients.
 
-Can go when: the ways `xla` of `benchmarks.conv` are as fast as `re3_jax`, in `scan` and under
-`vmap`, too. Then `convolve` is `lax.conv_general_dilated`, and `convolve_transposed` its
-transpose in the images.
+Remove when: the ways `xla` of `benchmarks.conv` are as fast as `re3_jax`, also in `scan` and under
+`vmap`. Then `convolve` is `lax.conv_general_dilated`, and `convolve_transposed` its transpose with
+respect to the images.
 
 Axes are `NHWC` and `HWIO`; there is no padding, and one stride for both axes.
 """
@@ -30,9 +31,9 @@ Out = Float[Array, "batch out_height out_width features"]
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
 def convolve(x: Images, kernel: Kernel, stride: int) -> Out:
-    """Valid cross-correlation of images and kernel of the same dtype, which the result has.
+    """Valid cross-correlation; images, kernel and result have the same dtype.
 
-    Has first derivatives in reverse mode.
+    Supports first derivatives in reverse mode.
     """
     return _forward(x, kernel, stride)
 
@@ -52,9 +53,10 @@ convolve.defvjp(
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
 def convolve_transposed(out: Out, kernel: Kernel, stride: int) -> Images:
-    """The transpose of `convolve` in the images, which become (out_size - 1) * stride + rows high.
+    """The transpose of `convolve` with respect to its images.
 
-    Has first derivatives in reverse mode.
+    The result is (out_height - 1) * stride + rows high, (out_width - 1) * stride + columns wide.
+    Supports first derivatives in reverse mode.
     """
     size = [(n - 1) * stride + k for n, k in zip(out.shape[1:3], kernel.shape[:2], strict=True)]
     return _input_gradient(kernel, out, size, stride)
@@ -77,7 +79,7 @@ def _forward(x, kernel, stride: int):
 
 
 def _input_gradient(kernel, d_out, size, stride: int):
-    """Gradient of images of `size` (height, width)."""
+    """Gradient with respect to images of `size` (height, width)."""
     x_like = jax.ShapeDtypeStruct((d_out.shape[0], *size, kernel.shape[2]), d_out.dtype)
 
     def native(kernel, d_out):
@@ -89,7 +91,7 @@ def _input_gradient(kernel, d_out, size, stride: int):
 
 
 def _kernel_gradient(x, d_out, kernel_size, stride: int):
-    """Gradient of a kernel of `kernel_size` (rows, columns)."""
+    """Gradient with respect to a kernel of `kernel_size` (rows, columns)."""
     shape = (*kernel_size, x.shape[-1], d_out.shape[-1])
     kernel_like = jax.ShapeDtypeStruct(shape, x.dtype)
 

@@ -1,10 +1,10 @@
-"""The gradient of a convolution's images, as a CPU computes it fast.
+"""The gradient of a convolution with respect to its images, fast on a CPU.
 
 Reason: XLA's own dilates the gradient by the stride, which jaxlib 0.10.2 runs slowly on a CPU. One
-convolution without dilation, for all phases of the stride, is faster. Where an output has few
-positions it is faster to compute the gradients of all patches in one product and to add them up.
+convolution without dilation, for all phases of the stride, is faster. For outputs with few
+positions, it is faster to compute the gradients of all patches in one product and to add them up.
 
-Can go with `re3_jax.cpu.conv`.
+Remove together with `re3_jax.cpu.conv`.
 """
 
 import jax
@@ -15,10 +15,10 @@ from jaxtyping import Array, Float
 from re3_jax.cpu.parts import part_size
 
 SMALL_IMAGE = 36
-"""Positions of an output up to which the gradients of patches are faster."""
+"""Largest number of output positions for which the gradients of patches are faster."""
 
 BLOCK_BYTES = 2**21
-"""Bytes of the patches of one block of images: about the second-level cache of one core."""
+"""Size of the patches of one block of images: about the second-level cache of one core."""
 
 
 def input_gradient(
@@ -27,14 +27,14 @@ def input_gradient(
     size: tuple[int, int],
     stride: int,
 ) -> Float[Array, "batch height width channels"]:
-    """Gradient of images of `size` (height, width), of the dtype of `d_out`."""
+    """Gradient with respect to images of `size` (height, width), in the dtype of `d_out`."""
     positions = d_out.shape[1] * d_out.shape[2]
     of_images = _by_patches if positions <= SMALL_IMAGE else _by_phases
     return of_images(kernel, d_out, size, stride)
 
 
 def _by_patches(kernel, d_out, size: tuple[int, int], stride: int):
-    """The gradient of all patches in one product, added up where they overlap."""
+    """Computes the gradients of all patches in one product and adds up their overlaps."""
     rows, columns, channels, features = kernel.shape
     batch, height, width, _ = d_out.shape
     bytes_of_one = 4 * height * width * rows * columns * channels
@@ -43,7 +43,7 @@ def _by_patches(kernel, d_out, size: tuple[int, int], stride: int):
     block_like = jax.ShapeDtypeStruct((images, *size, channels), d_out.dtype)
     add_up = jax.linear_transpose(lambda x: _patches(x, (rows, columns), stride), block_like)
     blocks = d_out.reshape(-1, images * height * width, features)
-    # Sums of many products are float32 where the arrays are narrower.
+    # Sum many products in float32 even if the arrays are narrower.
     wide = jnp.promote_types(d_out.dtype, jnp.float32)
 
     def of_block(block):
@@ -54,12 +54,12 @@ def _by_patches(kernel, d_out, size: tuple[int, int], stride: int):
 
 
 def _patches(x, kernel_size: tuple[int, int], stride: int):
-    """What the kernel meets: [batch * out_height * out_width, rows * columns * channels]."""
+    """The patches under the kernel: [batch * out_height * out_width, rows * columns * channels]."""
     (rows, columns), channels = kernel_size, x.shape[-1]
     height, width = ((n - k) // stride + 1 for n, k in zip(x.shape[1:3], kernel_size, strict=True))
 
     def windows(x, axis: int, count: int, taps: int):
-        # First of every step of the stride, then of every whole step within the kernel.
+        # Cuts the axis into strides: a window is `steps` neighbouring strides, cut to `taps`.
         steps = -(-taps // stride)
         missing = max(0, (count + steps - 1) * stride - x.shape[axis])
         x = jnp.pad(x, [(0, missing) if i == axis else (0, 0) for i in range(x.ndim)])
@@ -73,10 +73,10 @@ def _patches(x, kernel_size: tuple[int, int], stride: int):
 
 
 def _by_phases(kernel, d_out, size: tuple[int, int], stride: int):
-    """The convolution of the padded gradient with the kernel turned round, phase by phase."""
+    """Convolves the padded gradient with the flipped kernel, phase by phase."""
     turned, *margins = _phases(kernel.swapaxes(2, 3), stride)
-    # Pixels that the kernel never reaches come from a wider margin: zeros put on afterwards make
-    # what follows slow, because XLA then asks of every pixel whether it is one of them.
+    # Pixels that the kernel never reaches come from a wider margin: padding the result instead
+    # slows the operations after it, because XLA then tests every pixel for padding.
     reached = [count + margin for count, margin in zip(d_out.shape[1:3], margins, strict=True)]
     missing = [max(0, -(-n // stride) - there) for n, there in zip(size, reached, strict=True)]
     padding = [(margin, margin + more) for margin, more in zip(margins, missing, strict=True)]
@@ -87,14 +87,14 @@ def _by_phases(kernel, d_out, size: tuple[int, int], stride: int):
 
 
 def _phases(kernel, stride: int):
-    """A transposed convolution's kernel as one without a stride, for all phases of the output.
+    """The kernel of a transposed convolution, rearranged to stride 1 for all phases of the output.
 
     Output position stride * q + r gets input q - t times kernel row stride * t + r: a convolution
-    over t, turned round, of whose outputs each r is a channel of its own.
+    over t with a flipped kernel, whose outputs have a channel for each r.
 
     Returns:
-      the kernel [high, wide, channels, stride * stride * features], and by how many rows and
-      columns the input is to be padded on each side.
+      the kernel [high, wide, channels, stride * stride * features], and the rows and columns of
+      padding on each side of the input.
     """
     rows, columns, channels, features = kernel.shape
     high, wide = -(-rows // stride), -(-columns // stride)
@@ -107,7 +107,7 @@ def _phases(kernel, stride: int):
 
 
 def _depth_to_space(x, stride: int):
-    """Pixels of many channels as blocks of `stride` x `stride` pixels."""
+    """Spreads the channels of each pixel over a block of `stride` x `stride` pixels."""
     if stride == 1:
         return x
     batch, height, width, depth = x.shape

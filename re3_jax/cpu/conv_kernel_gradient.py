@@ -1,11 +1,11 @@
-"""The gradient of a convolution's kernel, as a CPU computes it fast.
+"""The gradient of a convolution with respect to its kernel, fast on a CPU.
 
 Reason: XLA's own is a convolution with a dilated kernel and with batch and channels exchanged, in
-an order of axes that jaxlib 0.10.2 turns outside of loops alone; a CPU runs it slowly, and within
-a loop many times slower still (https://github.com/jax-ml/jax/issues/12868). Here the axes are
-turned before, and the stride becomes channels, so that no kernel is dilated.
+an order of axes that jaxlib 0.10.2 transposes only outside of loops. A CPU runs it slowly, and
+within a loop many times slower still (https://github.com/jax-ml/jax/issues/12868). Here the axes
+are transposed first, and the stride becomes channels, so that no kernel is dilated.
 
-Can go with `re3_jax.cpu.conv`.
+Remove together with `re3_jax.cpu.conv`.
 """
 
 import jax.numpy as jnp
@@ -13,10 +13,10 @@ from jax import lax
 from jaxtyping import Array, Float
 
 PACKET = 16
-"""Numbers that a CPU's core multiplies at once; the copies of a broken packet are slower."""
+"""Numbers that one core multiplies at once; copying an incomplete packet is slower."""
 
 PRODUCT_POSITIONS = 3_000
-"""Positions that are summed within one product, or more."""
+"""Least number of positions to sum within one product."""
 
 
 def kernel_gradient(
@@ -25,11 +25,11 @@ def kernel_gradient(
     kernel_size: tuple[int, int],
     stride: int,
 ) -> Float[Array, "rows columns channels features"]:
-    """Gradient of a kernel of `kernel_size` (rows, columns), of the dtype of `d_out`.
+    """Gradient with respect to a kernel of `kernel_size` (rows, columns), in the dtype of `d_out`.
 
-    It is the convolution of images with gradients, a block of images being the channels of one:
-    the sum over images and positions is what a convolution sums over anyway, and its copies are
-    made where the product needs them. Sums are float32 where the arrays are narrower.
+    Convolves images with gradients; the images of a block act as channels. A convolution sums over
+    channels and positions anyway, and it makes its copies where the product needs them. Sums are
+    float32 even if the arrays are narrower.
     """
     rows, columns = kernel_size
     batch, height, width, features = d_out.shape
@@ -54,8 +54,8 @@ def kernel_gradient(
         first = block * images
         return total + of_block(*(lax.dynamic_slice_in_dim(y, first, images) for y in (x, d_out)))
 
-    # Begun with a block: zeros would have to be typed as varying inside shard_map. Added up as it
-    # goes, because XLA's sum over a stack of the blocks' results is slow.
+    # Start from a block, because zeros would need the varying type inside shard_map. Accumulate in
+    # the loop, because XLA's sum over a stack of the blocks' results is slow.
     begun = batch % images or images
     d_kernel = of_block(x[-begun:], d_out[-begun:])
     d_kernel = lax.fori_loop(0, (batch - begun) // images, add, d_kernel)
@@ -66,7 +66,7 @@ def kernel_gradient(
 
 
 def _space_to_depth(x, stride: int):
-    """Blocks of `stride` x `stride` pixels as one pixel of more channels; zeros fill the last."""
+    """Merges each block of `stride` x `stride` pixels into one pixel; zeros fill the last."""
     if stride == 1:
         return x
     batch, height, width, channels = x.shape

@@ -1,11 +1,11 @@
-"""Factorisations of matrices, one at a time.
+"""Matrix factorisations, one at a time.
 
-Reason: on a CPU jaxlib 0.10.2 calls OpenBLAS, and XLA runs calls side by side that do not depend
-on one another. Several batched factorisations in one program can then wait for one another for
-ever (two cores, two seeds, six matrices of 256 x 256).
+Reason: on a CPU, jaxlib 0.10.2 calls OpenBLAS, and XLA runs independent calls in parallel. Several
+batched factorisations in one program can then deadlock (two cores, two seeds, six matrices of
+256 x 256).
 
-Can go when: two seeds of several `jnp.linalg.qr` of 256 x 256 under `vmap` end on two cores, with
-the threads of OpenBLAS left at their default.
+Remove when: several `jnp.linalg.qr` of 256 x 256 under `vmap` over two seeds finish on two cores,
+with OpenBLAS's default number of threads.
 """
 
 from collections.abc import Sequence
@@ -24,11 +24,11 @@ class QR(NamedTuple):
 
 
 def qr_one_at_a_time(matrices: Sequence[Float[Array, "rows columns"]]) -> list[QR]:
-    """Reduced QR of each matrix, each begun when the one before it has ended.
+    """Reduced QR of each matrix; each begins after the one before it has finished.
 
     Args:
-      matrices: of any shapes with rows >= columns, float32 or float64. Under `vmap` one matrix
-        follows the other, too.
+      matrices: of any shapes with rows >= columns, float32 or float64. Under `vmap` the matrices
+        are factorised one after the other, too.
 
     Returns:
       Factors of the matrices, in their order and dtype.
@@ -40,10 +40,10 @@ def qr_one_at_a_time(matrices: Sequence[Float[Array, "rows columns"]]) -> list[Q
 
 
 def _after(earlier: Float[Array, "..."], x: Float[Array, "..."]) -> Float[Array, "..."]:
-    """`x`, which XLA computes after `earlier`.
+    """`x`, with a dependence on `earlier` that makes XLA compute `earlier` first.
 
-    A sum with a zero that depends on `earlier` changes no number. `jax.lax.optimization_barrier`
-    does not do: XLA's CPU compiler removes it, and the order with it.
+    Adding a zero that depends on `earlier` changes no number. `jax.lax.optimization_barrier` does
+    not work here: XLA's CPU compiler removes it, and the order with it.
     """
     return x + 0.0 * earlier.ravel()[0]
 

@@ -1,10 +1,10 @@
-"""A batch in parts of a few elements, for memory and for the caches of a CPU.
+"""Computes over a batch in parts of a few elements, to save memory and to fit a CPU's caches.
 
-Reason: with jaxlib 0.10.2 a gradient keeps what every layer left for the backward pass, for the
-whole batch: several gigabytes for Dreamer's 2,500 images, over half a gigabyte for its imagined
-steps. In parts of 250 these arrays stay small and near the core.
+Reason: with jaxlib 0.10.2 a gradient keeps the residuals of every layer for the whole batch:
+several gigabytes for Dreamer's 2,500 images, over half a gigabyte for its imagined steps. In parts
+of 250 these arrays stay small and near the core.
 
-Can go when: the whole batch at once is as fast on a CPU, and the memory is there
+Remove when: the whole batch at once is as fast on a CPU and fits in memory
 (`benchmarks.dreamer_update` measures both).
 """
 
@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 AT_ONCE = 250
-"""Elements of a part, at most."""
+"""Largest number of elements in a part."""
 
 Means = TypeVar("Means")
 """A pytree of arrays."""
@@ -31,12 +31,13 @@ def part_size(number: int, most: int) -> int:
 def map_parts(
     function: Callable[[Any], Float[Array, "part ..."]], batch: Any
 ) -> Float[Array, "batch ..."]:
-    """`function(batch)`, computed in parts on every backend.
+    """Computes `function(batch)` in parts on every backend.
 
-    Gradients of what `function` closes over are summed over the parts in their own dtype.
+    Gradients of the values that `function` closes over are summed over the parts in their own
+    dtype.
 
     Args:
-      function: of a part; each row of its result depends on one element alone.
+      function: takes a part; each row of its result depends on one element only.
       batch: pytree with leaves [batch, ...], any dtype.
     """
     out = jax.lax.map(function, _split(batch, 0))
@@ -44,14 +45,15 @@ def map_parts(
 
 
 def mean_over_batch(function: Callable[..., Means], *batch: Any, axes: tuple[int, ...]) -> Means:
-    """`function(*batch)`, computed in parts on a CPU.
+    """Computes `function(*batch)`, in parts on a CPU.
 
     Other backends take the whole batch at once, which keeps them busy.
 
     Args:
-      function: of a part; every leaf of its result is a mean over the elements, of a float dtype.
+      function: takes a part; every leaf of its result is a mean over the elements, of a float
+        dtype.
       batch: the function's arguments, pytrees of arrays.
-      axes: for each argument, the axis of its leaves that is the batch.
+      axes: for each argument, the batch axis of its leaves.
     """
 
     def in_parts(*batch):
@@ -72,10 +74,10 @@ def mean_over_batch(function: Callable[..., Means], *batch: Any, axes: tuple[int
 def mean_loss(
     loss: Callable[[Any, Any, Any], Float[Array, ""]], parameters: Any, inputs: Any, targets: Any
 ) -> Float[Array, ""]:
-    """`loss(parameters, inputs, targets)`, computed in parts on every backend.
+    """Computes `loss(parameters, inputs, targets)` in parts on every backend.
 
-    Where a gradient is asked for, it is computed with the loss, so that nothing that a part leaves
-    for the backward pass outlives the part. Has first derivatives in reverse mode.
+    Under differentiation, each part computes its gradient together with its loss, so that no
+    residuals outlive the part. Supports first derivatives in reverse mode.
 
     Args:
       loss: mean over the elements of a part, float32; it closes over no traced value.
@@ -111,7 +113,7 @@ mean_loss.defvjp(_loss_and_gradients, _scale_gradients)
 
 
 def _split(batch, axis: int):
-    """Leaves with `axis` in parts, which become the first axis."""
+    """Splits `axis` of each leaf into parts, which become the first axis."""
     size = part_size(jax.tree.leaves(batch)[0].shape[axis], AT_ONCE)
 
     def of_leaf(leaf):

@@ -1,4 +1,4 @@
-"""The one sentence said when a name is not known, and what to do about a missing package."""
+"""Error messages for unknown names, and the command that installs a missing package."""
 
 import difflib
 import sys
@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> ValueError:
-    """A ValueError that says what was asked for and which known names are nearest.
+    """A ValueError that states the unknown name and the nearest known ones.
 
     Args:
-      kind: what is being named ("task", "suite").
-      name: what was asked for.
-      known: every name that would have been right.
+      kind: kind of thing named ("task", "suite").
+      name: the unknown name.
+      known: all valid names.
     """
     by_lower_case = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(name.lower(), by_lower_case, n=3, cutoff=0.5)
@@ -26,7 +26,7 @@ def pip_install(*packages: str) -> str:
     """The command that installs packages into the environment of this process.
 
     Args:
-      packages: as pip takes them; what the shell would not leave alone is quoted.
+      packages: arguments of `pip install`; those with shell characters are quoted.
     """
     words = (f'"{package}"' if set(package) & set("[]<> ") else package for package in packages)
     return f"{sys.executable} -m pip install {' '.join(words)}"

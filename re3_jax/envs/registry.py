@@ -1,6 +1,7 @@
 """Tasks by name: the paper's by a bare name, everything else as `suite:id`."""
 
 import re
+from collections.abc import Callable, Mapping
 
 from re3_jax.envs.base import DeviceEnv
 from re3_jax.envs.host import atari_games
@@ -17,20 +18,38 @@ PAPER_TASKS = {
 """Bare name of each task of the paper -> canonical name."""
 
 SUITES = ("minigrid", "gymnax", "brax", "pixels", "dmc", "atari")
-"""What may stand before the colon."""
+"""The names allowed before the colon."""
 
 HOST_SUITES = ("dmc", "atari")
 """Suites whose environments run on the host: see `re3_jax.envs.host`, not `make`."""
 
+_REGISTERED: dict[str, dict[str, Callable[[], DeviceEnv]]] = {}
+"""Suite -> task -> what makes it, of suites that are registered from outside."""
+
 _MINIGRID_ID = re.compile(r"(?:MiniGrid-)?(Empty|DoorKey)-(\d+)x(\d+)(?:-v0)?")
+
+
+def register(suite: str, tasks: Mapping[str, Callable[[], DeviceEnv]]) -> None:
+    """Adds a suite of device environments.
+
+    Args:
+      suite: its name, before the colon.
+      tasks: name after the colon -> function that makes the environment.
+
+    Raises:
+      ValueError: there is a suite of this name.
+    """
+    if suite in SUITES or suite in _REGISTERED:
+        raise ValueError(f"there is a suite {suite} already: choose another name")
+    _REGISTERED[suite] = dict(tasks)
 
 
 def canonical(task: str) -> str:
     """The `suite:id` that `task` stands for.
 
     `doorkey_6x6`, `MiniGrid-DoorKey-6x6-v0` and `minigrid:MiniGrid-DoorKey-6x6-v0` all
-    stand for `minigrid:DoorKey-6x6`. Whether MiniGrid has a grid of that size is checked by
-    `make`, not here, and so are the ids of gymnax and brax, which may not be installed.
+    stand for `minigrid:DoorKey-6x6`. `make`, not this function, checks whether MiniGrid has a grid
+    of that size, and checks the ids of gymnax and brax, which may not be installed.
 
     Raises:
       ValueError: if there is no such suite or no such task in it.
@@ -42,8 +61,12 @@ def canonical(task: str) -> str:
         if _MINIGRID_ID.fullmatch(task):
             return canonical(f"minigrid:{task}")
         raise unknown_name("task", task, _suggestions())
+    if name in _REGISTERED:
+        if task_id not in _REGISTERED[name]:
+            raise unknown_name(f"{name} task", task_id, _REGISTERED[name])
+        return task
     if name not in SUITES:
-        raise unknown_name("suite", name, SUITES)
+        raise unknown_name("suite", name, (*SUITES, *_REGISTERED))
     if name == "minigrid":
         kind, size = _parse_minigrid(task_id)
         return f"minigrid:{kind}-{size}x{size}"
@@ -82,8 +105,8 @@ def make(task: str) -> DeviceEnv:
         `gymnax:CartPole-v1`, `brax:halfcheetah`).
 
     Raises:
-      ValueError: if the task is not known (the message offers the nearest names) or is one of
-        the host's.
+      ValueError: if the task is not known (the message offers the nearest names) or runs on
+        the host.
       ImportError: if the suite's package is missing; the message says what to install.
     """
     name, _, task_id = canonical(task).partition(":")
@@ -91,6 +114,8 @@ def make(task: str) -> DeviceEnv:
         raise ValueError(
             f"{task} is stepped on the host, not on the device: make it with re3_jax.envs.host.make"
         )
+    if name in _REGISTERED:
+        return _REGISTERED[name][task_id]()
     if name == "minigrid":
         from re3_jax.envs.device import minigrid
 
@@ -132,6 +157,7 @@ def _suggestions() -> list[str]:
     known += [f"dmc:{name}" for name in dmc_tasks.names() if name not in PAPER_TASKS]
     known += [f"brax:{name}" for name in brax.TASKS]
     known += [f"atari:{name}" for name in atari_games.GAMES]
+    known += [f"{suite}:{name}" for suite, tasks in _REGISTERED.items() for name in tasks]
     try:
         return [*known, *(f"gymnax:{name}" for name in gymnax.ids())]
     except ImportError:

@@ -1,8 +1,9 @@
-"""Intrinsic rewards, one module a bonus, transforms of them, and `chain`.
+"""Intrinsic rewards (one module per bonus), reward transforms, and `chain`.
 
-`re3.from_config(config)` is a whole bonus as an agent gets it; `re3.re3(config)` the bare
-distance, for a `chain` of your own. The other modules are of the same form. State entropy over
-an encoder of your own is `state_entropy.state_entropy`.
+`re3.from_config(config)` is the complete bonus; `re3.re3(config)` is the bare distance, for your
+own `chain`. `rnd` and `icm` have the same two functions. The other modules give the bare distance,
+which `state_entropy.scaled` completes. For state entropy over your own encoder use
+`state_entropy.state_entropy`.
 """
 
 from re3_jax.intrinsic import (

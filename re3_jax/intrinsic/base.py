@@ -1,8 +1,8 @@
-"""The intrinsic-reward protocol, in optax's manner: four pure functions and `chain`.
+"""The intrinsic-reward protocol: four pure functions and `chain`, in the style of optax.
 
-`observe` runs once for every step that is stored: RE3 encodes the observation and writes the
-latent, an episodic bonus updates its memory and clears it where an episode ends. `reward` runs
-each time a batch is used: RE3 searches all stored latents. `update` trains what is learned.
+`observe` runs once per stored step: RE3 encodes the observation and writes the latent; an episodic
+bonus updates its memory and clears it at the end of an episode. `reward` runs each time a batch is
+used: RE3 searches all stored latents. `update` trains the networks of the bonus.
 """
 
 from collections.abc import Callable
@@ -13,18 +13,19 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from re3_jax.envs.base import EnvSpec, TimeStep
+from re3_jax.inheritance import inherits
 
 IntrinsicState = Any
 Info = dict[str, Float[Array, ""]]
 
 
 class Step(NamedTuple):
-    """One step of all lanes, as it is stored; a bonus that does not use a field accepts None.
+    """One stored step of all lanes; a bonus accepts None for fields that it does not use.
 
     Attributes:
       observation: o_t.
       action: a_t.
-      next_observation: o_{t+1} of the same episode, also where the episode ended.
+      next_observation: o_{t+1} of the same episode, even if the episode ended.
       terminated: whether the task ended at this step.
       truncated: whether a time limit ended the episode at this step.
     """
@@ -37,7 +38,7 @@ class Step(NamedTuple):
 
     @classmethod
     def on_device(cls, observation: Array, action: Array, timestep: TimeStep) -> "Step":
-        """What `timestep` made of an observation and an action, lanes leading."""
+        """The step from o_t, a_t and the `timestep` that followed; lanes lead everywhere."""
         return cls(
             observation,
             action,
@@ -48,15 +49,15 @@ class Step(NamedTuple):
 
 
 class IntrinsicBatch(NamedTuple):
-    """A batch of transitions to be rewarded.
+    """A batch of transitions to reward.
 
     Attributes:
       observation: o_t.
       action: a_t.
       next_observation: o_{t+1} of the same episode.
-      bonus_index: what `observe` returned for each o_t, so that a stored latent is looked up
-        instead of encoded again.
-      agent_steps: agent steps taken so far (what the schedules of beta count).
+      bonus_index: the index that `observe` returned for each o_t. A bonus uses it to look up a
+        stored latent instead of encoding again.
+      agent_steps: agent steps taken so far, the argument of the beta schedules.
     """
 
     observation: Shaped[Array, " batch *observation"]
@@ -73,12 +74,11 @@ class IntrinsicReward(NamedTuple):
     observe(state, step) -> (state, index[lane]); the replay stores the index with the step
     reward(state, batch) -> (reward[batch] float32, state, info)
     update(state, batch, key) -> (state, info)
-    in_order: whether `observe` must see the steps of a lane one after another, because it
-      remembers an episode. Otherwise a whole rollout may be observed as if each of its steps had
-      a lane of its own (`observe_rollout`).
+    in_order: whether `observe` must see the steps of a lane one after another, because it keeps an
+      episodic memory. Otherwise `observe_rollout` passes it a whole rollout at once, each step as a
+      lane of its own.
 
-    An `info` is a dict of float32 scalars, diagnostics for the log: always the same names for
-    one bonus.
+    An `info` is a dict of float32 scalars for the log; a bonus always returns the same keys.
     """
 
     init: Callable[..., IntrinsicState]
@@ -95,7 +95,7 @@ class RewardTransform(NamedTuple):
 
     init() -> state
     apply(state, reward[batch], agent_steps) -> (reward[batch], state)
-    report(state, agent_steps) -> info; of the state that `apply` returned
+    report(state, agent_steps) -> info, from the state that `apply` returned
     """
 
     init: Callable[[], Any]
@@ -105,15 +105,16 @@ class RewardTransform(NamedTuple):
     report: Callable[[Any, Int[Array, ""]], Info] = lambda state, agent_steps: {}
 
 
+@inherits("bonus", "transforms")
 class ChainState(NamedTuple):
-    """State of `chain`: the bonus's own, and one per transform."""
+    """State of `chain`: that of the bonus, and one per transform."""
 
     bonus: IntrinsicState
     transforms: tuple[Any, ...]
 
 
 def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicReward:
-    """Passes the rewards of `bonus` through `transforms`, left to right; all report.
+    """Passes the rewards of `bonus` through `transforms`, left to right, and merges their infos.
 
     `chain(re3(...), normalize_by_running_std(), log1p(), scale_by_schedule(beta))`
     """
@@ -142,17 +143,17 @@ def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicRewa
 
 
 def no_index(step: Step) -> Int[Array, " lane"]:
-    """The index of a bonus that stores nothing: zeros."""
+    """The index for a bonus that stores nothing: int32 zeros."""
     return jnp.zeros(step.observation.shape[0], jnp.int32)
 
 
 def observe_rollout(
     bonus: IntrinsicReward, state: IntrinsicState, steps: Step
 ) -> tuple[IntrinsicState, Int[Array, "time lane"]]:
-    """Observes the steps of a rollout, whose leaves lead with time and lane.
+    """Observes a rollout, whose leaves have the leading axes time and lane.
 
-    A bonus that needs no order sees them all at once: one large batch costs less than many
-    small ones.
+    A bonus without `in_order` sees all steps at once: one large batch costs less than many small
+    ones.
     """
     if bonus.in_order:
         return jax.lax.scan(bonus.observe, state, steps)

@@ -1,10 +1,10 @@
 """State entropy in the space of a contrastive encoder (the paper's "SE w/ Contrastive"; APT).
 
-An encoder beside the agent's, trained on each batch with CURL's loss (Srinivas et al., 2020;
-paper, Appendix "Implementation details for representation learning baselines"): of two
-augmented copies of the batch, one goes through the trained encoder (queries q_i), the other
-through a slow copy of it (keys k_j). The logits q_i^T W k_j, W learned, are those of a
-classification in which i = j is right.
+The encoder is separate from the agent's and trains on each batch with CURL's loss (Srinivas et al.,
+2020; paper, Appendix "Implementation details for representation learning baselines"). One augmented
+copy of the batch passes through the trained encoder (queries q_i), another through its slow moving
+average (keys k_j). The logits q_i^T W k_j, with learned W, classify which key belongs to each
+query; i = j is right.
 """
 
 import dataclasses
@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from re3_jax import augment, initializers, random_encoder
 from re3_jax.envs.base import EnvSpec
+from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.re3 import encoder_from
@@ -29,14 +30,18 @@ Images = Shaped[Array, "batch height width channels"]
 
 
 class ContrastiveParams(NamedTuple):
-    """What the loss trains."""
+    """The trained parameters: the encoder and W."""
 
     encoder: EncoderParams
     bilinear: Float[Array, "latent latent"]
 
 
+@inherits("params", "key_encoder")
 class ContrastiveState(NamedTuple):
-    """The trained encoder, whose latents are compared, the slow one, and Adam's moments."""
+    """The trained parameters, the slow key encoder, and Adam's state.
+
+    The bonus compares latents of `params.encoder`.
+    """
 
     params: ContrastiveParams
     key_encoder: EncoderParams
@@ -47,22 +52,21 @@ def contrastive(config: RE3Config, learned: LearnedEncoderConfig) -> IntrinsicRe
     """The bare mean distance in the latent space of `contrastive_encoder`.
 
     Raises:
-      ValueError: if an ensemble is asked for.
+      ValueError: if `ensemble_size` is above 1.
     """
     return state_entropy(config, contrastive_encoder(config, learned), learned.neighbours)
 
 
 def contrastive_encoder(config: RE3Config, learned: LearnedEncoderConfig) -> Encoder:
-    """RE3's encoder of the same `config`, but trained.
+    """RE3's encoder for `config`, but trained.
 
-    Under `augmentation="crop"` it sees squares of `image_crop` pixels: random ones while it
-    learns, the central one for latents. `image_input` says of what, the newest frame or the whole
-    stack. Under `shift` it sees what RE3's encoder sees. Its `update` reports
-    `contrastive_loss`.
+    Under `augmentation="crop"` it sees squares of `image_crop` pixels, random ones in training and
+    the central one for latents, of the newest frame or of the whole stack (`image_input`). Under
+    `augmentation="shift"` it sees what RE3's encoder sees. `update` reports `contrastive_loss`.
 
     Raises:
-      ValueError: if an ensemble is asked for; from `init`, if the task's observations are
-        not images or leave no room for random crops.
+      ValueError: if `ensemble_size` is above 1; from `init`, if the task's observations are not
+        images or leave no room for random crops.
     """
     refuse_ensemble(config, "contrastive")
     crops = learned.augmentation == "crop"
@@ -86,11 +90,11 @@ def contrastive_encoder(config: RE3Config, learned: LearnedEncoderConfig) -> Enc
             seen = dataclasses.replace(spec, observation_shape=shape)
         encoder = network.init(encoder_key, seen)
         latent_dim = network.latent_dim(spec)
-        # CURL's code draws from [0, 1). Features of a MiniGrid view have no LayerNorm: from such
-        # logits four of five units die within a hundred updates.
+        # CURL's code draws W from [0, 1). Features of a MiniGrid view have no LayerNorm: with such
+        # weights, four of five units die within a hundred updates.
         bilinear = initializers.torch_default(bilinear_key, (latent_dim, latent_dim))
         params = ContrastiveParams(encoder, bilinear)
-        # A copy of its own: a donated state may not hold one buffer twice.
+        # A copy, because a donated state must not hold one buffer twice.
         return ContrastiveState(params, jax.tree.map(jnp.copy, encoder), optimizer.init(params))
 
     def encode(state: ContrastiveState, observation: Images) -> Float[Array, "batch latent"]:
@@ -133,7 +137,7 @@ def contrastive_loss(
 ) -> Float[Array, ""]:
     """Mean cross-entropy of the logits q_i^T W k_j against the diagonal, in nats.
 
-    The softmax subtracts the maximum of each row, so that no logit is too large.
+    The softmax subtracts the maximum of each row, so large logits do not overflow.
     """
     logits = queries @ (bilinear @ keys.T)
     return -jnp.mean(jnp.diagonal(jax.nn.log_softmax(logits, axis=1)))

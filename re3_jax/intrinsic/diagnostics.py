@@ -1,4 +1,4 @@
-"""Scalars that answer "is my bonus right?", from rewards and distances that are at hand."""
+"""Scalars for checking a bonus, from rewards and distances that are already computed."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 from re3_jax.intrinsic.base import Info
 
 QUANTILES = {"p05": 0.05, "p50": 0.5, "p95": 0.95}
-"""Suffix of a diagnostic's name, and which quantile of the batch it is."""
+"""Suffix of a diagnostic's name -> quantile of the batch."""
 
 
 def of_rewards(reward: Float[Array, " batch"]) -> Info:
@@ -23,21 +23,21 @@ def of_rewards(reward: Float[Array, " batch"]) -> Info:
 
 
 def of_neighbours(distances: Float[Array, "*member batch rank"], *, count_self: bool) -> Info:
-    """How far the nearest *other* latent lies, and how often that is nowhere.
+    """Distance to the nearest *other* latent, and how often that distance is 0.
 
     Args:
-      distances: to the nearest latents, ascending, as `knn.nearest_distances` returns them, in
-        latent units: before normalisation, logarithm and beta. With an ensemble members lead
-        and their distances are averaged.
+      distances: to the nearest latents, as `knn.nearest_distances` returns them: ascending, in
+        latent units, before normalisation, logarithm and beta. An ensemble adds a leading member
+        axis, over which they are averaged.
       count_self: whether rank 1 is the observation's own latent, as in `RE3Config`.
 
     Returns:
       `nearest_distance_p05`, `_p50` and `_p95` over the batch, and `duplicate_share`, the share
       of the batch whose observation is stored more than once (nearest other at distance exactly
-      0; the first latent of all, which has no other, is counted too).
+      0; this includes the very first latent, which has no other).
 
     Raises:
-      ValueError: if there is no rank for another latent.
+      ValueError: if `distances` has no rank for another latent.
     """
     own = 1 if count_self else 0
     if distances.shape[-1] <= own:
@@ -55,7 +55,7 @@ def of_neighbours(distances: Float[Array, "*member batch rank"], *, count_self: 
 
 
 def _quantiles(name: str, values: Float[Array, " batch"]) -> Info:
-    """Linear between ranks, as NumPy's default; one sort for all of them."""
+    """Quantiles by linear interpolation, NumPy's default; one sort serves all of them."""
     ordered = jnp.sort(values)
     last = values.shape[0] - 1
     found = {}

@@ -1,16 +1,16 @@
-"""The intrinsic curiosity module (Pathak et al., 2017) as the paper compares with it.
+"""The intrinsic curiosity module (ICM; Pathak et al., 2017), a baseline of the paper.
 
-An encoder phi is learned from what the agent controls: an inverse model tells the action from
-phi(o_t) and phi(o_{t+1}). A forward model predicts phi(o_{t+1}) from phi(o_t) and the action;
-its error is the reward, r_t = 1/2 ||phi(o_{t+1}) - forward(phi(o_t), a_t)||^2. All three are
-trained together on 0.2 forward + 0.8 inverse (appendix, "Implementation details for
-exploration baselines"), and as with ICM's authors the forward loss trains the encoder too.
+An inverse model predicts the action from phi(o_t) and phi(o_{t+1}), so the encoder phi learns what
+the agent controls. A forward model predicts phi(o_{t+1}) from phi(o_t) and the action; its error is
+the reward, r_t = 1/2 ||phi(o_{t+1}) - forward(phi(o_t), a_t)||^2. All three are trained together on
+0.2 forward + 0.8 inverse (appendix, "Implementation details for exploration baselines"). The
+forward loss trains the encoder, too, as in the work of ICM's authors.
 
-The inverse loss is the cross-entropy of the action's logits where actions are discrete (ICM's
-authors) and the L2 norm of the action's error, not squared, where they are vectors (paper).
+The inverse loss is the cross-entropy of the action's logits for discrete actions (ICM's authors)
+and the L2 norm of the action's error, not squared, for continuous actions (paper).
 
-The bonus of one transition is not summed over time here: whatever return it enters is the
-agent's, with the agent's discount and its ends of episodes.
+This module rewards single transitions. The agent computes returns from these rewards, with its own
+discount and episode ends.
 """
 
 import math
@@ -22,8 +22,9 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from re3_jax import initializers, random_encoder
+from re3_jax import checks, initializers, random_encoder
 from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.inheritance import inherits
 from re3_jax.initializers import Scheme
 from re3_jax.intrinsic import prediction_error
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, no_index
@@ -36,25 +37,25 @@ from re3_jax.random_encoder import EncoderParams, ImageInput
 
 @dataclass(frozen=True)
 class ICMConfig:
-    """All that defines the bonus beta_t r_t.
+    """Options of the bonus beta_t r_t.
 
     Attributes:
       beta: beta_0, the weight of the bonus (the default is DoorKey-6x6's).
       rho: beta_t = beta_0 (1 - rho)^t, t in agent steps; the paper has no decay here.
-      normalize: divide rewards by no or by their exact running standard deviation.
-      forward_weight: of the forward loss.
-      inverse_weight: of the inverse loss.
-      learning_rate: of Adam.
+      normalize: `running_std` divides rewards by their exact running standard deviation.
+      forward_weight: weight of the forward loss.
+      inverse_weight: weight of the inverse loss.
+      learning_rate: learning rate of Adam.
       hidden_dim: width of the two hidden layers of the inverse and of the forward model.
       latent_dim: length of phi(o); a MiniGrid view always gives 64.
-      encoder_init: how all weights are drawn (see `initializers`).
-      image_input: what of a stack of pixel frames is encoded, the whole newest frame or the
-        centre crop of all of them.
+      encoder_init: initialisation of all weights (see `initializers`).
+      image_input: the part of a frame stack that is encoded, the whole newest frame or the centre
+        crop of all frames.
       image_crop: height and width of that crop in pixels.
       num_filters: filters of each of the four convolutions over pixels.
 
     Raises:
-      ValueError: if a value is out of range; the sentence says which and what is allowed.
+      ValueError: if a value is out of range; the message names it and the allowed values.
     """
 
     beta: float = 1e-4
@@ -71,32 +72,29 @@ class ICMConfig:
     num_filters: int = 32
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work."""
+        """Validates the fields."""
         prediction_error.check(self)
-        for name in ("forward_weight", "inverse_weight"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(
-                    f"{name} must be a finite number of at least 0, but it is {getattr(self, name)}"
-                )
+        checks.not_negative(self, "forward_weight", "inverse_weight")
 
 
 class ICMParams(NamedTuple):
-    """Parameters of the encoder, of the inverse and of the forward model."""
+    """Parameters of the encoder, the inverse model and the forward model."""
 
     encoder: EncoderParams
     inverse: MLPParams
     forward: MLPParams
 
 
+@inherits("params")
 class ICMState(NamedTuple):
-    """What is learned, and Adam's moments."""
+    """The learned parameters and Adam's state."""
 
     params: ICMParams
     opt_state: optax.OptState
 
 
 class Errors(NamedTuple):
-    """What the two models get wrong, and the features they work with.
+    """Errors of the two models, and the features and action prediction behind them.
 
     Attributes:
       forward: half the squared distance between phi(o_{t+1}) and its prediction.
@@ -134,9 +132,9 @@ def init_params(key: PRNGKeyArray, spec: EnvSpec, config: ICMConfig) -> ICMParam
 def errors(params: ICMParams, batch: IntrinsicBatch, config: ICMConfig) -> Errors:
     """Both models' errors on each transition, float32 at full matmul precision.
 
-    Integer actions are taken for discrete ones.
+    Integer actions count as discrete.
     """
-    # One pass over both: the convolutions cost less in one piece.
+    # One pass over both: one large convolution costs less than two small ones.
     both = jnp.concatenate([batch.observation, batch.next_observation])
     features, next_features = jnp.split(prediction_error.encode(params.encoder, both, config), 2)
     is_discrete = jnp.issubdtype(batch.action.dtype, jnp.integer)
@@ -158,7 +156,7 @@ def errors(params: ICMParams, batch: IntrinsicBatch, config: ICMConfig) -> Error
 
 
 def icm(config: ICMConfig) -> IntrinsicReward:
-    """The bare forward error, computed with the networks as they are before the update."""
+    """The bare forward error, from the networks as they are before the update."""
 
     def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> ICMState:
         del num_lanes
@@ -197,11 +195,11 @@ def icm(config: ICMConfig) -> IntrinsicReward:
 
 
 def from_config(config: ICMConfig) -> IntrinsicReward:
-    """The whole bonus of one preset: error, normalisation, beta_t."""
+    """The complete bonus: error, normalisation, beta_t."""
     return prediction_error.scaled(config, icm(config))
 
 
 def _action_dim(spec: EnvSpec) -> int:
-    """Numbers that describe one action to a network: one per choice, or per coordinate."""
+    """Length of an action as a network sees it: one number per choice, or per coordinate."""
     space = spec.action_space
     return space.num_actions if isinstance(space, Discrete) else math.prod(space.shape)

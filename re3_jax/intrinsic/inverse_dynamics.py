@@ -1,9 +1,9 @@
 """State entropy in the space of an inverse dynamics encoder (the paper's "SE w/ Inverse dynamics").
 
-An encoder beside the agent's, trained on each batch "to predict actions from two consecutive
-observations" by "2 fully-connected layers with ReLU activations [...] on top of encoder
-representations" (paper, Appendix "Implementation details for representation learning
-baselines"). What no action changes need not show in its latents.
+The encoder is separate from the agent's and trains on each batch "to predict actions from two
+consecutive observations" by "2 fully-connected layers with ReLU activations [...] on top of encoder
+representations" (paper, Appendix "Implementation details for representation learning baselines").
+Its latents need not represent anything that no action changes.
 """
 
 import math
@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from re3_jax import initializers
 from re3_jax.envs.base import Box, Discrete, EnvSpec
+from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.re3 import encoder_from
@@ -27,14 +28,15 @@ from re3_jax.random_encoder import EncoderParams
 
 
 class InverseDynamicsParams(NamedTuple):
-    """The encoder, and the layers that predict the action: two hidden ones and the output."""
+    """The encoder, and the layers that predict the action: two hidden layers and an output."""
 
     encoder: EncoderParams
     head: MLPParams
 
 
+@inherits("params")
 class InverseDynamicsState(NamedTuple):
-    """What is trained, and Adam's moments."""
+    """The trained parameters and Adam's state."""
 
     params: InverseDynamicsParams
     opt_state: optax.OptState
@@ -44,18 +46,18 @@ def inverse_dynamics(config: RE3Config, learned: LearnedEncoderConfig) -> Intrin
     """The bare mean distance in the latent space of `inverse_dynamics_encoder`.
 
     Raises:
-      ValueError: if an ensemble is asked for.
+      ValueError: if `ensemble_size` is above 1.
     """
     return state_entropy(config, inverse_dynamics_encoder(config, learned), learned.neighbours)
 
 
 def inverse_dynamics_encoder(config: RE3Config, learned: LearnedEncoderConfig) -> Encoder:
-    """RE3's encoder of the same `config`, but trained; observations are not augmented.
+    """RE3's encoder for `config`, but trained; observations are not augmented.
 
-    Its `update` reports `inverse_dynamics_loss`.
+    `update` reports `inverse_dynamics_loss`.
 
     Raises:
-      ValueError: if an ensemble is asked for.
+      ValueError: if `ensemble_size` is above 1.
     """
     refuse_ensemble(config, "inverse_dynamics")
     network = encoder_from(config)
@@ -101,7 +103,7 @@ def inverse_dynamics_encoder(config: RE3Config, learned: LearnedEncoderConfig) -
 def action_loss(
     prediction: Float[Array, "batch outputs"], action: Shaped[Array, " batch *action"]
 ) -> Float[Array, ""]:
-    """Mean cross-entropy in nats of integer actions; else mean squared error per component."""
+    """Mean cross-entropy in nats for integer actions, else mean squared error per component."""
     if jnp.issubdtype(action.dtype, jnp.integer):
         losses = optax.softmax_cross_entropy_with_integer_labels(prediction, action)
         return jnp.mean(losses)

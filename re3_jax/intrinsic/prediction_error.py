@@ -1,14 +1,13 @@
-"""What the two bonuses that are prediction errors, RND and ICM, have in common."""
+"""Code that RND and ICM share: both bonuses are prediction errors."""
 
-import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import jax
 import optax
 from jaxtyping import Array, Float, Num, PRNGKeyArray
 
-from re3_jax import random_encoder, schedules
+from re3_jax import checks, random_encoder, schedules
 from re3_jax.envs.base import EnvSpec
 from re3_jax.initializers import Scheme
 from re3_jax.intrinsic import transforms
@@ -25,36 +24,15 @@ Params = TypeVar("Params")
 
 
 def check(config: Config) -> None:
-    """Refuses what cannot work.
+    """Validates the fields that both configurations have.
 
     Raises:
-      ValueError: if a value is out of range; the sentence says which and what is allowed.
+      ValueError: if a value is out of range; the message names it and the allowed values.
     """
-    for name in ("hidden_dim", "latent_dim", "image_crop", "num_filters"):
-        if getattr(config, name) < 1:
-            raise ValueError(f"{name} must be at least 1, but it is {getattr(config, name)}")
-    if not 0 < config.learning_rate < math.inf:
-        raise ValueError(
-            f"learning_rate must be a finite number above 0, but it is {config.learning_rate}"
-        )
-    choices_of = {
-        "normalize": Normalization,
-        "encoder_init": Scheme,
-        "image_input": ImageInput,
-    }
-    for name, choices in choices_of.items():
-        check_choice(name, getattr(config, name), get_args(choices))
+    checks.at_least(config, 1, "hidden_dim", "latent_dim", "image_crop", "num_filters")
+    checks.positive(config, "learning_rate")
+    checks.one_of(config, normalize=Normalization, encoder_init=Scheme, image_input=ImageInput)
     schedules.exponential_decay(config.beta, config.rho)
-
-
-def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Refuses a value that is none of the choices.
-
-    Raises:
-      ValueError: naming the choices.
-    """
-    if value not in choices:
-        raise ValueError(f"unknown {name} {value!r}: choose one of {', '.join(choices)}")
 
 
 def init_encoder(key: PRNGKeyArray, spec: EnvSpec, config: Config) -> EncoderParams:
@@ -77,7 +55,7 @@ def init_encoder(key: PRNGKeyArray, spec: EnvSpec, config: Config) -> EncoderPar
 def encode(
     params: EncoderParams, observation: Num[Array, " batch *observation"], config: Config
 ) -> Float[Array, "batch latent"]:
-    """Latents; images are not augmented, so that one transition always has one reward."""
+    """Latents; images are not augmented, so that equal transitions get equal rewards."""
     return random_encoder.encode(
         params, observation, image_input=config.image_input, image_crop=config.image_crop
     )
@@ -89,19 +67,19 @@ def descend(
     params: Params,
     opt_state: optax.OptState,
 ) -> tuple[Params, optax.OptState, Info]:
-    """One step of Adam, with what the loss reports."""
+    """One step of Adam; also returns the info of the loss."""
     gradient, info = jax.grad(loss, has_aux=True)(params)
     updates, opt_state = optimizer(config).update(gradient, opt_state)
     return optax.apply_updates(params, updates), opt_state, info
 
 
 def optimizer(config: Config) -> Any:
-    """Adam as PyTorch has it, betas 0.9 and 0.999, epsilon 1e-8."""
+    """Adam with PyTorch's defaults: betas 0.9 and 0.999, epsilon 1e-8."""
     return optax.adam(config.learning_rate)
 
 
 def scaled(config: Config, bonus: IntrinsicReward) -> IntrinsicReward:
-    """The bonus as an agent gets it: `normalize`, then beta_t = beta (1 - rho)^t."""
+    """The complete bonus: applies `normalize`, then beta_t = beta (1 - rho)^t."""
     steps = [transforms.scale_by_schedule(schedules.exponential_decay(config.beta, config.rho))]
     if config.normalize == "running_std":
         steps.insert(0, transforms.normalize_by_running_std())

@@ -1,28 +1,28 @@
-"""State entropy over pre-trained encoders: ResNet-50 of ImageNet, and ATC.
+"""State entropy over pre-trained encoders: ResNet-50 trained on ImageNet, and ATC.
 
-Two rows of the paper's comparison of representations (Section 4.1; Appendix "Details on DeepMind
-Control Suite Experiments", "Pre-trained ImageNet encoder", "Pre-trained ATC encoder"). Both see
-pixels only, and both sizes of image are those that they were trained on:
+The paper compares both with other representations (Section 4.1; Appendix "Details on DeepMind
+Control Suite Experiments", "Pre-trained ImageNet encoder", "Pre-trained ATC encoder"). Both encode
+pixels only, resized to the image size of their training:
 
-- ImageNet: the newest frame, resized to 224x224, mean and standard deviation of ImageNet removed;
-  the 2048 features after global average pooling.
-- ATC: the whole stack, resized to 84x84 and scaled to [0, 1]; the code of its head, or the
-  features of its last convolution.
+- ImageNet: the newest frame, resized to 224x224 and normalised by ImageNet's mean and standard
+  deviation; the latent is the 2048 features after global average pooling.
+- ATC: the whole stack, resized to 84x84 and scaled to [0, 1]; the latent is the code of its head,
+  or the features of its last convolution.
 
-Weights are constants of the compiled program and not part of the state: no checkpoint repeats the
-user's file, and `vmap` over seeds sees one set of them, so that a convolution stays one.
+Weights are constants of the compiled program and not part of the state. Checkpoints therefore do
+not repeat the user's file, and `vmap` over seeds keeps a single convolution with one set of
+weights.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped, UInt8
 
-from re3_jax import random_encoder
+from re3_jax import checks, random_encoder
 from re3_jax.envs.base import EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.re3_config import RE3Config
@@ -43,40 +43,36 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 IMAGENET_URL = "https://download.pytorch.org/models/resnet50-0676ba61.pth"
 COLOURS = 3
 IMAGES_AT_ONCE = 8
-"""Images that go through ResNet-50 together: one has 26 MB of activations at its widest."""
+"""Images per batch of ResNet-50: one image has 26 MB of activations at its widest."""
 
 
 @dataclass(frozen=True)
 class PretrainedConfig:
-    """Where a pre-trained encoder comes from.
+    """Source and output of a pre-trained encoder.
 
     Attributes:
-      weights: file of weights, for the bonus imagenet torchvision's ResNet-50, for atc a snapshot
-        of rlpyt.
+      weights: file of weights: torchvision's ResNet-50 for the bonus imagenet, a snapshot of rlpyt
+        for the bonus atc.
       atc_output: latent of ATC, the head's code (128 numbers) or the features of the last
         convolution (1,568).
 
     Raises:
-      ValueError: if a value is out of range; the sentence says which and what is allowed.
+      ValueError: if a value is out of range; the message names it and the allowed values.
     """
 
     weights: str | None = None
     atc_output: atc_network.Output = "code"
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work."""
-        outputs = get_args(atc_network.Output)
-        if self.atc_output not in outputs:
-            raise ValueError(
-                f"unknown atc_output {self.atc_output!r}: choose one of {', '.join(outputs)}"
-            )
+        """Validates the fields."""
+        checks.one_of(self, atc_output=atc_network.Output)
 
 
 def load_imagenet(path: str | Path) -> ResNet50:
     """Reads torchvision's ResNet-50, `.pth` or `.safetensors` (io).
 
     Raises:
-      ValueError: the file is missing, damaged or of another network.
+      ValueError: if the file is missing, damaged or of another network.
     """
     remedy = f"the bonus imagenet needs the weights of torchvision's ResNet-50, {IMAGENET_URL}"
     return _load(path, resnet.from_tensors, remedy)
@@ -86,35 +82,35 @@ def load_atc(path: str | Path, output: atc_network.Output = "code") -> ATCEncode
     """Reads the encoder in a snapshot of rlpyt (`params.pkl`), or in `.safetensors` (io).
 
     Raises:
-      ValueError: the file is missing, damaged or of another network.
+      ValueError: if the file is missing, damaged or of another network.
     """
     remedy = "the bonus atc needs a snapshot of rlpyt's ATC for DeepMind Control (params.pkl)"
     return _load(path, lambda tensors: atc_network.from_tensors(tensors, output), remedy)
 
 
 def imagenet(config: RE3Config, weights: ResNet50) -> IntrinsicReward:
-    """The bare distance in the space of ResNet-50's features; `state_entropy.scaled` follows.
+    """The bare distance in the space of ResNet-50's features; `state_entropy.scaled` completes it.
 
     Raises:
-      ValueError: an ensemble is asked for; from `init`, if observations are not pixels.
+      ValueError: if `ensemble_size` is above 1; from `init`, if observations are not pixels.
     """
     refuse_ensemble(config, "imagenet")
     return state_entropy(config, imagenet_encoder(weights), "ring")
 
 
 def atc(config: RE3Config, weights: ATCEncoder) -> IntrinsicReward:
-    """The bare distance in the space of ATC's encoder; `state_entropy.scaled` follows.
+    """The bare distance in the space of ATC's encoder; `state_entropy.scaled` completes it.
 
     Raises:
-      ValueError: an ensemble is asked for; from `init`, if observations are not stacks of as many
-        frames as the weights are for.
+      ValueError: if `ensemble_size` is above 1; from `init`, if observations are not stacks of as
+        many frames as the weights expect.
     """
     refuse_ensemble(config, "atc")
     return state_entropy(config, atc_encoder(weights), "ring")
 
 
 def imagenet_encoder(weights: ResNet50) -> Encoder:
-    """Pixels to the 2048 features of ResNet-50."""
+    """An encoder from pixels to the 2048 features of ResNet-50."""
 
     def features(
         image: UInt8[Array, "height width channels"],
@@ -143,7 +139,7 @@ def imagenet_encoder(weights: ResNet50) -> Encoder:
 
 
 def atc_encoder(weights: ATCEncoder) -> Encoder:
-    """Stacks of frames to ATC's code, or to its features if the weights have no head."""
+    """An encoder from frame stacks to ATC's code, or to its features without a head."""
 
     def encode(
         state: tuple[()], observation: Shaped[Array, "batch height width channels"]
@@ -166,10 +162,10 @@ def atc_encoder(weights: ATCEncoder) -> Encoder:
 def resize(
     images: Float[Array, "batch height width channels"], size: int
 ) -> Float[Array, "batch size size channels"]:
-    """Bilinear, with antialiasing where it makes images smaller, as torchvision's `Resize`.
+    """Resizes bilinearly, with antialiasing where images shrink, as torchvision's `Resize` does.
 
-    The same as PyTorch's `interpolate(mode="bilinear", antialias=True, align_corners=False)`.
-    Values are not rounded to bytes.
+    Equals PyTorch's `interpolate(mode="bilinear", antialias=True, align_corners=False)`. Values are
+    not rounded to bytes.
     """
     batch, _, _, channels = images.shape
     return jax.image.resize(images, (batch, size, size, channels), "linear", antialias=True)

@@ -1,9 +1,9 @@
 """RE3: state entropy in the space of a random encoder that is never trained.
 
-Equation 3: r_i = log(1 + ||y_i - y_i^{k-NN}||), with y = f_theta(o) and the neighbours among
-the latents of the newest `ring_size` observations, those of the batch itself included (they
-are written before any reward is asked for). On MiniGrid the distance is a mean over
-neighbours of several ranks (paper, Appendix "Details on MiniGrid Experiments").
+Equation 3: r_i = log(1 + ||y_i - y_i^{k-NN}||), with y = f_theta(o). The neighbours are the latents
+of the newest `ring_size` observations, including those of the batch itself, because `observe`
+writes them before `reward` runs. On MiniGrid the distance is a mean over neighbours of several
+ranks (paper, Appendix "Details on MiniGrid Experiments").
 """
 
 from functools import partial
@@ -22,7 +22,7 @@ __all__ = ["Normalization", "RE3Config", "encoder_from", "from_config", "re3"]
 
 
 def encoder_from(config: RE3Config) -> Encoder:
-    """The random encoder of `config`, or its ensemble of them."""
+    """The random encoder, or ensemble of random encoders, for `config`."""
 
     def init(key: PRNGKeyArray, spec: EnvSpec) -> EncoderParams:
         return random_encoder.init(
@@ -49,12 +49,12 @@ def encoder_from(config: RE3Config) -> Encoder:
 def re3(config: RE3Config) -> IntrinsicReward:
     """The bare mean distance to the neighbours of ranks first..last, in latent units.
 
-    With fewer neighbours in the ring than asked for it is the mean over those that exist, and
-    0 for the first observation of all (see `knn.mean_distance`).
+    If the ring holds fewer neighbours, it is the mean over those that exist, and 0 for the very
+    first observation (see `knn.mean_distance`).
     """
     return state_entropy(config, encoder_from(config), "ring")
 
 
 def from_config(config: RE3Config) -> IntrinsicReward:
-    """The whole bonus of one preset: distance, normalisation, log(1 + .), beta_t."""
+    """The complete bonus: distance, normalisation, log(1 + .), beta_t."""
     return scaled(config, re3(config))

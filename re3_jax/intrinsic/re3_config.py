@@ -1,9 +1,9 @@
-"""What defines a state-entropy bonus, whatever its encoder."""
+"""Options of a state-entropy bonus with any encoder."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
-from re3_jax import schedules
+from re3_jax import checks, schedules
 from re3_jax.initializers import Scheme
 from re3_jax.random_encoder import ImageInput
 
@@ -12,37 +12,37 @@ Normalization = Literal["none", "running_std", "released_running_std"]
 
 @dataclass(frozen=True)
 class RE3Config:
-    """All that defines the bonus beta_t r_i, but for how an encoder is learned.
+    """Options of the bonus beta_t r_i, except the training of a learned encoder.
 
     The defaults are the paper's for MiniGrid. The released code is
     `first_neighbour=1, last_neighbour=5, normalize="released_running_std"`.
 
     Attributes:
-      first_neighbour: rank of the nearest neighbour that counts, 1 being the nearest.
-      last_neighbour: rank of the furthest; the distance is the mean over first..last. For a
-        single k-th neighbour both are k.
+      first_neighbour: rank of the nearest neighbour that counts; 1 is the nearest of all.
+      last_neighbour: rank of the furthest neighbour that counts; the distance is the mean over
+        first..last. For a single k-th neighbour set both to k.
       count_self: whether an observation's own latent is its neighbour of rank 1 (distance 0).
       ring_size: latents kept; older ones are overwritten.
-      search_size: neighbours are sought among the newest so many latents only, which bounds what
-        a search costs; None for all that are kept.
-      merge_copies: whether latents of equal observations are stored once, with their number. It
+      search_size: number of newest latents to search, which bounds the cost of a search; None
+        searches all that are kept.
+      merge_copies: whether to store latents of equal observations once, with a count. The search
         finds the same neighbours, much faster where observations repeat (gridworlds), slower
         where they do not.
       beta: beta_0, the weight of the bonus (the default is DoorKey-6x6's).
       rho: beta_t = beta_0 (1 - rho)^t, t in agent steps.
-      normalize: divide by no, the exact, or the released code's running standard deviation.
-      log1p: whether log(1 + .) follows.
-      encoder_init: how the encoder's weights are drawn (see `initializers`).
+      normalize: divide by the exact running standard deviation, by that of the released code, or
+        not at all.
+      log1p: whether to take log(1 + .) after that.
+      encoder_init: initialisation of the encoder's weights (see `initializers`).
       latent_dim: length of y; a MiniGrid view always gives 64.
-      ensemble_size: number of encoders, each with a ring of its own; their distances are
-        averaged.
-      image_input: what of a stack of pixel frames is encoded, the whole newest frame (released
-        code) or the centre crop of all of them.
+      ensemble_size: number of encoders, each with its own ring; their distances are averaged.
+      image_input: the part of a frame stack that is encoded, the whole newest frame (released
+        code) or the centre crop of all frames.
       image_crop: height and width of that crop in pixels.
       num_filters: filters of each of the four convolutions over pixels.
 
     Raises:
-      ValueError: if a value is out of range; the sentence says which and what is allowed.
+      ValueError: if a value is out of range; the message names it and the allowed values.
     """
 
     first_neighbour: int = 2
@@ -63,11 +63,9 @@ class RE3Config:
     num_filters: int = 32
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work."""
+        """Validates the fields."""
         counts = "first_neighbour", "ring_size", "latent_dim", "ensemble_size"
-        for name in (*counts, "image_crop", "num_filters"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+        checks.at_least(self, 1, *counts, "image_crop", "num_filters")
         if self.last_neighbour < self.first_neighbour:
             raise ValueError(
                 f"last_neighbour ({self.last_neighbour}) must not be below first_neighbour "
@@ -95,15 +93,5 @@ class RE3Config:
                 f"a ring of {searched} latents has no neighbour of rank "
                 f"{self.last_neighbour}: raise {size} or lower last_neighbour"
             )
-        choices_of = {
-            "normalize": Normalization,
-            "encoder_init": Scheme,
-            "image_input": ImageInput,
-        }
-        for name, choices in choices_of.items():
-            if getattr(self, name) not in get_args(choices):
-                raise ValueError(
-                    f"unknown {name} {getattr(self, name)!r}: choose one of "
-                    f"{', '.join(get_args(choices))}"
-                )
+        checks.one_of(self, normalize=Normalization, encoder_init=Scheme, image_input=ImageInput)
         schedules.exponential_decay(self.beta, self.rho)

@@ -1,22 +1,102 @@
-"""Rewarding a batch: the bonus, one step of its training, and what the log says of both."""
+"""Rewards a batch, trains the bonus on it and collects the diagnostics of both."""
+
+from typing import Any, TypeVar
 
 import jax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax.intrinsic import diagnostics
-from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, IntrinsicState
+from re3_jax.intrinsic.base import (
+    Info,
+    IntrinsicBatch,
+    IntrinsicReward,
+    IntrinsicState,
+    Step,
+    observe_rollout,
+)
+
+Batch = TypeVar("Batch", bound=Any)
+"""A NamedTuple with the fields observation, action, next_observation and bonus."""
 
 
 def reward_batch(
     bonus: IntrinsicReward, state: IntrinsicState, batch: IntrinsicBatch, key: PRNGKeyArray
 ) -> tuple[Float[Array, " batch"], IntrinsicState, Info]:
-    """Rewards a batch with the bonus as it is, then trains the bonus on it (Algorithms 1 and 2).
+    """Rewards a batch, then trains the bonus on it (Algorithms 1 and 2).
 
     Returns:
-      The rewards beta_t r_i; the state; what `reward` and `update` report, and
+      The rewards beta_t r_i, the new state, and the merged infos of `reward`, `update` and
       `diagnostics.of_rewards`.
     """
     with jax.named_scope("bonus"):
         reward, state, info = bonus.reward(state, batch)
         state, trained = bonus.update(state, batch, key)
     return reward, state, {**info, **trained, **diagnostics.of_rewards(reward)}
+
+
+def with_bonus(
+    bonus: IntrinsicReward,
+    intrinsic: IntrinsicState,
+    batch: Batch,
+    index: Int[Array, " batch"],
+    agent_steps: Int[Array, ""],
+    key: PRNGKeyArray,
+) -> tuple[Batch, IntrinsicState, Info]:
+    """The batch with its intrinsic rewards, computed anew against all latents stored (Algorithm 1).
+
+    Args:
+      bonus: the intrinsic reward; it also learns from the batch.
+      intrinsic: the bonus's state.
+      batch: what was sampled.
+      index: what the bonus returned when each transition was stored.
+      agent_steps: agent steps taken so far.
+      key: random stream of the bonus's update.
+    """
+    reward, intrinsic, info = reward_batch(
+        bonus,
+        intrinsic,
+        IntrinsicBatch(batch.observation, batch.action, batch.next_observation, index, agent_steps),
+        key,
+    )
+    return batch._replace(bonus=reward), intrinsic, info
+
+
+Steps = TypeVar("Steps", bound=Any)
+"""A NamedTuple with the fields of `Step` [time, lane, ...], `reward` and `bonus`."""
+
+
+def rollout_with_bonus(
+    bonus: IntrinsicReward,
+    intrinsic: IntrinsicState,
+    rollout: Steps,
+    agent_steps: Int[Array, ""],
+    key: PRNGKeyArray,
+) -> tuple[Steps, IntrinsicState, Info]:
+    """The rollout of an on-policy agent with its intrinsic rewards (Algorithm 2).
+
+    Every frame of the rollout is observed before any is rewarded, so each finds itself and its
+    rollout among its neighbours.
+
+    Args:
+      bonus: the intrinsic reward; it also learns from the rollout.
+      intrinsic: the bonus's state.
+      rollout: what the lanes did.
+      agent_steps: agent steps taken before it.
+      key: random stream of the bonus's update.
+    """
+    steps = Step(
+        rollout.observation,
+        rollout.action,
+        rollout.next_observation,
+        rollout.terminated,
+        rollout.truncated,
+    )
+    with jax.named_scope("bonus"):
+        intrinsic, index = observe_rollout(bonus, intrinsic, steps)
+    observation, action, following, index = jax.tree.map(
+        lambda leaf: leaf.reshape(-1, *leaf.shape[2:]),
+        (rollout.observation, rollout.action, rollout.next_observation, index),
+    )
+    batch = IntrinsicBatch(observation, action, following, index, agent_steps)
+    reward, intrinsic, info = reward_batch(bonus, intrinsic, batch, key)
+    return rollout._replace(bonus=reward.reshape(rollout.reward.shape)), intrinsic, info

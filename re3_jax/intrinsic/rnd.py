@@ -1,24 +1,26 @@
-"""Random network distillation (Burda et al., 2019) as the paper compares with it.
+"""Random network distillation (RND; Burda et al., 2019), a baseline of the paper.
 
 A predictor g learns the output of a fixed random encoder f on the observations that the agent
-meets; where it still errs, the agent has seldom been: r_i = ||f(o_i) - g(o_i)||_2, which is
-also the loss (appendix, "Implementation details for exploration baselines"). Images are neither
-augmented nor normalised unless `normalize_observations` is set.
+meets. Its error is large where the agent has seldom been: it is the reward,
+r_i = ||f(o_i) - g(o_i)||_2, and also the loss (appendix, "Implementation details for exploration
+baselines"). Images are not augmented, and they are normalised only if `normalize_observations` is
+set.
 
-The bonus of one transition is not summed over time here: whatever return it enters is the
-agent's, with the agent's discount and its ends of episodes.
+This module rewards single transitions. The agent computes returns from these rewards, with its own
+discount and episode ends.
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Num, PRNGKeyArray, Shaped
 
-from re3_jax import initializers, random_encoder
+from re3_jax import checks, initializers, random_encoder
 from re3_jax.envs.base import EnvSpec
+from re3_jax.inheritance import inherits
 from re3_jax.initializers import Scheme
 from re3_jax.intrinsic import prediction_error, whitening
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, no_index
@@ -37,27 +39,27 @@ BYTE = 255.0
 
 @dataclass(frozen=True)
 class RNDConfig:
-    """All that defines the bonus beta_t r_i.
+    """Options of the bonus beta_t r_i.
 
     Attributes:
       beta: beta_0, the weight of the bonus (the default is DoorKey-6x6's).
       rho: beta_t = beta_0 (1 - rho)^t, t in agent steps; the paper has no decay here.
-      normalize: divide rewards by no or by their exact running standard deviation. (RND's
+      normalize: `running_std` divides rewards by their exact running standard deviation. (RND's
         authors divide by that of the sum of rewards over time.)
       rewarded: the observation before the action (current) or after it (next).
-      normalize_observations: feed both networks with each element minus its running mean,
+      normalize_observations: whether both networks see each element minus its running mean,
         divided by its running standard deviation and clipped to [-5, 5], as RND's authors do.
-      learning_rate: of Adam.
-      hidden_dim: width of the predictor's two hidden layers, behind its encoder.
+      learning_rate: learning rate of Adam.
+      hidden_dim: width of the predictor's two hidden layers, which follow its encoder.
       latent_dim: length of f(o); a MiniGrid view always gives 64.
-      encoder_init: how all weights are drawn (see `initializers`).
-      image_input: what of a stack of pixel frames is encoded, the whole newest frame or the
-        centre crop of all of them.
+      encoder_init: initialisation of all weights (see `initializers`).
+      image_input: the part of a frame stack that is encoded, the whole newest frame or the centre
+        crop of all frames.
       image_crop: height and width of that crop in pixels.
       num_filters: filters of each of the four convolutions over pixels.
 
     Raises:
-      ValueError: if a value is out of range; the sentence says which and what is allowed.
+      ValueError: if a value is out of range; the message names it and the allowed values.
     """
 
     beta: float = 1e-4
@@ -74,9 +76,9 @@ class RNDConfig:
     num_filters: int = 32
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work."""
+        """Validates the fields."""
         prediction_error.check(self)
-        prediction_error.check_choice("rewarded", self.rewarded, get_args(Rewarded))
+        checks.one_of(self, rewarded=Rewarded)
 
 
 class Predictor(NamedTuple):
@@ -86,8 +88,9 @@ class Predictor(NamedTuple):
     head: MLPParams
 
 
+@inherits("target", "predictor", "seen")
 class RNDState(NamedTuple):
-    """The fixed f, the learned g, Adam's moments, and statistics of observations.
+    """The fixed f, the learned g, Adam's state, and running statistics of observations.
 
     `seen` is empty unless `normalize_observations` is set.
     """
@@ -117,7 +120,7 @@ def predict(
 
 
 def rnd(config: RNDConfig) -> IntrinsicReward:
-    """The bare prediction error, computed with the predictor as it is before the update."""
+    """The bare prediction error, from the predictor as it is before the update."""
 
     def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> RNDState:
         del num_lanes
@@ -163,7 +166,7 @@ def rnd(config: RNDConfig) -> IntrinsicReward:
 
 
 def from_config(config: RNDConfig) -> IntrinsicReward:
-    """The whole bonus of one preset: error, normalisation, beta_t."""
+    """The complete bonus: error, normalisation, beta_t."""
     return prediction_error.scaled(config, rnd(config))
 
 
@@ -174,10 +177,10 @@ def _rewarded(batch: IntrinsicBatch, config: RNDConfig) -> Shaped[Array, " batch
 def _input(
     state: RNDState, batch: IntrinsicBatch, config: RNDConfig
 ) -> Num[Array, " batch *observation"]:
-    """What both networks see."""
+    """The input of both networks."""
     observation = _rewarded(batch, config)
     if not isinstance(state.seen, RunningStats):
         return observation
     whitened = whitening.whiten(state.seen, observation)
-    # The encoders of pixels take bytes and divide them by 255.
+    # The encoders of pixels divide their input by 255.
     return whitened * BYTE if isinstance(state.target, PixelEncoder | GreyEncoder) else whitened

@@ -1,16 +1,16 @@
-"""State entropy: the distance to the nearest neighbours in the space of any encoder.
+"""State entropy: the distance to the nearest neighbours in the latent space of any encoder.
 
-RE3's bonus is this with a random encoder. The paper compares it with encoders that are learned
-beside the agent (contrastive, inverse dynamics) and with pre-trained ones (Section 4.1, "Effects
-of representation learning"); Equation 3 is the same for all.
+RE3's encoder is random. The paper compares it with encoders that are learned beside the agent
+(contrastive, inverse dynamics) and with pre-trained ones (Section 4.1, "Effects of representation
+learning"); Equation 3 is the same for all.
 
-Neighbours are sought in one of three places:
+Neighbours come from one of three places:
 
-- `ring`: all latents stored by now. Each was computed when its observation was stored, with the
-  encoder of that time, and is not computed again: one forward pass per stored observation.
-- `minibatch`: the batch to be rewarded, encoded anew with the encoder of now. Nothing is stored.
-- `stored_minibatch`: the batch to be rewarded, with the latents stored. With an encoder that never
-  changes these are the same latents as those of `minibatch`.
+- `ring`: all stored latents. Each is computed once, when its observation is stored, with the
+  encoder at that time: one forward pass per stored observation.
+- `minibatch`: the batch to reward, encoded again with the current encoder. Nothing is stored.
+- `stored_minibatch`: the batch to reward, with its stored latents. If the encoder never changes,
+  these are the same latents as those of `minibatch`.
 """
 
 from collections.abc import Callable
@@ -22,6 +22,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped, UInt32
 
 from re3_jax import fingerprint, knn, schedules
 from re3_jax.envs.base import EnvSpec
+from re3_jax.inheritance import inherits
 from re3_jax.intrinsic import diagnostics, transforms
 from re3_jax.intrinsic.base import (
     Info,
@@ -39,11 +40,11 @@ Ring = knn.Ring
 Neighbours = Literal["ring", "minibatch", "stored_minibatch"]
 
 EncoderState = Any
-"""A pytree of arrays: the weights, and for a learned encoder all that its training needs."""
+"""A pytree of arrays: the weights, and the training state of a learned encoder."""
 
 
 class Encoder(NamedTuple):
-    """Observations to latents; pure functions over an explicit state.
+    """Maps observations to latents: pure functions over an explicit state.
 
     init(key, spec) -> state
     encode(state, observation[batch, ...]) -> latents[batch, latent] float32, with leading
@@ -51,7 +52,7 @@ class Encoder(NamedTuple):
     latent_dim(spec) -> length of a latent
     update(state, batch, key) -> (state, info): one step of training; `never_trained` for none
     visible(state, observation[batch, ...]) -> the part of each observation that its latent
-      depends on: where two of them are equal, so are the latents, but for rounding
+      depends on: if two of these parts are equal, the latents are equal up to rounding
     """
 
     init: Callable[[PRNGKeyArray, EnvSpec], EncoderState]
@@ -65,13 +66,14 @@ class Encoder(NamedTuple):
     ] = lambda state, observation: observation
 
 
+@inherits("encoder")
 class StateEntropyState(NamedTuple):
-    """State of the bonus; with an ensemble every leaf leads with members.
+    """State of the bonus; an ensemble adds a leading member axis to every leaf.
 
     Attributes:
-      encoder: of the encoder.
-      ring: the latents, None where neighbours are those of the minibatch.
-      newest: those of them that are searched, None where all are.
+      encoder: state of the encoder.
+      ring: the stored latents; None for `minibatch`.
+      newest: the newest `search_size` latents, the only ones searched; None if all are searched.
     """
 
     encoder: EncoderState
@@ -82,16 +84,16 @@ class StateEntropyState(NamedTuple):
 def never_trained(
     state: EncoderState, batch: IntrinsicBatch, key: PRNGKeyArray
 ) -> tuple[EncoderState, Info]:
-    """The `update` of an encoder that stays as it is."""
+    """The `update` of an encoder that never changes."""
     del batch, key
     return state, {}
 
 
 def refuse_ensemble(config: RE3Config, name: str) -> None:
-    """For encoders of which there is only one.
+    """Rejects an ensemble of encoders that are not random.
 
     Raises:
-      ValueError: if the configuration asks for several.
+      ValueError: if `ensemble_size` is above 1.
     """
     if config.ensemble_size > 1:
         raise ValueError(
@@ -105,20 +107,22 @@ def state_entropy(
 ) -> IntrinsicReward:
     """The bare mean distance to the neighbours of ranks first..last, in latent units.
 
-    With an ensemble it is the mean of that over the members. With fewer neighbours than asked
-    for it is the mean over those that exist (see `knn.mean_distance`). `reward` reports
-    `diagnostics.of_neighbours`.
+    An ensemble averages it over its members. If fewer neighbours exist, it is the mean over those
+    that do (see `knn.mean_distance`). `reward` reports `diagnostics.of_neighbours`.
 
     Args:
-      config: ranks, ring and ensemble; `scaled` takes the rest of it.
-      encoder: gives the latents.
-      neighbours: where they are sought.
+      config: ranks, ring and ensemble; `scaled` uses the other fields.
+      encoder: computes the latents.
+      neighbours: where to search for them.
+
+    Raises:
+      ValueError: from `reward`, if a minibatch has no neighbour of rank `last_neighbour`.
     """
     is_ensemble = config.ensemble_size > 1
     in_ring, has_ring = neighbours == "ring", neighbours != "minibatch"
     has_newest = in_ring and config.search_size is not None
     searched = distinct_ring if in_ring and config.merge_copies else latent_ring
-    # What is not searched is only read by place.
+    # A ring that is not searched is only read by index, so copies need not be merged.
     store = latent_ring if has_newest else searched
 
     def over_members(function):
@@ -156,21 +160,21 @@ def state_entropy(
         return state._replace(ring=ring, newest=newest), index
 
     def row_in_newest(newest: Ring, ring: Ring, place: Int[Array, " batch"]):
-        """Rows of latents at places of `ring`, -1 for those that are older than all of `newest`."""
+        """Rows in `newest` of latents at places of `ring`; -1 for those older than `newest`."""
         age = (ring.cursor - 1 - place) % config.ring_size
         size = newest.latents.shape[0]
         row = searched.row_at(newest, (newest.cursor - 1 - age) % size)
         return jnp.where(age < size, row, -1)
 
     def fingerprints_of(state: StateEntropyState, observation) -> UInt32[Array, "*member batch"]:
-        """Of what the encoder sees, the same for every member."""
+        """Fingerprints of the visible part of observations, the same for every member."""
         found = fingerprint.of(encoder.visible(state.encoder, observation))
         if is_ensemble:
             return jnp.broadcast_to(found, (config.ensemble_size, *found.shape))
         return found
 
     def of_batch(state: StateEntropyState, batch: IntrinsicBatch) -> tuple[Array, Array]:
-        """Its latents and fingerprints, as stored or made now."""
+        """The batch's latents and fingerprints, stored or computed now."""
         if has_ring:
             return over_members(
                 lambda ring: (ring.latents[batch.bonus_index], ring.fingerprints[batch.bonus_index])
@@ -224,7 +228,7 @@ def state_entropy(
 
 
 def scaled(config: RE3Config, bonus: IntrinsicReward) -> IntrinsicReward:
-    """What follows the distance: normalisation, log(1 + .) (Eq. 3) and beta_t (Eq. 4)."""
+    """The complete bonus: normalisation, log(1 + .) (Eq. 3) and beta_t (Eq. 4) of the distance."""
     steps = []
     if config.normalize == "running_std":
         steps.append(transforms.normalize_by_running_std("exact"))

@@ -1,4 +1,4 @@
-"""Maps from intrinsic rewards to intrinsic rewards, to be put behind a bonus with `chain`."""
+"""Transforms of intrinsic rewards, for use with `chain`."""
 
 from typing import Literal
 
@@ -12,11 +12,11 @@ from re3_jax.schedules import Schedule
 
 
 def normalize_by_running_std(variant: Literal["exact", "released"] = "exact") -> RewardTransform:
-    """Divides rewards by the running standard deviation of all rewards seen (no mean removed).
+    """Divides rewards by the running standard deviation of all rewards seen; subtracts no mean.
 
-    The statistics take in a batch first and then divide that same batch, as the authors' code
-    does. While the standard deviation is 0 (all rewards so far were equal) rewards pass as
-    they are. Reports `running_std`.
+    A batch first updates the statistics and is then divided by them, as in the authors' code. While
+    the standard deviation is 0 (all rewards so far are equal), rewards pass unchanged. Reports
+    `running_std`.
 
     Args:
       variant: `exact` for the population standard deviation of everything seen, `released`
@@ -44,12 +44,12 @@ def normalize_by_running_std(variant: Literal["exact", "released"] = "exact") ->
 
 
 def log1p() -> RewardTransform:
-    """Takes log(1 + r), Equation 3: compresses large distances, keeps 0 at 0."""
+    """Takes log(1 + r), Equation 3: compresses large distances and keeps 0 at 0."""
     return _stateless(lambda reward, agent_steps: jnp.log1p(reward))
 
 
 def scale_by_schedule(schedule: Schedule) -> RewardTransform:
-    """Weighs with beta_t (Equation 4), t the batch's agent steps; reports `beta`."""
+    """Multiplies by beta_t (Equation 4), with t the batch's agent steps; reports `beta`."""
 
     def report(state: tuple[()], agent_steps: Int[Array, ""]) -> Info:
         return {"beta": jnp.asarray(schedule(agent_steps), jnp.float32)}

@@ -1,4 +1,4 @@
-"""Observations with mean 0 and variance 1 in each element, as RND's authors feed its networks.
+"""Whitens observations to mean 0 and variance 1 in each element, as RND's authors do.
 
 Burda et al., 2019, Section 2.4: each element minus its running mean, divided by its running
 standard deviation, clipped to [-5, 5].
@@ -17,14 +17,14 @@ _PER_ELEMENT = RunningStats(mean=0, variance=0, num_values=None)  # type: ignore
 
 
 def init(spec: EnvSpec) -> RunningStats:
-    """Statistics of nothing; mean and variance have the shape of one observation."""
+    """Statistics of no observations; mean and variance have the shape of one observation."""
     zeros = jnp.zeros(spec.observation_shape, jnp.float32)
-    # A copy each: a donated state may not hold one buffer twice.
+    # Separate copies, because a donated state must not hold one buffer twice.
     return running_stats.init()._replace(mean=zeros, variance=jnp.copy(zeros))
 
 
 def update(stats: RunningStats, observation: Num[Array, " batch *observation"]) -> RunningStats:
-    """Merges a batch: the moments are then those of all observations seen."""
+    """Merges a batch: the result is the moments of all observations seen."""
     merge = running_stats.update
     for _ in observation.shape[1:]:
         merge = jax.vmap(merge, in_axes=(_PER_ELEMENT, 1), out_axes=_PER_ELEMENT)
@@ -34,7 +34,7 @@ def update(stats: RunningStats, observation: Num[Array, " batch *observation"]) 
 def whiten(
     stats: RunningStats, observation: Num[Array, " batch *observation"]
 ) -> Float[Array, " batch *observation"]:
-    """(o - mean) / std within [-5, 5]; 0 for elements that never varied."""
+    """(o - mean) / std, clipped to [-5, 5]; 0 for elements that never varied."""
     std = running_stats.std(stats)
     centred = observation.astype(jnp.float32) - stats.mean
     return jnp.clip(centred / jnp.where(std > 0, std, 1.0), -CLIP, CLIP)

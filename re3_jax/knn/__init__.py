@@ -2,12 +2,12 @@
 
 These are the distances ||y_i - y_i^kNN|| of Eq. 3 of the RE3 paper,
 r^int(s_i) = log(||y_i - y_i^kNN||_2 + 1). A query is a latent y_i; the rows of a `LatentRing` or
-`DistinctRing` are the latents that it is compared with.
+`DistinctRing` are the latents to compare it with.
 
 - `kth_distance`: the distance to the k-th nearest row. The paper's k = 3 is `k=3`.
 - `mean_distance`: the mean of the distances of ranks `first` to `k`.
 - `nearest_distances`: the distances to the k nearest rows.
-- `nearest_and_mean`: both of the latter from one search.
+- `nearest_and_mean`: both `nearest_distances` and `mean_distance` from one search.
 
 A search has two stages. `plan` cuts both inputs into pieces that fit the cache:
 
@@ -26,7 +26,7 @@ A search has two stages. `plan` cuts both inputs into pieces that fit the cache:
     rows of the ring: a group is a few neighbouring rows, a bundle a few neighbouring groups
 
 1. Score groups. A matrix product of one block with one tile gives 2 x.y - |y|^2 for each query x
-   and row y. Each group keeps the maximum of its rows, one score a query. The k nearest rows lie
+   and row y. Each group keeps the maximum of its rows, one score per query. The k nearest rows lie
    in the k groups with the best scores. To find these groups, the search first compares bundles
    by their best group.
 2. Recompute distances. The search computes the squared distances to all rows of the best groups

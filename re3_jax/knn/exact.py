@@ -33,8 +33,8 @@ def kth_distance(
       axis_name: see `nearest_distances`.
 
     Returns:
-      float32 [batch], finite. With fewer than k rows to choose from it is the distance to the
-      furthest of them, with no row 0.
+      float32 [batch], finite. With fewer than k rows to choose from, the distance to the furthest
+      of them; with no row, 0.
 
     Raises:
       ValueError: if k is not in 1..capacity, or if the shapes do not fit.
@@ -56,8 +56,8 @@ def mean_distance(
 ) -> Float[Array, " batch"]:
     """Mean Euclidean distance of each query to its neighbours of rank `first` to k, both included.
 
-    It takes the place of ||y_i - y_i^kNN|| in Eq. 3, as in the released code. With `first=k` it
-    equals `kth_distance`.
+    The mean replaces ||y_i - y_i^kNN|| in Eq. 3, as in the released code. With `first=k` it equals
+    `kth_distance`.
 
     Args:
       queries: float32 [batch, latent].
@@ -69,8 +69,8 @@ def mean_distance(
       axis_name: see `nearest_distances`.
 
     Returns:
-      float32 [batch], finite. With fewer than k rows to choose from it is the mean over the ranks
-      that exist, with fewer than `first` the distance to the furthest row, with no row 0.
+      float32 [batch], finite. With fewer than k rows to choose from, the mean over the ranks that
+      exist; with fewer than `first`, the distance to the furthest row; with no row, 0.
 
     Raises:
       ValueError: if not 1 <= first <= k <= capacity, or if the shapes do not fit.
@@ -138,9 +138,9 @@ def nearest_distances(
       ring: the rows to search, [capacity, latent]. The search never finds rows that hold no
         latent.
       k: the number of neighbours.
-      exclude: int32 [batch], for each query the row that does not count, as a rule the query's
-        own; -1 if every row counts. None if every row counts for every query: a query that is
-        stored then finds itself at distance 0.
+      exclude: int32 [batch], for each query the row that does not count, usually the query's own;
+        -1 if every row counts. With None every row counts for every query: a stored query then
+        finds itself at distance 0.
       fingerprints: uint32 [batch], `fingerprint.of` the queries' observations. Rows of the same
         observation then have distance exactly 0. None compares latents only.
       axis_name: inside `shard_map`, the mesh axis over which the rows are split. Each device

@@ -1,4 +1,4 @@
-"""The arrays that a search reads, and which rows of a ring count."""
+"""The input arrays of a search, and which rows of a ring count."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ Ring = LatentRing | DistinctRing
 
 
 class Queries(NamedTuple):
-    """The latents whose neighbours are searched.
+    """The latents to find neighbours of.
 
     Attributes:
       latents: float32.
@@ -26,14 +26,16 @@ class Queries(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The rows that are searched.
+    """The rows to search.
 
     Attributes:
       latents: float32.
       squared_norms: |y|^2 of each row, also of rows that hold no latent.
       fingerprints: of their observations; None if the search compares latents only.
-      copies: of a `DistinctRing`, how many neighbours each row is; 0 if it holds no latent.
-      num_valid: of a `LatentRing`, where each row is one neighbour; rows from it on hold no latent.
+      copies: for a `DistinctRing`, the number of neighbours that each row counts as; 0 if it holds
+        no latent.
+      num_valid: for a `LatentRing`, where each row is one neighbour: rows from this one on hold no
+        latent.
     """
 
     latents: Float[Array, "capacity latent"]
@@ -44,7 +46,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(ring: Ring, with_fingerprints: bool) -> tuple[Rows, Int[Array, ""]]:
-    """The rows of a ring, and a number of first rows that includes all that hold a latent."""
+    """The rows of a ring, and the size of a prefix that includes all rows with a latent."""
     fingerprints = ring.fingerprints if with_fingerprints else None
     if isinstance(ring, DistinctRing):
         rows = Rows(ring.latents, ring.squared_norms, fingerprints, ring.copies, None)

@@ -48,7 +48,7 @@ class Plan(NamedTuple):
 
 @functools.cache
 def make_plan(batch: int, capacity: int, latent_dim: int, k: int) -> Plan:
-    """The plan of least estimated cost for the k nearest of `capacity` rows to `batch` queries."""
+    """The cheapest plan, by estimate, for the k nearest of `capacity` rows to `batch` queries."""
     num_tiles = max(1, -(-batch // TILE_QUERIES))
     tile = -(-batch // num_tiles)
     _, group, bundle = min(
@@ -75,10 +75,10 @@ def make_plan(batch: int, capacity: int, latent_dim: int, k: int) -> Plan:
 
 
 def _cost(capacity: int, latent_dim: int, k: int, group: int, bundle: int) -> float:
-    """Estimated nanoseconds a query, without the matrix product.
+    """Estimated nanoseconds per query, without the matrix product.
 
-    On two cores of an EPYC (Zen 4) a selection takes 1.5 ns an element (more for large k), a
-    maximum 0.1 ns an element, a recomputed coordinate 0.35 ns, and a score looked up 2 ns.
+    On two cores of an EPYC (Zen 4), a selection takes 1.5 ns per element (more for large k), a
+    maximum 0.1 ns per element, a recomputed coordinate 0.35 ns, and a score lookup 2 ns.
     """
     select = 1.5 + k / 50
     groups = capacity / group

@@ -1,4 +1,4 @@
-"""The rules that turn the search of one ring into the search of many.
+"""The rules that extend the search of one ring to many rings.
 
 `over_rings` gives the search a rule for `vmap`. `among_first_rows` compiles it for several sizes of
 a `DistinctRing`, which uses only its first rows.
@@ -14,14 +14,14 @@ from jax import lax
 Search = Callable[..., Any]
 
 DISTINCT_ROWS = (512, 2048)
-"""Sizes to which the search of a distinct ring is cut: the smallest that includes all used rows.
+"""Prefix sizes for the search of a distinct ring: it uses the smallest that includes all used rows.
 
 If a ring uses more rows than the largest of them, all rows are searched.
 """
 
 
 def over_rings(search_one: Search) -> Search:
-    """`search_one` with a rule for `vmap` over rings, as one ring per seed requires.
+    """`search_one` with a rule for `vmap` over rings, such as one ring per seed.
 
     Args:
       search_one: (queries, own rows, rows, number of rows to look at) -> [batch, k].
@@ -65,7 +65,7 @@ def over_rings(search_one: Search) -> Search:
         def all_at_once(*arguments):
             return together(*_broadcast(axis_size, batched, arguments))
 
-        # Batched products are slow on a CPU, and one ring alone keeps all its cores busy.
+        # Batched products are slow on a CPU, and a single ring keeps all its cores busy.
         found = lax.platform_dependent(*arguments, cpu=one_by_one, default=all_at_once)
         return found, True
 

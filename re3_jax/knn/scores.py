@@ -16,7 +16,7 @@ class Candidates(NamedTuple):
 
     Attributes:
       rows: row numbers.
-      counted: False where the tail repeats a row that its own group has already.
+      counted: False where the tail repeats a row of another group.
       best_unseen: the best score of all other groups; None if there are no others.
     """
 
@@ -30,7 +30,7 @@ def score_groups(
 ) -> Float[Array, "groups batch"]:
     """Maximum of 2 x.y - |y|^2 over the rows y of each group, for each query x.
 
-    The score equals |x|^2 - |x - y|^2: the larger it is, the nearer is the row. Groups at or past
+    The score equals |x|^2 - |x - y|^2: the larger the score, the nearer the row. Groups at or past
     `last_row` may score -inf.
     """
     doubled = 2 * queries

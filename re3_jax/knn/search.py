@@ -13,10 +13,10 @@ from re3_jax.knn.plan import Plan, make_plan
 from re3_jax.knn.scores import best_groups, score_groups, top_k
 
 SMALL_K = 64
-"""Largest k for which each rank is compared with each row: k^2 comparisons a query."""
+"""Largest k for brute-force rank lookup, which takes k^2 comparisons per query."""
 
 TIE_TOLERANCE = 3e-4
-"""Relative error of a squared distance that is tolerated where the product cannot order rows."""
+"""Tolerated relative error of a squared distance where the product cannot order rows."""
 
 
 def search_ring(

@@ -1,6 +1,6 @@
 """ATC's encoder for DeepMind Control: four convolutions and a linear head (Stooke et al. 2020).
 
-The network that rlpyt (`rlpyt/ul`, configuration `dmc_atc`) trains on stacks of three 84x84 frames:
+rlpyt (`rlpyt/ul`, configuration `dmc_atc`) trains this network on stacks of three 84x84 frames:
 3x3 convolutions without padding, strides 2, 2, 2, 1, a ReLU after each, and one linear layer that
 compresses the features of 7x7 positions into the code that the contrastive loss compares.
 """
@@ -19,10 +19,10 @@ IMAGE_SIZE = 84
 STRIDES = (2, 2, 2, 1)
 POSITIONS = 7
 PLACES = ("algo_state_dict.encoder.", "encoder.", "agent_state_dict.conv.", "conv.", "")
-"""Where rlpyt keeps the encoder: snapshots of pre-training and of agents, and parts of them."""
+"""Prefixes of the encoder in rlpyt's snapshots of pre-training and of agents, or parts of them."""
 
 Output = Literal["code", "features"]
-"""What of the encoder is the latent: the head's code, or the last convolution's features."""
+"""The output that serves as latent: the head's code, or the last convolution's features."""
 
 
 class ConvLayer(NamedTuple):
@@ -40,7 +40,7 @@ class Head(NamedTuple):
 
 
 class ATCEncoder(NamedTuple):
-    """The parameters; without a head the output is the features."""
+    """The parameters; without a head, the encoder returns the features."""
 
     convs: tuple[ConvLayer, ...]
     head: Head | None
@@ -49,10 +49,10 @@ class ATCEncoder(NamedTuple):
 def from_tensors(tensors: Mapping[str, np.ndarray], output: Output = "code") -> ATCEncoder:
     """The parameters from a snapshot or state dictionary of rlpyt, as float32 NumPy arrays.
 
-    The target encoder, the contrastive loss's own weights and the optimiser are passed over.
+    Ignores the target encoder, the contrastive loss's own weights and the optimiser.
 
     Raises:
-      ValueError: a tensor is missing, of another shape, or not finite; the sentence names it.
+      ValueError: if a tensor is missing, of another shape, or not finite; the message names it.
     """
     first = "conv.conv.0.weight"
     prefix = next((place for place in PLACES if place + first in tensors), None)
@@ -97,7 +97,7 @@ def from_tensors(tensors: Mapping[str, np.ndarray], output: Output = "code") -> 
 def encode(
     params: ATCEncoder, images: Num[Array, "batch 84 84 channels"]
 ) -> Float[Array, "batch latent"]:
-    """Codes of images with values 0..255, float32; without a head their features.
+    """Codes of images with values 0..255, float32; without a head, their features.
 
     The axis of features runs over rows, columns and filters, the filter fastest.
     """

@@ -1,11 +1,11 @@
 """Convolutions for pixels and for small images, and pooling.
 
-`conv2d` and `conv_transpose2d` are the usual convolutions; on a CPU their gradients have forms of
-their own (`re3_jax.cpu.conv`), the same to rounding. Programs that are to run them on every core of
-a CPU are compiled with `re3_jax.cpu.compilation.jit`.
+`conv2d` and `conv_transpose2d` are the usual convolutions; on a CPU `re3_jax.cpu.conv` computes
+their gradients, equal up to rounding. To run them on every core of a CPU, compile the program with
+`re3_jax.cpu.compilation.jit`.
 
 `conv2x2` is four shifted views and one matmul with the batch as the last axis: for the few
-channels of a small image the copies of contiguous memory matter more than the product.
+channels of a small image, copies of contiguous memory matter more than the product.
 Pooling by reshape has a deterministic gradient on every backend.
 """
 
@@ -46,9 +46,9 @@ def conv2d(
 ) -> Float[Array, "batch out_height out_width features"]:
     """Valid convolution (cross-correlation, as PyTorch's) with one stride for both axes.
 
-    Images and kernel have one dtype, which the result has, too; the bias may have a wider one.
-    Has first derivatives in reverse mode. A gradient that nobody asks for, such as that of
-    observations, costs nothing.
+    Images, kernel and result have the same dtype; the bias may have a wider one.
+    Supports first derivatives in reverse mode. Unused gradients, such as that of observations, are
+    eliminated.
     """
     return (convolve(x, kernel, stride) + bias).astype(x.dtype)
 
@@ -61,7 +61,8 @@ def conv_transpose2d(
 ) -> Float[Array, "batch out_height out_width features"]:
     """Transposed convolution without padding, as PyTorch's; the kernel's axes are Keras's.
 
-    Images become (size - 1) * stride + rows high. It is what `conv2d` does backwards, and its
-    gradients are what `conv2d` does forwards. Dtypes and derivatives are as those of `conv2d`.
+    Images become (size - 1) * stride + rows high. The forward pass is the input gradient of
+    `conv2d`, and the gradients use the forward pass of `conv2d`. Dtypes and derivatives are those
+    of `conv2d`.
     """
     return (convolve_transposed(x, kernel, stride) + bias).astype(x.dtype)

@@ -1,4 +1,4 @@
-"""The convolution stacks of agents that see Atari or MinAtar, and of their random encoder."""
+"""The convolution stacks of agents that play Atari or MinAtar, and of Atari's random encoder."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from re3_jax.networks.conv import conv2d
 
 
 class Conv(NamedTuple):
-    """Size of one convolution without padding, which a ReLU follows."""
+    """Size of one convolution without padding, followed by a ReLU."""
 
     filters: int
     size: int
@@ -54,9 +54,9 @@ def features(
     convs: Sequence[Conv],
     observation: Shaped[Array, "batch height width channels"],
 ) -> Float[Array, "batch flat"]:
-    """Features of a batch of images; the flat axis has the filter fastest.
+    """Features of a batch of images; on the flat axis the filter varies fastest.
 
-    Bytes count as 0..255 and are scaled to [0, 1]; other numbers are taken as they are.
+    uint8 images are scaled from 0..255 to [0, 1]; other dtypes are not scaled.
     """
     x = observation.astype(jnp.float32)
     if observation.dtype == jnp.uint8:

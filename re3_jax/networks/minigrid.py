@@ -31,8 +31,8 @@ TrunkParams = tuple[ConvLayer, ConvLayer, ConvLayer]
 def trunk(params: TrunkParams, observation: Num[Array, "batch 7 7 3"]) -> Float[Array, "batch 64"]:
     """Features of a batch of views, float32.
 
-    ReLU is monotone, so pooling before it gives what pooling after it would, on a quarter
-    of the numbers.
+    ReLU is monotone, so pooling before it gives the same result as pooling after it and leaves
+    ReLU a quarter of the numbers.
     """
     x = observation.transpose(3, 1, 2, 0).astype(jnp.float32)
     first, second, third = params

@@ -1,4 +1,4 @@
-"""Fully-connected layers with a ReLU after each but the last."""
+"""Fully-connected layers with a ReLU after each except the last."""
 
 import jax
 from jaxtyping import Array, Float

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 
 class NoisyLayer(NamedTuple):
-    """Mean and scale of the noise of one linear layer."""
+    """Means and noise scales of one linear layer."""
 
     kernel: Float[Array, "inputs outputs"]
     bias: Float[Array, " outputs"]
@@ -25,9 +25,10 @@ class Noise(NamedTuple):
 
 
 def init(key: PRNGKeyArray, inputs: int, outputs: int, sigma_0: float) -> NoisyLayer:
-    """Means U(-b, b), b = 1 / sqrt(inputs); sigma_0 / sqrt(inputs) for the noise of the kernel.
+    """Draws means from U(-b, b), b = 1 / sqrt(inputs), and sets the scales of the noise.
 
-    That of the bias is sigma_0 / sqrt(outputs), as Kaixhin/Rainbow has it; the paper has inputs.
+    The scale is sigma_0 / sqrt(inputs) for the kernel, and sigma_0 / sqrt(outputs) for the bias, as
+    in Kaixhin/Rainbow; the paper has inputs for both.
     """
     drawn = jax.random.uniform(key, (inputs + 1, outputs), jnp.float32, -1.0, 1.0)
     drawn = drawn / math.sqrt(inputs)
@@ -43,8 +44,8 @@ def draw(key: PRNGKeyArray, layer: NoisyLayer) -> Noise:
     """Noise for one layer, the same for a whole batch."""
     inputs, outputs = layer.kernel.shape
     drawn = jax.random.normal(key, (inputs + outputs,))
-    # A quotient, which XLA computes once: of a sign, or of a factor 1 / sqrt(x), as which it takes
-    # x / sqrt(x), the normal number would be computed again for every weight.
+    # A quotient, because XLA computes it once. With a sign, or with x / sqrt(x), which XLA turns
+    # into a factor 1 / sqrt(x), it would compute the normal number again for every weight.
     factor = drawn / jnp.maximum(jnp.sqrt(jnp.abs(drawn)), jnp.finfo(jnp.float32).tiny)
     return Noise(factor[:inputs], factor[inputs:])
 
@@ -52,7 +53,7 @@ def draw(key: PRNGKeyArray, layer: NoisyLayer) -> Noise:
 def noisy_linear(
     layer: NoisyLayer, x: Float[Array, "batch inputs"], noise: Noise | None
 ) -> Float[Array, "batch outputs"]:
-    """(W + sigma_W * e_out e_in^T) x + b + sigma_b * e_out; without noise its mean weights."""
+    """(W + sigma_W * e_out e_in^T) x + b + sigma_b * e_out; without noise, the means W and b."""
     if noise is None:
         return x @ layer.kernel + layer.bias
     kernel = layer.kernel + layer.kernel_sigma * noise.inputs[:, None] * noise.outputs

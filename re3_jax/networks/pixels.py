@@ -2,7 +2,7 @@
 
 Four 3x3 convolutions without padding, strides 2, 1, 1, 1, each followed by a ReLU, on images
 scaled to [0, 1] (RAD's and DrQ's encoder; paper, Appendix "Details on DeepMind Control Suite
-Experiments"). What follows it (linear, LayerNorm, tanh) belongs to its users.
+Experiments"). Its users add their own linear layer, LayerNorm and tanh.
 """
 
 from typing import NamedTuple

@@ -1,8 +1,8 @@
 """ResNet-50 up to its global average pooling, for inference (He et al. 2016).
 
-The network of torchvision, which halves the image in the 3x3 convolution of a block and not in
-the 1x1 before it. In inference batch-norm is a fixed scale and shift of each feature;
-`from_tensors` multiplies them into the convolution before it.
+This is torchvision's network, which halves the image in the 3x3 convolution of a block instead of
+the 1x1 before it. In inference, batch-norm is a fixed scale and shift of each feature;
+`from_tensors` folds them into the convolution before it.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ BATCH_NORM_EPSILON = 1e-5
 
 
 class Conv(NamedTuple):
-    """A convolution with the batch-norm behind it folded in."""
+    """A convolution with its batch-norm folded in."""
 
     kernel: Float[Array | np.ndarray, "rows columns channels features"]
     bias: Float[Array | np.ndarray, " features"]
@@ -47,11 +47,11 @@ class ResNet50(NamedTuple):
 def from_tensors(tensors: Mapping[str, np.ndarray]) -> ResNet50:
     """The parameters from torchvision's state dictionary, as float32 NumPy arrays.
 
-    Folding is done in float64, so the features differ from the network's own by the rounding of
-    float32 only. The classifier (`fc`) is not needed and not looked at.
+    Folds in float64, so the features differ from those of the original network by float32 rounding
+    only. Ignores the classifier (`fc`).
 
     Raises:
-      ValueError: a tensor is missing, of another shape, or not finite; the sentence names it.
+      ValueError: if a tensor is missing, of another shape, or not finite; the message names it.
     """
 
     def tensor(name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -96,7 +96,7 @@ def from_tensors(tensors: Mapping[str, np.ndarray]) -> ResNet50:
 def features(
     params: ResNet50, images: Float[Array, "batch height width 3"]
 ) -> Float[Array, "batch 2048"]:
-    """Features after global average pooling, of images with ImageNet's mean and std removed."""
+    """Features after global average pooling, of images normalised by ImageNet's mean and std."""
     x = jax.nn.relu(_conv(images, params.stem, 2))
     x = lax.reduce_window(
         x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), ((0, 0), (1, 1), (1, 1), (0, 0))

@@ -1,8 +1,8 @@
 """The recurrent state-space model of Dreamer V1 (Hafner et al., 2020, and 2019 for the model).
 
-A state is a deterministic part h, carried by a GRU, and a stochastic part s with a diagonal normal
-distribution. The prior predicts s from what was before; the posterior corrects it by what is seen.
-Layers are initialised as Keras does by default, because danijar/dreamer is written with it.
+A state has a deterministic part h, carried by a GRU, and a stochastic part s with a diagonal normal
+distribution. The prior predicts s from the past; the posterior also uses the current observation.
+Layers have Keras's default initialisation, because danijar/dreamer is written in Keras.
 """
 
 from typing import NamedTuple
@@ -27,13 +27,13 @@ class GRU(NamedTuple):
 
 
 class RSSM(NamedTuple):
-    """Parameters.
+    """Parameters of the model.
 
     Attributes:
       into: (s, a) to the GRU's input.
       gru: the recurrence.
-      prior: two layers, h to mean and raw standard deviation.
-      posterior: two layers, (h, embedding) to the same.
+      prior: two layers, h to mean and raw standard deviation of s.
+      posterior: two layers, (h, embedding) to mean and raw standard deviation of s.
     """
 
     into: Layer
@@ -81,14 +81,14 @@ def init(
 
 
 def initial(params: RSSM, batch: tuple[int, ...]) -> State:
-    """Zeros, what every sequence begins with."""
+    """The zero state, with which every sequence begins."""
     deter = params.gru.recurrent.shape[0]
     stoch = params.prior[1].bias.shape[0] // 2
     return State(jnp.zeros((*batch, deter)), jnp.zeros((*batch, stoch)))
 
 
 def features(state: State) -> Float[Array, "*batch features"]:
-    """What all heads see: (s, h)."""
+    """The input of all heads: (s, h)."""
     return jnp.concatenate([state.stoch, state.deter], axis=-1)
 
 
@@ -112,7 +112,7 @@ def advance(
 
 
 def prior(params: RSSM, deter: Float[Array, "*batch deter"]) -> Normal:
-    """What s is expected to be, given h."""
+    """Prior of s, given h."""
     hidden, output = params.prior
     return _normal(output, _linear(hidden, deter))
 
@@ -120,13 +120,13 @@ def prior(params: RSSM, deter: Float[Array, "*batch deter"]) -> Normal:
 def posterior(
     params: RSSM, deter: Float[Array, "*batch deter"], embedding: Float[Array, "*batch embedding"]
 ) -> Normal:
-    """What s is, given h and what is seen."""
+    """Posterior of s, given h and the embedding of the observation."""
     hidden, output = params.posterior
     return _normal(output, _linear(hidden, jnp.concatenate([deter, embedding], axis=-1)))
 
 
 def sample(key: PRNGKeyArray, normal: Normal) -> Float[Array, "*batch stoch"]:
-    """A sample that gradients pass through."""
+    """A reparametrised sample, through which gradients pass."""
     return normal.mean + normal.std * jax.random.normal(key, normal.mean.shape)
 
 
@@ -136,14 +136,14 @@ def observe(
     action: Float[Array, "time batch action"],
     key: PRNGKeyArray,
 ) -> tuple[State, Normal, Normal]:
-    """States along sequences, from zeros; `action[t]` led to `embedding[t]`.
+    """Posterior states along sequences that begin with zeros; `action[t]` led to `embedding[t]`.
 
     Returns:
       the states, their priors and their posteriors, all [time, batch, ...].
     """
     hidden, output = params.posterior
     deter_dim, stoch_dim = params.gru.recurrent.shape[0], output.bias.shape[0] // 2
-    # Of all times at once, in products large enough for every core, is what needs no state.
+    # Products that need no state run for all times at once: large enough for every core.
     seen = embedding @ hidden.kernel[deter_dim:] + hidden.bias
     noise = jax.random.normal(key, (*embedding.shape[:2], stoch_dim))
 
@@ -160,7 +160,7 @@ def observe(
 
 
 def kl_divergence(p: Normal, q: Normal) -> Float[Array, "*batch"]:
-    """KL(p || q) in nats, summed over the parts of s."""
+    """KL(p || q) in nats, summed over the dimensions of s."""
     ratio = p.std / q.std
     difference = (p.mean - q.mean) / q.std
     return jnp.sum(0.5 * (ratio**2 + difference**2 - 1) - jnp.log(ratio), axis=-1)

@@ -1,11 +1,11 @@
-"""Tensors out of what `torch.save` writes, without PyTorch and without running the file.
+"""Reads tensors from files of `torch.save`, without PyTorch and without running the file.
 
-A pickle is a program that may call anything it names. Here a name is never looked up: a dozen of
-them mean tensors, storages and ordered dictionaries, and every other one means `_Ignored`, which
-takes whatever the pickle does to it and does nothing.
+A pickle is a program that may call anything it names. This reader never imports a name. It looks
+up the few names of tensors, storages and ordered dictionaries in a table; every other name becomes
+`_Ignored`, which accepts all operations of a pickle and does nothing.
 
-Both formats are read: the zip archive of PyTorch 1.6 and later, and the row of pickles before it,
-in which torchvision's older files and rlpyt's snapshots are.
+It reads both formats: the zip archive of PyTorch 1.6 and later, and the older sequence of pickles,
+the format of torchvision's older files and of rlpyt's snapshots.
 """
 
 import io
@@ -36,7 +36,7 @@ DTYPES = {
 
 
 def read_zip(file: BinaryIO) -> dict[str, np.ndarray]:
-    """Tensors of the zip format by dotted name, views where the file has views.
+    """Tensors of a zip archive by dotted name; views in the file stay views.
 
     Raises:
       Exception: of any kind, if the file is damaged.
@@ -46,7 +46,7 @@ def read_zip(file: BinaryIO) -> dict[str, np.ndarray]:
         if len(names) != 1:
             raise ValueError("a zip archive that torch.save did not write")
         root = names[0].removesuffix("data.pkl")
-        # What is stored as it is cannot unfold into more than the size of the file.
+        # Uncompressed entries cannot grow beyond the size of the file.
         if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
             raise ValueError("compressed, which files of torch.save never are")
         if root + "byteorder" in archive.namelist():
@@ -60,7 +60,7 @@ def read_zip(file: BinaryIO) -> dict[str, np.ndarray]:
 
 
 def read_legacy(file: BinaryIO) -> dict[str, np.ndarray]:
-    """Tensors of the format before PyTorch 1.6, as `read_zip`.
+    """Tensors of a file from before PyTorch 1.6, named as in `read_zip`.
 
     Raises:
       Exception: of any kind, if the file is damaged.
@@ -105,7 +105,7 @@ class _Storage:
 
 
 class _Tensor:
-    """A strided view of a storage. `__setstate__` is what the Parameters of 2017 call."""
+    """A strided view of a storage. Parameters pickled in 2017 call `__setstate__`."""
 
     def __init__(self, storage: _Storage, offset: int, shape: tuple, strides: tuple, *_: Any):
         numbers = (offset, *shape, *strides)
@@ -131,14 +131,14 @@ class _Tensor:
 
 
 class _Parameter:
-    """Stands for `torch.nn.Parameter`, which is nothing but its tensor here."""
+    """Stands for `torch.nn.Parameter`; returns its tensor."""
 
     def __new__(cls, tensor: Any, *_: Any) -> Any:
         return tensor
 
 
 class _Ignored:
-    """Stands for everything else: optimisers' numbers, devices, modules, what might do harm."""
+    """Stands for everything else: optimiser state, devices, modules, anything harmful."""
 
     def __new__(cls, *_: Any, **__: Any) -> "_Ignored":
         return super().__new__(cls)
@@ -160,12 +160,12 @@ class _Ignored:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Knows the few names that lead to tensors, and imports none."""
+    """Looks up the few names that lead to tensors in a table, and imports none."""
 
     def __init__(self, file: BinaryIO):
         start = file.tell()
         for count, (opcode, argument, _) in enumerate(pickletools.genops(file)):
-            # CPython makes room for as many entries as the largest number asks for.
+            # CPython allocates a memo as large as its largest index.
             if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and int(argument or 0) > count:
                 raise ValueError("a pickle whose memo has holes")
         file.seek(start)
@@ -187,7 +187,7 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, reference: Any) -> Any:
         if reference[0] != "storage":
-            # The class of a pickled module, beside its source.
+            # The class of a pickled module, with its source.
             return _Ignored
         _, storage_type, key, _, count, *views = reference
         if not isinstance(storage_type, _StorageType) or any(views):

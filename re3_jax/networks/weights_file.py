@@ -1,6 +1,6 @@
-"""Reads the tensors of a file of weights (io): `torch.save`'s, or safetensors.
+"""Reads the tensors of a file of weights (io): `torch.save`'s format, or safetensors.
 
-A file from the network is data here, never a program (see `torch_pickle`).
+A downloaded file is data here, never a program (see `torch_pickle`).
 """
 
 from pathlib import Path
@@ -16,8 +16,8 @@ def read(path: str | Path) -> dict[str, np.ndarray]:
     Names in nested dictionaries are joined with dots: `algo_state_dict.encoder.head.weight`.
 
     Raises:
-      ValueError: there is no such file, it is of another format, or it is damaged; the
-        sentence names the file.
+      ValueError: if there is no such file, or if it is of another format or damaged; the message
+        names the file.
     """
     path = Path(path)
     if not path.is_file():
@@ -36,7 +36,7 @@ def read(path: str | Path) -> dict[str, np.ndarray]:
         raise ValueError(
             f"{path} is a safetensors file: install safetensors, or take the .pth file"
         ) from None
-    # Damaged pickles and archives end in almost any exception of the standard library.
+    # Damaged pickles and archives raise almost any exception of the standard library.
     except Exception as error:
         raise ValueError(f"{path} is damaged or cannot be read ({error})") from None
     raise ValueError(

@@ -4,26 +4,28 @@ A transition is a row of small arrays (action, reward, discount) and the number 
 starts from; stacks and next observations are put together when a batch is sampled. A hundred
 thousand 100x100 frames take 3.0 GB where whole stacks of three, twice, would take 18 GB.
 
-Frames are numbered from 0 in the order they are written and frame n lies in row n modulo the
-number of rows. An episode of T transitions writes T + 1 frames one after the other, so the
-frame after o_t's is o_{t+1}'s, also where the episode ends, and a stack never reaches into
-another episode as long as it stops at the episode's first frame.
+Each lane has a ring of its own, into which all lanes write at once. Frames of a lane are numbered
+from 0 in the order they are written, and frame n lies in row n modulo the number of rows. An
+episode of T transitions writes T + 1 consecutive frames, so the frame after o_t's is o_{t+1}'s,
+also where the episode ends, and a stack never reaches into another episode as long as it stops
+at the episode's first frame.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
 
-from re3_jax.agents.transitions import Transitions
+from re3_jax.replay.frame_stack import FrameStack
+from re3_jax.replay.transitions import Transitions
 
 
 class FrameReplay(NamedTuple):
     """First-in-first-out store of transitions and of their frames.
 
-    Transition number i lies in row i modulo the capacity. The two numbers that count from the
-    start are int32: they are right for 2^31 - 1 frames.
+    Transition number i of a lane lies in row i modulo the capacity. The two numbers that count
+    from the start are int32: they are right for 2^31 - 1 frames.
 
     Attributes:
       frames: the frames; rows not yet written are zero, and the row after the newest frame may
@@ -36,18 +38,18 @@ class FrameReplay(NamedTuple):
       bonus_index: where the bonus keeps what belongs to o_t.
       newest_age: the same of the newest frame, from which the next transition starts.
       num_frames: frames written so far, those since overwritten included.
-      num_transitions: transitions written so far, likewise.
+      num_transitions: transitions of each lane written so far, likewise.
     """
 
-    frames: UInt8[Array, "rows height width channels"]
-    action: Float[Array, "capacity action"]
-    reward: Float[Array, " capacity"]
-    discount: Float[Array, " capacity"]
-    frame_number: Int[Array, " capacity"]
-    age: Int[Array, " capacity"]
-    bonus_index: Int[Array, " capacity"]
-    newest_age: Int[Array, ""]
-    num_frames: Int[Array, ""]
+    frames: UInt8[Array, "lanes rows height width channels"]
+    action: Float[Array, "lanes capacity action"]
+    reward: Float[Array, "lanes capacity"]
+    discount: Float[Array, "lanes capacity"]
+    frame_number: Int[Array, "lanes capacity"]
+    age: Int[Array, "lanes capacity"]
+    bonus_index: Int[Array, "lanes capacity"]
+    newest_age: Int[Array, " lanes"]
+    num_frames: Int[Array, " lanes"]
     num_transitions: Int[Array, ""]
 
 
@@ -71,15 +73,17 @@ def num_rows(capacity: int, stack: int, shortest_episode: int) -> int:
 
 def init(
     capacity: int,
-    frame_shape: tuple[int, int, int],
+    lanes: int,
+    frame_shape: tuple[int, ...],
     action_dim: int,
     stack: int,
     shortest_episode: int,
 ) -> FrameReplay:
-    """An empty replay of `capacity` transitions.
+    """An empty replay of `capacity` transitions of each lane.
 
     Args:
-      capacity: transitions kept; the oldest one gives way.
+      capacity: transitions kept per lane; the oldest one gives way.
+      lanes: lanes.
       frame_shape: height, width and channels of one frame.
       action_dim: length of an action.
       stack: frames in one observation.
@@ -89,26 +93,35 @@ def init(
     Raises:
       ValueError: if a number is not positive.
     """
+    if lanes < 1:
+        raise ValueError(
+            f"a replay of {lanes} lanes cannot hold anything: there must be at least 1"
+        )
     rows = num_rows(capacity, stack, shortest_episode)
+
+    def zeros(dtype: Any, *shape: int) -> Array:
+        return jnp.zeros((lanes, *shape), dtype)
+
     return FrameReplay(
-        frames=jnp.zeros((rows, *frame_shape), jnp.uint8),
-        action=jnp.zeros((capacity, action_dim), jnp.float32),
-        reward=jnp.zeros(capacity, jnp.float32),
-        discount=jnp.zeros(capacity, jnp.float32),
-        frame_number=jnp.zeros(capacity, jnp.int32),
-        age=jnp.zeros(capacity, jnp.int32),
-        bonus_index=jnp.zeros(capacity, jnp.int32),
-        newest_age=jnp.zeros((), jnp.int32),
-        num_frames=jnp.zeros((), jnp.int32),
+        frames=zeros(jnp.uint8, rows, *frame_shape),
+        action=zeros(jnp.float32, capacity, action_dim),
+        reward=zeros(jnp.float32, capacity),
+        discount=zeros(jnp.float32, capacity),
+        frame_number=zeros(jnp.int32, capacity),
+        age=zeros(jnp.int32, capacity),
+        bonus_index=zeros(jnp.int32, capacity),
+        newest_age=zeros(jnp.int32),
+        num_frames=zeros(jnp.int32),
         num_transitions=jnp.zeros((), jnp.int32),
     )
 
 
-def start(replay: FrameReplay, frame: UInt8[Array, "height width channels"]) -> FrameReplay:
-    """Writes the first frame of an episode, when there is no `add` that ends the one before."""
-    rows = replay.frames.shape[0]
+def start(replay: FrameReplay, frame: UInt8[Array, "lanes height width channels"]) -> FrameReplay:
+    """Writes the first frames of episodes, when there is no `add` that ends those before."""
+    lanes, rows = replay.frames.shape[:2]
+    where = jnp.arange(lanes), replay.num_frames % rows
     return replay._replace(
-        frames=replay.frames.at[replay.num_frames % rows].set(frame, mode="promise_in_bounds"),
+        frames=replay.frames.at[where].set(frame, unique_indices=True, mode="promise_in_bounds"),
         newest_age=jnp.zeros_like(replay.newest_age),
         num_frames=replay.num_frames + 1,
     )
@@ -116,15 +129,15 @@ def start(replay: FrameReplay, frame: UInt8[Array, "height width channels"]) -> 
 
 def add(
     replay: FrameReplay,
-    action: Float[Array, " action"],
-    reward: Float[Array, ""],
-    discount: Float[Array, ""],
-    frame: UInt8[Array, "height width channels"],
-    final_frame: UInt8[Array, "height width channels"],
-    done: Bool[Array, ""],
-    bonus_index: Int[Array, ""],
+    action: Float[Array, "lanes action"],
+    reward: Float[Array, " lanes"],
+    discount: Float[Array, " lanes"],
+    frame: UInt8[Array, "lanes height width channels"],
+    final_frame: UInt8[Array, "lanes height width channels"],
+    done: Bool[Array, " lanes"],
+    bonus_index: Int[Array, " lanes"],
 ) -> FrameReplay:
-    """Stores the transition that starts from the newest frame.
+    """Stores the transitions that start from the newest frames.
 
     Args:
       replay: donate it, and no frame but the new ones moves.
@@ -136,34 +149,34 @@ def add(
       done: whether the episode ended, for whatever reason.
       bonus_index: what the bonus's `observe` returned for o_t.
     """
-    rows, capacity = replay.frames.shape[0], replay.reward.shape[0]
+    lanes, rows = replay.frames.shape[:2]
+    lane, row = jnp.arange(lanes), replay.num_transitions % replay.reward.shape[1]
     # Where the episode goes on, the second one is written over by the next call.
-    written = (replay.num_frames + jnp.arange(2, dtype=jnp.int32)) % rows
-    row = replay.num_transitions % capacity
+    written = (replay.num_frames[:, None] + jnp.arange(2, dtype=jnp.int32)) % rows
     return FrameReplay(
-        frames=replay.frames.at[written].set(
-            jnp.stack([final_frame, frame]), unique_indices=True, mode="promise_in_bounds"
+        frames=replay.frames.at[lane[:, None], written].set(
+            jnp.stack([final_frame, frame], axis=1), unique_indices=True, mode="promise_in_bounds"
         ),
-        action=replay.action.at[row].set(action),
-        reward=replay.reward.at[row].set(reward),
-        discount=replay.discount.at[row].set(discount),
-        frame_number=replay.frame_number.at[row].set(replay.num_frames - 1),
-        age=replay.age.at[row].set(replay.newest_age),
-        bonus_index=replay.bonus_index.at[row].set(bonus_index),
+        action=replay.action.at[:, row].set(action),
+        reward=replay.reward.at[:, row].set(reward),
+        discount=replay.discount.at[:, row].set(discount),
+        frame_number=replay.frame_number.at[:, row].set(replay.num_frames - 1),
+        age=replay.age.at[:, row].set(replay.newest_age),
+        bonus_index=replay.bonus_index.at[:, row].set(bonus_index),
         newest_age=jnp.where(done, 0, replay.newest_age + 1),
         num_frames=replay.num_frames + 1 + done.astype(jnp.int32),
         num_transitions=replay.num_transitions + 1,
     )
 
 
-def num_valid(replay: FrameReplay, stack: int) -> Int[Array, ""]:
-    """Transitions of which all frames are still there; they are the newest ones."""
-    rows, capacity = replay.frames.shape[0], replay.reward.shape[0]
+def num_valid(replay: FrameReplay, stack: int) -> Int[Array, " lanes"]:
+    """Transitions of which all frames are still there; they are the newest ones of their lane."""
+    rows, capacity = replay.frames.shape[1], replay.reward.shape[1]
     oldest_needed = replay.frame_number - jnp.minimum(replay.age, stack - 1)
     # One row less: the one after the newest frame may have been written over.
-    intact = oldest_needed >= replay.num_frames - (rows - 1)
+    intact = oldest_needed >= replay.num_frames[:, None] - (rows - 1)
     written = jnp.arange(capacity) < replay.num_transitions
-    return jnp.sum(intact & written, dtype=jnp.int32)
+    return jnp.sum(intact & written, axis=1, dtype=jnp.int32)
 
 
 def sample(
@@ -176,40 +189,28 @@ def sample(
 
     The replay must hold a transition; from an empty one come zeros.
     """
-    rows, capacity = replay.frames.shape[0], replay.reward.shape[0]
-    back = jax.random.randint(key, (batch_size,), 0, jnp.maximum(num_valid(replay, stack), 1))
+    rows, capacity = replay.frames.shape[1], replay.reward.shape[1]
+    ends = jnp.cumsum(num_valid(replay, stack))
+    drawn = jax.random.randint(key, (batch_size,), 0, jnp.maximum(ends[-1], 1))
+    lane = jnp.searchsorted(ends[:-1], drawn, side="right").astype(jnp.int32)
+    # The newest transitions are the valid ones: older ones are overwritten first.
+    back = ends[lane] - 1 - drawn
     row = (replay.num_transitions - 1 - back) % capacity
-    newest = replay.frame_number[row]
-    # o_t and o_{t+1} share all frames but one each.
-    numbers = newest[:, None] + jnp.arange(1 - stack, 2, dtype=jnp.int32)
-    numbers = jnp.maximum(numbers, (newest - replay.age[row])[:, None])
+    following, age = replay.frame_number[lane, row] + 1, replay.age[lane, row] + 1
+
+    def frame_at(back: Int[Array, " batch"]) -> UInt8[Array, "batch height width channels"]:
+        return replay.frames.at[lane, (following - back) % rows].get(mode="promise_in_bounds")
+
+    seen = FrameStack(stack).gather(frame_at, age, extra=1)
     channels = replay.frames.shape[-1]
-    seen = _stacks(replay.frames, numbers % rows)
     return (
         Transitions(
             observation=seen[..., :-channels],
-            action=replay.action[row],
-            reward=replay.reward[row],
+            action=replay.action[lane, row],
+            reward=replay.reward[lane, row],
             bonus=jnp.zeros(batch_size, jnp.float32),
-            discount=replay.discount[row],
+            discount=replay.discount[lane, row],
             next_observation=seen[..., channels:],
         ),
-        replay.bonus_index[row],
-    )
-
-
-def newest_stack(replay: FrameReplay, stack: int) -> UInt8[Array, "height width stacked"]:
-    """The current observation: the stack that ends with the newest frame written."""
-    newest = replay.num_frames - 1
-    numbers = newest + jnp.arange(1 - stack, 1, dtype=jnp.int32)
-    numbers = jnp.maximum(numbers, newest - replay.newest_age)
-    return _stacks(replay.frames, numbers[None] % replay.frames.shape[0])[0]
-
-
-def _stacks(
-    frames: UInt8[Array, "rows height width channels"], rows: Int[Array, "batch stack"]
-) -> UInt8[Array, "batch height width stacked"]:
-    # Frame by frame: half the memory and time of one gather that is transposed afterwards.
-    return jnp.concatenate(
-        [frames.at[column].get(mode="promise_in_bounds") for column in rows.T], axis=-1
+        replay.bonus_index[lane, row],
     )

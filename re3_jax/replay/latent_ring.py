@@ -1,4 +1,4 @@
-"""A ring of latents y_i on the device: what RE3 searches for neighbours."""
+"""A ring of latents y_i on the device, in which RE3 searches for neighbours."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ class LatentRing(NamedTuple):
     Attributes:
       latents: float32 rows.
       squared_norms: |y_i|^2 of each row.
-      fingerprints: of the observation that each row is the latent of, see `fingerprint`.
+      fingerprints: of the observation behind each row, see `fingerprint`.
       cursor: row that the next insertion writes first.
       num_valid: number of rows written so far, at most the capacity.
     """
@@ -43,7 +43,7 @@ def init(capacity: int, latent_dim: int) -> LatentRing:
 
 
 def row_at(ring: LatentRing, index: Int[Array, " batch"]) -> Int[Array, " batch"]:
-    """Rows of `ring.latents` of the latents at places that `add` returned: those places."""
+    """Rows of `ring.latents` at places that `add` returned: the places themselves."""
     del ring
     return index
 
@@ -56,10 +56,9 @@ def add(
     """Writes a batch over the oldest rows; also returns the rows that were written.
 
     Args:
-      ring: is not used again.
+      ring: updated in place by XLA if the caller does not use it again.
       latents: one row each.
-      fingerprints: of the observations, `fingerprint.of`; None for those of the latents
-        themselves.
+      fingerprints: `fingerprint.of` the observations; with None, of the latents themselves.
 
     Raises:
       ValueError: if the batch has more rows than the ring.
@@ -88,10 +87,10 @@ def add(
 
 
 def check_size(capacity: int, latent_dim: int) -> None:
-    """Refuses a ring that could not hold anything.
+    """Rejects a ring that cannot hold anything.
 
     Raises:
-      ValueError: if either is not positive.
+      ValueError: if either size is not positive.
     """
     if capacity < 1 or latent_dim < 1:
         raise ValueError(
@@ -101,7 +100,7 @@ def check_size(capacity: int, latent_dim: int) -> None:
 
 
 def check_batch(batch_size: int, capacity: int) -> None:
-    """Refuses a batch that would overwrite itself.
+    """Rejects a batch that would overwrite itself.
 
     Raises:
       ValueError: if the batch has more latents than the ring has places.

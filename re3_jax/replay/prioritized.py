@@ -1,11 +1,13 @@
 """Prioritised replay of n-step transitions of several lanes, each frame stored once.
 
-Proportional prioritisation (Schaul et al., 2016) as Rainbow uses it (Hessel et al., 2018): a
-transition is drawn in proportion to its priority, a new one has the largest priority so far.
-A transition can be drawn from when all that it needs is stored until any of that is overwritten:
-its stack of frames, its n rewards, and the stack it leads to. Windows go up to the end of an
-episode, never beyond. Those that run into a time limit are never drawn: the observation that
-they would bootstrap from is not kept, and no reward may be cut off.
+Proportional prioritisation (Schaul et al., 2016) as Rainbow uses it (Hessel et al., 2018): the
+probability of a transition is proportional to its priority, and a new transition has the largest
+priority so far.
+
+A transition can be drawn while everything it needs is stored: its stack of frames, its n rewards,
+and the stack it leads to. Windows stop at the end of an episode. A window that meets a time limit
+is never drawn: the replay does not keep the observation to bootstrap from, and no reward may be cut
+off.
 """
 
 from typing import NamedTuple
@@ -15,6 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from re3_jax.replay import sum_tree
+from re3_jax.replay.frame_stack import FrameStack
 from re3_jax.replay.sum_tree import SumTree
 
 
@@ -26,11 +29,11 @@ class PrioritizedReplay(NamedTuple):
       action: a_t.
       reward: r_t.
       terminated: whether the task ended at this step.
-      truncated: whether a time limit did.
+      truncated: whether a time limit, and not the task, ended the episode at this step.
       age: agent steps since the episode began, 0 at its first observation.
-      bonus_index: where the bonus keeps what belongs to o_t.
-      tree: priorities, that of lane l in row t at t * lanes + l; 0 where nothing may be drawn.
-      max_priority: the largest that any transition was given.
+      bonus_index: the index that the bonus returned for o_t.
+      tree: priorities; lane l in row t is leaf t * lanes + l; 0 if it cannot be drawn.
+      max_priority: the largest priority so far.
       num_frames: rows written so far; number n is in row n modulo the number of rows.
     """
 
@@ -50,22 +53,22 @@ class NStepTransitions(NamedTuple):
     """A batch of n-step transitions.
 
     Attributes:
-      observation: stacks that end at o_t, frames along a last axis of their own, the newest
-        last; zero before the episode's first frame.
+      observation: stacks that end at o_t, frames along the last axis, the newest last; zero
+        before the episode's first frame.
       action: a_t.
       reward: sum of gamma^k r_{t+k} over k < n, up to the end of the episode.
       discount: gamma^n, 0 if the task ended within the n steps.
-      next_observation: stacks that end at o_{t+n}; of no meaning where the discount is 0.
-      slot: leaf of each in the tree.
-      bonus_index: where the bonus keeps what belongs to o_t.
-      probability: with which it was drawn.
+      next_observation: stacks that end at o_{t+n}; meaningless where the discount is 0.
+      slot: leaf of each transition in the tree.
+      bonus_index: the index that the bonus returned for o_t.
+      probability: with which each transition was drawn.
     """
 
-    observation: Shaped[Array, " batch *frame stack"]
+    observation: Shaped[Array, " batch *stack"]
     action: Int[Array, " batch"]
     reward: Float[Array, " batch"]
     discount: Float[Array, " batch"]
-    next_observation: Shaped[Array, " batch *frame stack"]
+    next_observation: Shaped[Array, " batch *stack"]
     slot: Int[Array, " batch"]
     bonus_index: Int[Array, " batch"]
     probability: Float[Array, " batch"]
@@ -77,7 +80,7 @@ def init(
     """An empty replay of `rows` steps of `lanes` lanes.
 
     Raises:
-      ValueError: if a number is not positive, or no transition would ever be whole.
+      ValueError: if a number is not positive, or if the rows are too few for one transition.
     """
     if min(rows, lanes, n, stack) < 1:
         raise ValueError(
@@ -118,13 +121,13 @@ def add(
     """Writes one step of all lanes over the oldest row.
 
     Args:
-      replay: where to.
+      replay: the replay to write to.
       frame: newest frame of each lane's o_t.
       action: a_t.
       reward: r_t.
       terminated: whether the task ended at this step.
-      truncated: whether a time limit did.
-      bonus_index: what the bonus's `observe` returned for o_t.
+      truncated: whether a time limit ended the episode at this step.
+      bonus_index: the index that the bonus's `observe` returned for o_t.
       n: steps of a transition.
       stack: frames of an observation.
     """
@@ -142,8 +145,8 @@ def add(
         bonus_index=replay.bonus_index.at[row].set(bonus_index),
         num_frames=replay.num_frames + 1,
     )
-    # This row's own transition is not whole yet; the stacks of those after it lose a frame.
-    # Before all rows are written nothing is overwritten, and none of the others loses one.
+    # The transition of this row is not whole yet, and the stacks of the rows after it lose a frame
+    # (only once all rows are written: before that, nothing is overwritten).
     ahead = jnp.arange(stack)[:, None]
     lost = jnp.where(
         (ahead == 0) | (replay.num_frames >= rows),
@@ -161,13 +164,13 @@ def add(
 
 
 def cut(replay: PrioritizedReplay) -> PrioritizedReplay:
-    """Ends the episodes of all lanes as a time limit does, after what was added last."""
+    """Truncates the episodes of all lanes after the step that was added last."""
     row = (replay.num_frames - 1) % replay.action.shape[0]
     return replay._replace(truncated=replay.truncated.at[row].set(~replay.terminated[row]))
 
 
 def _meets_time_limit(replay: PrioritizedReplay, row, n: int) -> Bool[Array, " lanes"]:
-    """Whether a time limit, and no end of the task before it, is within n steps of a row."""
+    """Whether a time limit falls within n steps of a row before the task ends."""
     window = (row + jnp.arange(n)) % replay.action.shape[0]
     ended = replay.terminated[window] | replay.truncated[window]
     first = jnp.argmax(ended, axis=0)
@@ -185,7 +188,7 @@ def sample(
 ) -> NStepTransitions:
     """Draws transitions in proportion to their priorities, one from each of `batch_size` strata.
 
-    The replay must hold a transition that may be drawn (`can_sample`).
+    The replay must hold a transition that can be drawn (`can_sample`).
     """
     rows, lanes = replay.action.shape
     uniform = jax.random.uniform(key, (batch_size,))
@@ -209,26 +212,26 @@ def sample(
     )
 
 
-def _stacks(replay: PrioritizedReplay, row, lane, stack: int) -> Shaped[Array, "batch ..."]:
-    back = jnp.arange(stack - 1, -1, -1)
-    frames = replay.frames[(row[:, None] - back) % replay.action.shape[0], lane[:, None]]
-    inside = back <= replay.age[row, lane][:, None]
-    inside = inside.reshape(*inside.shape, *[1] * (frames.ndim - 2))
-    return jnp.moveaxis(jnp.where(inside, frames, jnp.zeros((), frames.dtype)), 1, -1)
+def _stacks(
+    replay: PrioritizedReplay, row: Int[Array, " batch"], lane: Int[Array, " batch"], stack: int
+) -> Shaped[Array, " batch *stack"]:
+    def frame_at(back: Int[Array, " batch"]) -> Shaped[Array, " batch *frame"]:
+        return replay.frames[(row - back) % replay.action.shape[0], lane]
+
+    return FrameStack(stack, "zeros").gather(frame_at, replay.age[row, lane])
 
 
 def can_sample(replay: PrioritizedReplay) -> Bool[Array, ""]:
-    """Whether there is a transition that may be drawn."""
+    """Whether any transition can be drawn."""
     return sum_tree.total(replay.tree) > 0
 
 
 def update_priorities(
     replay: PrioritizedReplay, slot: Int[Array, " batch"], priority: Float[Array, " batch"]
 ) -> PrioritizedReplay:
-    """Gives transitions that were just drawn new priorities: |loss|^alpha, positive and finite.
+    """Sets new priorities |loss|^alpha, positive and finite, for transitions that were just drawn.
 
-    What comes twice in `slot` must come with the same priority. Nothing may have been added
-    since they were drawn.
+    Equal entries of `slot` must have equal priorities. Do not add steps between `sample` and this.
     """
     return replay._replace(
         tree=sum_tree.update(replay.tree, slot, priority),

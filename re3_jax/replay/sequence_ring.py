@@ -46,17 +46,25 @@ class SequenceReplay(NamedTuple):
 
 
 class Sequences(NamedTuple):
-    """A batch of sequences."""
+    """A batch of sequences, and what follows each: the frame after the last and its action.
 
-    frames: UInt8[Array, "batch length height width channels"]
-    action: Float[Array, "batch length action"]
+    Attributes:
+      frames: one more than `length`.
+      action: that led to each frame, zero for the first of an episode.
+      reward: that came with each frame of the sequence, likewise.
+      discount: 0 where the task ended with the frame, else 1.
+      bonus_index: where the bonus keeps what belongs to each frame.
+    """
+
+    frames: UInt8[Array, "batch length+1 height width channels"]
+    action: Float[Array, "batch length+1 action"]
     reward: Float[Array, "batch length"]
     discount: Float[Array, "batch length"]
     bonus_index: Int[Array, "batch length"]
 
 
 def init(
-    rows: int, lanes: int, frame_shape: tuple[int, int, int], action_dim: int, length: int
+    rows: int, lanes: int, frame_shape: tuple[int, ...], action_dim: int, length: int
 ) -> SequenceReplay:
     """An empty replay of `rows` frames for each of `lanes` lanes.
 
@@ -215,11 +223,13 @@ def sample(key: PRNGKeyArray, replay: SequenceReplay, batch_size: int, length: i
     episode = (replay.num_episodes[lane] - 1 - age) % replay.starts.shape[1]
     latest = replay.lengths[lane, episode] - length
     offset = jax.random.randint(start_key, (batch_size,), 0, latest)
-    numbers = (replay.starts[lane, episode] + offset)[:, None] + jnp.arange(length)
-    row, lane = numbers % rows, lane[:, None]
+    # The last sequence of an episode is never drawn, so a frame follows each that is.
+    numbers = (replay.starts[lane, episode] + offset)[:, None] + jnp.arange(length + 1)
+    onward, lane = numbers % rows, lane[:, None]
+    row = onward[:, :-1]
     return Sequences(
-        replay.frames[lane, row],
-        replay.action[lane, row],
+        replay.frames[lane, onward],
+        replay.action[lane, onward],
         replay.reward[lane, row],
         replay.discount[lane, row],
         replay.bonus_index[lane, row],

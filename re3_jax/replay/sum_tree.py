@@ -1,7 +1,7 @@
 """A tree of sums over priorities: draws in proportion to them, in O(log n) (Schaul et al., 2016).
 
-Sixteen children a node: few levels, each a handful of wide operations. Sums are made anew from
-the children at every update and never by adding a difference, so no rounding accumulates.
+Each node has sixteen children: few levels, each a handful of wide operations. Every update
+recomputes sums from the children instead of adding differences, so rounding does not accumulate.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class SumTree(NamedTuple):
     """Sums by level, the leaves first; places beyond the capacity are zero.
 
     Attributes:
-      levels: float32; each a multiple of `CHILDREN` long, the last one exactly so.
+      levels: float32; each length is a multiple of `CHILDREN`, the last is `CHILDREN` itself.
     """
 
     levels: tuple[Float[Array, " nodes"], ...]
@@ -30,7 +30,7 @@ def init(capacity: int) -> SumTree:
       ValueError: if `capacity` is not positive.
     """
     if capacity < 1:
-        raise ValueError(f"a tree needs at least 1 leaf, but it was to have {capacity}")
+        raise ValueError(f"a tree needs at least 1 leaf, but its capacity is {capacity}")
     levels: list[Float[Array, " nodes"]] = []
     nodes = capacity
     while not levels or levels[-1].size > CHILDREN:
@@ -41,10 +41,10 @@ def init(capacity: int) -> SumTree:
 
 
 def update(tree: SumTree, index: Int[Array, " batch"], priority: Float[Array, " batch"]) -> SumTree:
-    """Gives leaves new priorities, which must be finite and not negative.
+    """Sets the priorities of leaves, which must be finite and not negative.
 
-    An index that is no leaf's is ignored (for a leaf to leave alone, pass its largest value).
-    An index that comes twice must come with the same priority.
+    Indices past the tree are ignored: to skip an entry, pass the largest value of its dtype. Equal
+    indices must have equal priorities.
     """
     leaves = tree.levels[0].at[index].set(priority, mode="drop")
     levels, node = [leaves], index
@@ -67,10 +67,10 @@ def priority_of(tree: SumTree, index: Int[Array, " batch"]) -> Float[Array, " ba
 
 
 def find(tree: SumTree, share: Float[Array, " batch"]) -> Int[Array, " batch"]:
-    """Leaves at given shares of the total, of all priorities laid end to end in order.
+    """Leaves at given shares of the total, where all priorities lie end to end in order.
 
     Uniform shares in [0, 1) draw leaves in proportion to their priorities. A leaf of priority
-    zero is never found, as long as the total is above zero.
+    zero is never found if the total is above zero.
     """
     rest = share * total(tree)
     node = jnp.zeros(share.shape, jnp.int32)
@@ -78,8 +78,8 @@ def find(tree: SumTree, share: Float[Array, " batch"]) -> Int[Array, " batch"]:
         sums = level.reshape(-1, CHILDREN).at[node].get(mode="promise_in_bounds")
         ends = jnp.cumsum(sums, axis=1)
         child = jnp.sum(ends <= rest[:, None], axis=1, dtype=jnp.int32)
-        # Sums of sums round differently: what lies beyond the last child belongs to the last
-        # that has any priority.
+        # Sums of sums round differently: a share beyond the last child belongs to the last child
+        # with a positive priority.
         last = CHILDREN - 1 - jnp.argmax(sums[:, ::-1] > 0, axis=1).astype(jnp.int32)
         child = jnp.minimum(child, last)
         begins = jnp.take_along_axis(ends - sums, child[:, None], axis=1)[:, 0]
@@ -91,7 +91,7 @@ def find(tree: SumTree, share: Float[Array, " batch"]) -> Int[Array, " batch"]:
 def stratified_shares(
     uniform: Float[Array, " batch"],
 ) -> Float[Array, " batch"]:
-    """One share from each of as many equal parts of [0, 1), given uniform numbers in [0, 1)."""
+    """One share from each of `batch` equal parts of [0, 1), given uniform numbers in [0, 1)."""
     count = uniform.shape[0]
     shares = (jnp.arange(count) + uniform) / count
     # The quotient can round to 1.

@@ -1,4 +1,4 @@
-"""A replay of flat observations, to which several lanes add at once."""
+"""A replay of transitions with flat observations, written by several lanes at once."""
 
 from typing import NamedTuple
 
@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
-from re3_jax.agents.transitions import Transitions
 from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.replay.transitions import Transitions
 
 
 class TransitionRing(NamedTuple):
@@ -19,7 +19,7 @@ class TransitionRing(NamedTuple):
       reward: task reward.
       discount: 0 where the task ended at this step, else 1.
       next_observation: o_{t+1} of the same episode.
-      bonus_index: where the bonus keeps what belongs to o_t.
+      bonus_index: the index that the bonus returned for o_t.
       cursor: row that the next insertion writes first.
       num_valid: rows written so far, at most the capacity.
     """
@@ -72,10 +72,10 @@ def add(
 ) -> TransitionRing:
     """Writes one transition of each lane over the oldest rows.
 
-    `bonus_index` is what the bonus's `observe` returned.
+    `bonus_index` is the index that the bonus's `observe` returned.
 
     Raises:
-      ValueError: if there are more of them than rows in the ring.
+      ValueError: if there are more transitions than rows in the ring.
     """
     capacity, batch_size = ring.reward.shape[0], reward.shape[0]
     if batch_size > capacity:
@@ -105,7 +105,7 @@ def sample(
 ) -> tuple[Transitions, Int[Array, " batch"]]:
     """Draws transitions uniformly, with replacement; also returns the index stored with each.
 
-    Bonuses are zero. The ring must hold a transition; from an empty one come zeros.
+    Bonuses are zero. The ring must hold a transition; an empty ring gives zeros.
     """
     row = jax.random.randint(key, (batch_size,), 0, jnp.maximum(ring.num_valid, 1))
     return (

@@ -1,13 +1,11 @@
 """Returns and lengths of the episodes that end while lanes are stepped."""
 
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from re3_jax.training.train_state import BelievingHostLanes, HostLanes, Lanes, StackedLanes
-
-AnyLanes = TypeVar("AnyLanes", Lanes, HostLanes, StackedLanes, BelievingHostLanes)
+from re3_jax.training.train_state import Lanes
 
 
 class EpisodeTotals(NamedTuple):
@@ -19,8 +17,8 @@ class EpisodeTotals(NamedTuple):
 
 
 def count_episodes(
-    lanes: AnyLanes, reward: Float[Array, "..."], done: Bool[Array, "..."]
-) -> tuple[AnyLanes, EpisodeTotals]:
+    lanes: Lanes, reward: Float[Array, " lane"], done: Bool[Array, " lane"]
+) -> tuple[Lanes, EpisodeTotals]:
     """Adds one step of every lane to its episode; totals are per lane."""
     episode_return = lanes.episode_return + reward
     episode_length = lanes.episode_length + 1

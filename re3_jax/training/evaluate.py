@@ -41,30 +41,28 @@ def evaluate(
         return ~jnp.all(carry[4])
 
     def step(carry):
-        env_state, observation, returns, lengths, finished, memory, step_key = carry
+        env_state, memory, returns, lengths, finished, step_key = carry
         step_key, act_key, env_key = jax.random.split(step_key, 3)
-        memory, action = acting.act(state, memory, observation, act_key, not greedy)
+        memory, action = acting.act(state, memory, act_key, not greedy)
         env_state, timestep = jax.vmap(env.step)(
             env_state, action, jax.random.split(env_key, episodes)
         )
-        counts = ~finished
+        counts, ended = ~finished, timestep.terminated | timestep.truncated
         return (
             env_state,
-            timestep.observation,
+            acting.see(memory, timestep.observation, ended),
             returns + jnp.where(counts, timestep.reward, 0.0),
             lengths + counts,
-            finished | timestep.terminated | timestep.truncated,
-            memory,
+            finished | ended,
             step_key,
         )
 
     start = (
         env_state,
-        observation,
+        acting.begin(state, observation),
         jnp.zeros(episodes, jnp.float32),
         jnp.zeros(episodes, jnp.int32),
         jnp.zeros(episodes, bool),
-        acting.begin(state, episodes),
         step_key,
     )
     _, _, returns, lengths, *_ = jax.lax.while_loop(unfinished, step, start)

@@ -1,30 +1,39 @@
 """Evaluation of a policy in lanes of the host: every episode in a lane of its own (io)."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Sharding
-from jaxtyping import Array, Float
+from jaxtyping import Array, Shaped
 
 from re3_jax.agents.base import Memory
 from re3_jax.envs.host.base import HostEnv
 from re3_jax.training.evaluate import EvalStats
 
-Act = Callable[..., tuple[Memory, Float[Array, "seed lane action"]]]
+
+class EvaluationPrograms(NamedTuple):
+    """What the device runs in an evaluation; arrays lead with seed and lane.
+
+    begin: frames -> memory of lanes at the beginning of an episode
+    act: (memory, key [seed], agent_steps int32 [seed]) -> (memory, action)
+    see: (memory, frames, begins) -> memory
+    """
+
+    begin: Callable[..., Memory]
+    act: Callable[..., tuple[Memory, Shaped[Array, " seed lane *action"]]]
+    see: Callable[..., Memory]
 
 
 def evaluate_lanes(
     env: HostEnv,
-    memory: Memory,
-    act: Act,
+    programs: EvaluationPrograms,
     *,
     seeds: np.ndarray,
     env_frames: int,
     episodes: int,
-    frame_stack: int,
-    pads_with_zeros: bool,
     sharding: Sharding,
     record: Callable[[np.ndarray], None] | None = None,
 ) -> EvalStats:
@@ -32,14 +41,10 @@ def evaluate_lanes(
 
     Args:
       env: `len(seeds) * episodes` lanes, those of one seed next to each other.
-      memory: of lanes at the beginning of an episode, with a leading axis of seeds.
-      act: (memory, observation uint8 [seed, lane, height, width, channel], key [seed],
-        agent_steps int32 [seed]) -> (memory, action [seed, lane, action]).
+      programs: how the agents act.
       seeds: with `env_frames` they decide how the episodes begin.
       env_frames: training frames so far: each evaluation has episodes of its own.
       episodes: per seed.
-      frame_stack: frames in one observation.
-      pads_with_zeros: what is before an episode's first frame: zeros, or that frame.
       sharding: of arrays with a leading axis `seed`.
       record: is given every frame of the first lane's episode, in colour also where they are
         grey.
@@ -52,29 +57,33 @@ def evaluate_lanes(
     def by_seed(x: np.ndarray) -> np.ndarray:
         return x.reshape(num_seeds, episodes, *x.shape[1:])
 
+    def on_device(*arrays: np.ndarray) -> tuple[Array, ...]:
+        return jax.device_put(tuple(by_seed(x) for x in arrays), sharding)
+
     frame = env.reset(lane_seeds(seeds, env_frames, episodes))
-    before = np.zeros_like(frame) if pads_with_zeros else frame
-    stack = np.concatenate([before] * (frame_stack - 1) + [frame], axis=-1)
     returns = np.zeros(env.num_lanes)
     lengths = np.zeros(env.num_lanes, int)
     finished = np.zeros(env.num_lanes, bool)
     fold = jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(seed), env_frames))
     keys = jax.device_put(fold(jnp.asarray(seeds)), sharding)
     agent_steps = np.zeros(num_seeds, np.int32)
-    while not finished.all():
+    memory = programs.begin(*on_device(frame))
+    while True:
         if record is not None and not finished[0]:
-            newest = stack[0, ..., -frame.shape[-1] :]
-            record(np.broadcast_to(newest, (*newest.shape[:2], 3)))
-        observation, now = jax.device_put((by_seed(stack), agent_steps), sharding)
-        memory, action = act(memory, observation, keys, now)
-        # Not in place: on a CPU the device reads this array's own memory, when it comes to it.
+            record(np.broadcast_to(frame[0], (*frame.shape[1:3], 3)))
+        memory, action = programs.act(memory, keys, jax.device_put(agent_steps, sharding))
+        # Not in place: on a CPU the device may still be reading this array's own memory.
         agent_steps = agent_steps + 1
         env.send(np.asarray(action).reshape(env.num_lanes, -1))
         step = env.receive()
+        ended = step.terminated | step.truncated
         returns += np.where(finished, 0.0, step.reward)
         lengths += ~finished
-        finished |= step.terminated | step.truncated
-        stack = np.concatenate([stack[..., frame.shape[-1] :], step.frame], axis=-1)
+        finished |= ended
+        if finished.all():
+            break
+        frame = step.frame
+        memory = programs.see(memory, *on_device(frame, ended))
     returns, lengths = by_seed(returns), by_seed(lengths)
     return EvalStats(
         episodes=np.full(num_seeds, episodes),

@@ -11,9 +11,7 @@ from jaxtyping import Array, Int
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.over_seeds import with_sharding
 from re3_jax.training.seeds import Program
-
-State = Any
-"""A pytree that holds all a resumed run needs; every leaf has a leading axis `seed`."""
+from re3_jax.training.train_state import TrainState
 
 Record = Callable[[np.ndarray], None]
 """Is given one frame, uint8 [height, width, 3], after the other."""
@@ -36,30 +34,30 @@ class Runner(Protocol):
     def restores_environments(self) -> bool:
         """See above."""
 
-    def abstract_state(self) -> State:
+    def abstract_state(self) -> TrainState:
         """Shapes and dtypes of the state; allocates nothing."""
 
-    def template(self) -> State:
+    def template(self) -> TrainState:
         """Shapes, dtypes and shardings of a captured state, for `CheckpointStore.restore`."""
 
-    def init(self, seeds: Int[Array, " seed"]) -> State:
-        """State at env frame 0."""
+    def init(self, seeds: Int[Array, " seed"]) -> TrainState:
+        """TrainState at env frame 0."""
 
-    def compile(self, state: State) -> None:
+    def compile(self, state: TrainState) -> None:
         """Compiles what `train` and `start_evaluation` run."""
 
-    def train(self, state: State) -> tuple[State, dict[str, np.ndarray]]:
+    def train(self, state: TrainState) -> tuple[TrainState, dict[str, np.ndarray]]:
         """One chunk; the state given is donated. Metrics are [seed]."""
 
     def start_evaluation(
-        self, state: State, record: Record | None = None
+        self, state: TrainState, record: Record | None = None
     ) -> Callable[[], EvalStats]:
         """Takes from `state` what it needs; the function returned waits for the result."""
 
-    def capture(self, state: State) -> State:
+    def capture(self, state: TrainState) -> TrainState:
         """The state with what lives outside of it put in, for a checkpoint."""
 
-    def resume(self, state: State) -> State:
+    def resume(self, state: TrainState) -> TrainState:
         """Puts what lives outside of a restored state in its place; the state to go on with."""
 
     def close(self) -> None:
@@ -80,46 +78,46 @@ class DeviceRunner:
         self._train: Callable[..., Any] = program.train
         self._evaluate: Callable[..., Any] = program.evaluate
 
-    def abstract_state(self) -> State:
+    def abstract_state(self) -> TrainState:
         """Shapes and dtypes of the state, after a trace of training that finds mistakes."""
         shapes = self._shapes()
         jax.eval_shape(self._program.train, shapes)
         return shapes
 
-    def template(self) -> State:
+    def template(self) -> TrainState:
         """The same with shardings."""
         return with_sharding(self._shapes(), self._program.sharding)
 
-    def compile(self, state: State) -> None:
+    def compile(self, state: TrainState) -> None:
         """Compiles both programs, side by side: much of a compilation runs on one core."""
         train, evaluate = self._program.train.lower(state), self._program.evaluate.lower(state)
         with ThreadPoolExecutor(2) as pool:
             self._train, self._evaluate = pool.map(lambda one: one.compile(), (train, evaluate))
 
-    def train(self, state: State) -> tuple[State, dict[str, np.ndarray]]:
+    def train(self, state: TrainState) -> tuple[TrainState, dict[str, np.ndarray]]:
         """One chunk; returns when it is done."""
         state, metrics = self._train(state)
         return state, jax.device_get(metrics)
 
     def start_evaluation(
-        self, state: State, record: Record | None = None
+        self, state: TrainState, record: Record | None = None
     ) -> Callable[[], EvalStats]:
         """Dispatches the episodes; device environments show no frames to record."""
         del record
         stats = self._evaluate(state)
         return lambda: jax.device_get(stats)
 
-    def capture(self, state: State) -> State:
+    def capture(self, state: TrainState) -> TrainState:
         """The state itself: it holds everything."""
         return state
 
-    def resume(self, state: State) -> State:
+    def resume(self, state: TrainState) -> TrainState:
         """The state itself."""
         return state
 
     def close(self) -> None:
         """Nothing lives outside of the state."""
 
-    def _shapes(self) -> State:
+    def _shapes(self) -> TrainState:
         seeds = jax.ShapeDtypeStruct((self._num_seeds,), np.int32)
         return jax.eval_shape(self._program.init, seeds)

@@ -2,22 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Int, PRNGKeyArray
 
-from re3_jax.agents.base import Acting, Agent, without_memory
+from re3_jax.agents.base import Acting
 from re3_jax.cpu import compilation
 from re3_jax.envs.base import DeviceEnv
-from re3_jax.intrinsic.base import IntrinsicReward
-from re3_jax.training.device_loop import init_train_state, train_chunk
 from re3_jax.training.evaluate import EvalStats, evaluate
 from re3_jax.training.over_seeds import SEED_AXIS, map_over_seeds
-
-State = Any
-"""`TrainState` or `OffPolicyState`."""
+from re3_jax.training.train_state import Metrics, TrainState
 
 
 class Program(NamedTuple):
@@ -32,66 +28,18 @@ class Program(NamedTuple):
       sharding: of every leaf of the state.
     """
 
-    init: Callable[[Int[Array, " seed"]], State]
+    init: Callable[[Int[Array, " seed"]], TrainState]
     train: jax.stages.Wrapped
     evaluate: jax.stages.Wrapped
     env_frames_per_chunk: int
     sharding: NamedSharding
 
 
-def make_program(
-    env: DeviceEnv,
-    agent: Agent,
-    bonus: IntrinsicReward,
-    *,
-    num_envs: int,
-    rollout_length: int,
-    chunk_updates: int,
-    eval_episodes: int,
-    eval_greedy: bool,
-    devices: Sequence[jax.Device] | None = None,
-) -> Program:
-    """Maps the device loop over seeds.
-
-    Args:
-      env: the task.
-      agent: learns it.
-      bonus: rewards it for exploring; `intrinsic.none()` for no bonus.
-      num_envs: lanes per seed.
-      rollout_length: agent steps per lane per update.
-      chunk_updates: updates per call of `train`; the host hears once per chunk.
-      eval_episodes: episodes per evaluation.
-      eval_greedy: evaluate the mode of the policy; otherwise actions are sampled.
-      devices: devices to spread the seeds over; the number of seeds must be a multiple of
-        theirs. One device by default.
-
-    Returns:
-      The compiled program.
-    """
-    return compile_program(
-        env,
-        without_memory(agent),
-        partial(init_train_state, env, agent, bonus, num_envs),
-        partial(
-            train_chunk,
-            env,
-            agent,
-            bonus,
-            rollout_length=rollout_length,
-            chunk_updates=chunk_updates,
-        ),
-        eval_episodes=eval_episodes,
-        eval_greedy=eval_greedy,
-        env_frames_per_chunk=chunk_updates * rollout_length * num_envs * env.spec.action_repeat,
-        devices=devices,
-    )
-
-
 def compile_program(
     env: DeviceEnv,
     acting: Acting,
-    init: Callable[[PRNGKeyArray], State],
-    train: Callable[[State], tuple[State, dict[str, Float[Array, ""]]]],
+    init: Callable[[PRNGKeyArray], TrainState],
+    train: Callable[[TrainState], tuple[TrainState, Metrics]],
     *,
     eval_episodes: int,
     eval_greedy: bool,
@@ -102,20 +50,21 @@ def compile_program(
 
     Args:
       env: the task, for evaluations.
-      acting: what is evaluated.
-      init: key -> state of one seed, with the fields `agent`, `counters` and `evaluation_key`.
+      acting: how the agent acts in evaluations.
+      init: key -> state of one seed.
       train: state -> (state, metrics), one chunk of one seed.
       eval_episodes: episodes per evaluation.
-      eval_greedy: evaluate the mode of the policy; otherwise actions are sampled.
+      eval_greedy: evaluate the mode of the policy; otherwise it explores.
       env_frames_per_chunk: env frames that `train` adds to each seed.
-      devices: as in `make_program`.
+      devices: devices to spread the seeds over; the number of seeds must be a multiple of
+        theirs. One device by default.
     """
     mesh = Mesh(devices or jax.devices()[:1], (SEED_AXIS,))
 
-    def init_one(seed: Int[Array, ""]) -> State:
+    def init_one(seed: Int[Array, ""]) -> TrainState:
         return init(jax.random.key(seed))
 
-    def evaluate_one(state: State) -> EvalStats:
+    def evaluate_one(state: TrainState) -> EvalStats:
         key = jax.random.fold_in(state.evaluation_key, state.counters.env_frames)
         return evaluate(env, acting, state.agent, key, episodes=eval_episodes, greedy=eval_greedy)
 

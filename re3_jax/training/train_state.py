@@ -1,15 +1,16 @@
 """The one pytree that holds all that a resumed run needs."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped, UInt8
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from re3_jax.agents.base import AgentState
-from re3_jax.agents.dreamer.agent import Belief
-from re3_jax.envs.base import DeviceEnv, EnvState
+from re3_jax.agents.base import AgentState, LearnerState, Memory
+from re3_jax.envs.base import EnvState
+from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import IntrinsicState
+
+Metrics = dict[str, Float[Array, "..."]]
 
 
 class Counters(NamedTuple):
@@ -30,99 +31,69 @@ class Counters(NamedTuple):
         """All counters at the start of a run."""
         return cls(*(jnp.zeros((), jnp.int32) for _ in cls._fields))
 
+    def after(self, agent_steps: int, action_repeat: int) -> "Counters":
+        """The counters `agent_steps` later."""
+        return self._replace(
+            agent_steps=self.agent_steps + agent_steps,
+            env_frames=self.env_frames + agent_steps * action_repeat,
+        )
+
 
 class Lanes(NamedTuple):
-    """The environments of one seed between two chunks.
+    """The environments of one seed.
 
     Attributes:
-      env: their states.
-      observation: what each shows now.
+      env: their states. On the host what `HostEnv.get_state` returned when the state was last
+        captured, as bytes (JAX would make the physics single precision); empty for an engine that
+        cannot tell them.
+      action: chosen and not yet taken; None where lanes act when they step.
       episode_return: task reward since the lane's last reset.
       episode_length: agent steps since then.
     """
 
     env: EnvState
-    observation: Shaped[Array, " lane *observation"]
+    action: Shaped[Array, " lane *action"] | None
     episode_return: Float[Array, " lane"]
     episode_length: Int[Array, " lane"]
 
     @classmethod
-    def begin(cls, env: DeviceEnv, num_envs: int, key: PRNGKeyArray) -> "Lanes":
-        """`num_envs` lanes, each at the start of an episode."""
-        env_state, observation = jax.vmap(env.reset)(jax.random.split(key, num_envs))
-        return cls(
-            env=env_state,
-            observation=observation,
-            episode_return=jnp.zeros(num_envs, jnp.float32),
-            episode_length=jnp.zeros(num_envs, jnp.int32),
-        )
+    def begin(cls, num_lanes: int, env: EnvState, action: Any = None) -> "Lanes":
+        """Lanes at the beginning of their episodes."""
+        return cls(env, action, jnp.zeros(num_lanes), jnp.zeros(num_lanes, jnp.int32))
 
 
-class HostLanes(NamedTuple):
-    """The lane of one seed between two chunks.
-
-    Attributes:
-      env: what `HostEnv.get_state` returned when the state was last captured, as bytes: JAX
-        would make the physics single precision.
-      episode_return: task reward since the lane's last reset.
-      episode_length: agent steps since then.
-    """
-
-    env: dict[str, Array]
-    episode_return: Float[Array, ""]
-    episode_length: Int[Array, ""]
-
-
-class StackedLanes(NamedTuple):
-    """The lanes of one seed.
-
-    Attributes:
-      env: empty; the engine cannot tell its state.
-      episode_return: task reward since the lane's last reset.
-      episode_length: agent steps since then.
-      stack: newest frames, zero before the episode's first.
-      screens: which were seen in the run so far (`screens`).
-    """
-
-    env: dict[str, Array]
-    episode_return: Float[Array, " lane"]
-    episode_length: Int[Array, " lane"]
-    stack: UInt8[Array, "lane height width frames"]
-    screens: Bool[Array, " place"]
-
-
-class BelievingHostLanes(NamedTuple):
-    """The lane of one seed between two chunks.
-
-    Attributes:
-      env: what `HostEnv.get_state` returned when the state was last captured, as bytes.
-      episode_return: task reward since the lane's last reset.
-      episode_length: agent steps since then.
-      frame: what the lane shows now.
-      belief: what Dreamer believes of it.
-    """
-
-    env: dict[str, Array]
-    episode_return: Float[Array, " lane"]
-    episode_length: Int[Array, " lane"]
-    frame: UInt8[Array, "lane 64 64 channels"]
-    belief: Belief
-
-
+@inherits("agent", "intrinsic")
 class TrainState(NamedTuple):
     """State of one seed; a program over seeds gives every leaf a leading axis `seed`.
 
     Attributes:
+      agent: parameters and optimisers.
+      intrinsic: of the bonus.
+      replay: what was stored, each transition with the index that the bonus gave it; () on policy.
+      memory: what the acting lanes carry.
+      lanes: the environments.
+      counters: progress.
       key: the random stream that training consumes.
       evaluation_key: root of the streams of evaluations, each folded in by its frame count.
-      visited: in which of the environment's states an action was taken in the run so far; None
-        where they cannot be counted (`DeviceEnv.states`).
+      visited: a table of what the run has met so far: the environment's states in which an action
+        was taken (`DeviceEnv.states`) or grey screens (`screens`); None where neither is known.
     """
 
     agent: AgentState
     intrinsic: IntrinsicState
+    replay: Any
+    memory: Memory
     lanes: Lanes
     counters: Counters
     key: PRNGKeyArray
     evaluation_key: PRNGKeyArray
-    visited: Bool[Array, " state"] | None
+    visited: Bool[Array, " place"] | None
+
+    @property
+    def learner(self) -> LearnerState:
+        """The part that a learner knows."""
+        return LearnerState(self.agent, self.intrinsic, self.replay, self.memory)
+
+    def with_learner(self, learner: LearnerState) -> "TrainState":
+        """The state with the learner's part replaced."""
+        return self._replace(**learner._asdict())

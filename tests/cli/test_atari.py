@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from experiments import presets
+from experiments.config import RunConfig
 from experiments.errors import UsageError
 from experiments.options import parse
+from experiments.resolve import resolve
 from experiments.validate import validate_for_task
 from re3_jax.envs.host import atari_games
 from re3_jax.envs.registry import canonical
@@ -26,18 +27,18 @@ pytest.importorskip("envpool_assets", reason="envpool is not installed")
 )
 def test_the_papers_table(game, beta, contrastive_beta, latent_dim):
     """Appendix, "Details on Atari experiments"."""
-    config = presets.resolve(game)
+    config = resolve(game)
     assert (config.agent, config.bonus) == ("rainbow", "re3")
     assert (config.re3.beta, config.re3.rho, config.re3.latent_dim) == (beta, 0.0, latent_dim)
     assert (config.re3.log1p, config.re3.normalize) == (True, "none")
-    assert presets.resolve(game, bonus="contrastive").re3.beta == contrastive_beta
+    assert resolve(game, bonus="contrastive").re3.beta == contrastive_beta
     assert config.seeds == 3
 
 
 @pytest.mark.parametrize("preset", ["recommended", "paper", "released"])
 def test_kaixhins_game(preset):
-    config = presets.resolve("seaquest", preset=preset)
-    assert config.rainbow == presets.RunConfig().rainbow
+    config = resolve("seaquest", preset=preset)
+    assert config.rainbow == RunConfig().rainbow
     assert (config.atari.frame_stack, config.atari.sticky_actions) == (4, 0.0)
     assert (config.atari.life_ends, config.atari.max_no_ops) == (True, 30)
     # 50 million agent steps; evaluated every 100,000 of them.
@@ -47,7 +48,7 @@ def test_kaixhins_game(preset):
 
 def test_data_efficient_rainbow():
     """Van Hasselt et al. (2019), as Kaixhin's README has it."""
-    rainbow = presets.resolve("seaquest", preset="data_efficient").rainbow
+    rainbow = resolve("seaquest", preset="data_efficient").rainbow
     assert (rainbow.torso, rainbow.hidden_dim, rainbow.n_steps) == ("data_efficient", 256, 20)
     assert (rainbow.learning_rate, rainbow.target_every) == (1e-4, 2000)
     assert (rainbow.replay_capacity, rainbow.initial_agent_steps) == (100_000, 1_600)
@@ -55,7 +56,7 @@ def test_data_efficient_rainbow():
 
 
 def test_searches_are_bounded_where_a_million_latents_are_kept():
-    config = presets.resolve("seaquest")
+    config = resolve("seaquest")
     assert (config.re3.ring_size, config.re3.search_size) == (1_000_000, 100_000)
     words = ["--env", "seaquest", "--rainbow.replay-capacity", "50000"]
     assert parse(words).re3.search_size is None
@@ -67,7 +68,7 @@ def test_searches_are_bounded_where_a_million_latents_are_kept():
 def test_every_game_has_a_name():
     for game in atari_games.GAMES:
         assert canonical(f"atari:{game}") == f"atari:{game}"
-        assert presets.resolve(f"atari:{game}").agent == "rainbow"
+        assert resolve(f"atari:{game}").agent == "rainbow"
     assert canonical("atari:MontezumaRevenge") == canonical("montezuma_revenge")
 
 
@@ -94,6 +95,7 @@ def test_what_cannot_be_run_is_one_sentence(words, sentence):
         validate_for_task(config, task_spec(config))
 
 
+@pytest.mark.slow
 def test_a_run_is_stopped_and_gone_on_with(tmp_path, capsys):
     """Networks, replay and latents go on; the games begin anew, which the log says."""
     from experiments.train import main

@@ -2,9 +2,9 @@
 
 import pytest
 
-from experiments import presets
 from experiments.config import flatten
 from experiments.options import parse
+from experiments.resolve import resolve
 from tests.cli.test_dmc_presets import APPENDIX, MAIN
 
 PRESETS = ("recommended", "paper", "released")
@@ -33,7 +33,7 @@ DMC = {
 def test_minigrid(row, preset):
     group = {"RE3": "re3", "ICM": "icm", "RND": "rnd"}[row.split(" + ")[1]]
     for task, beta in MINIGRID[row].items():
-        config = presets.resolve(task, "a2c", group, preset, fine_tunes=row.endswith("PT"))
+        config = resolve(task, "a2c", group, preset, fine_tunes=row.endswith("PT"))
         assert config.bonus == group
         assert flatten(config)[f"{group}.beta"] == beta
         assert flatten(config)[f"{group}.rho"] == 0
@@ -42,7 +42,7 @@ def test_minigrid(row, preset):
 @pytest.mark.parametrize("preset", PRESETS)
 def test_heads_on_minigrid_are_as_wide_as_the_agents(preset):
     """ "The actor and critic MLPs both contain two fully-connected layers with dimension 64"."""
-    config = presets.resolve("doorkey_8x8", preset=preset)
+    config = resolve("doorkey_8x8", preset=preset)
     assert config.rnd.hidden_dim == config.icm.hidden_dim == config.a2c.hidden_dim == 64
 
 
@@ -51,7 +51,7 @@ def test_heads_on_minigrid_are_as_wide_as_the_agents(preset):
 def test_dmc(row, preset):
     option, otherwise, exceptions = DMC[row]
     for task in (*MAIN, *APPENDIX):
-        found = flatten(presets.resolve(task, preset=preset))
+        found = flatten(resolve(task, preset=preset))
         assert found[option] == exceptions.get(task, otherwise), task
         # Only RE3's scale decays: the table has one number for the others.
         assert found["rnd.rho"] == found["icm.rho"] == 0
@@ -60,8 +60,8 @@ def test_dmc(row, preset):
 @pytest.mark.parametrize("preset", [*PRESETS, "small", "debug"])
 def test_initial_temperature(preset):
     """ "0.1 RAD + RE3; 0.01 RAD + RE3 + PT"; nothing else differs."""
-    online = flatten(presets.resolve("hopper_hop", preset=preset))
-    tuned = flatten(presets.resolve("hopper_hop", preset=preset, fine_tunes=True))
+    online = flatten(resolve("hopper_hop", preset=preset))
+    tuned = flatten(resolve("hopper_hop", preset=preset, fine_tunes=True))
     assert (online["sac.init_temperature"], tuned["sac.init_temperature"]) == (0.1, 0.01)
     assert {name for name in online if online[name] != tuned[name]} == {"sac.init_temperature"}
 
@@ -70,7 +70,7 @@ def test_initial_temperature(preset):
 @pytest.mark.parametrize("agent", ["rad", "drq"])
 def test_encoders_of_the_baselines_see_what_the_agents_does(agent, preset):
     """ "We use the same encoder architecture"; ICM's loss is 0.2 forward + 0.8 inverse."""
-    config = presets.resolve("cheetah_run_sparse", agent, preset=preset)
+    config = resolve("cheetah_run_sparse", agent, preset=preset)
     for bonus in (config.rnd, config.icm):
         assert (bonus.image_input, bonus.image_crop) == ("stacked_crop", 84)
         assert (bonus.num_filters, bonus.latent_dim, bonus.hidden_dim) == (32, 50, 1024)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import presets
-from experiments.config import field_types, flatten, option_name
+from experiments.config import RunConfig, field_types, flatten, option_name
+from experiments.resolve import resolve
 from re3_jax.envs import registry
 from re3_jax.envs.registry import PAPER_TASKS
 
@@ -19,7 +19,7 @@ DMC_SECTION = PAGE.read_text().partition("## RAD and DrQ")[2].partition("`PRESET
 
 
 def options_in(text):
-    names = {option_name(name): name for name in field_types(presets.RunConfig)}
+    names = {option_name(name): name for name in field_types(RunConfig)}
     options = re.findall(r"--[a-z][a-z0-9.\-]+", text)
     return {names[re.sub(r"\.no-", ".", option)] for option in options}
 
@@ -32,8 +32,8 @@ def rows(section="## A2C + RE3 on MiniGrid", end="###"):
 
 def differences(task, agent=None):
     """Options, but for the preset's name, in which `paper` and `released` differ."""
-    paper = flatten(presets.resolve(task, agent, preset="paper"))
-    released = flatten(presets.resolve(task, agent, preset="released"))
+    paper = flatten(resolve(task, agent, preset="paper"))
+    released = flatten(resolve(task, agent, preset="released"))
     return {name for name in paper if paper[name] != released[name]} - {"preset"}
 
 
@@ -41,8 +41,8 @@ def differences(task, agent=None):
 def test_the_table_names_what_separates_paper_from_released(task):
     named = set.union(*(options_in(row[-1]) for row in rows()))
     assert named - {"re3.count_self"} == differences(task)
-    assert presets.resolve(task, preset="paper").re3.count_self
-    assert presets.resolve(task, preset="released").re3.count_self
+    assert resolve(task, preset="paper").re3.count_self
+    assert resolve(task, preset="released").re3.count_self
 
 
 @pytest.mark.parametrize("task", [t for t in PAPER_TASKS if registry.suite(t) == "atari"])
@@ -56,13 +56,13 @@ def test_nothing_separates_them_on_atari(task):
 def test_the_table_of_deepmind_control_names_what_separates_them(task, agent):
     rad, _, drq = DMC_SECTION.partition("With `AGENT=drq`")
     named = options_in(rad) | (options_in(drq) if agent == "drq" else set())
-    named -= set() if presets.resolve(task, preset="released").seeds == 3 else {"seeds"}
+    named -= set() if resolve(task, preset="released").seeds == 3 else {"seeds"}
     assert named == differences(task, agent)
 
 
 def test_the_table_of_deepmind_control_gives_the_values_of_the_presets():
-    paper = flatten(presets.resolve("cheetah_run_sparse", preset="paper"))
-    released = flatten(presets.resolve("cheetah_run_sparse", preset="released"))
+    paper = flatten(resolve("cheetah_run_sparse", preset="paper"))
+    released = flatten(resolve("cheetah_run_sparse", preset="released"))
     worded = 0
     for *_, option, _ in rows("## RAD and DrQ", "With `AGENT=drq`"):
         values = tuple(re.findall(r"`([a-z_]+)`", option))
@@ -87,8 +87,8 @@ def test_rows_are_numbered_without_gaps():
 
 
 def test_the_table_gives_the_values_of_the_presets():
-    paper = flatten(presets.resolve("doorkey_6x6", preset="paper"))
-    released = flatten(presets.resolve("doorkey_6x6", preset="released"))
+    paper = flatten(resolve("doorkey_6x6", preset="paper"))
+    released = flatten(resolve("doorkey_6x6", preset="released"))
     numeric = [row for row in rows() if row[1] in NUMBERS]
     assert len(numeric) == 2
     for _, in_paper, in_released, option in numeric:

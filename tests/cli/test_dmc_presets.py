@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from experiments import presets
 from experiments.config import choose_chunk_updates, flatten, frames_per_update
 from experiments.errors import UsageError
 from experiments.options import parse
+from experiments.resolve import resolve
 from experiments.validate import check_memory, validate_for_task
 from re3_jax.envs.host import dmc
 
@@ -60,7 +60,7 @@ TABLE = {
 def test_table(row, preset):
     option, otherwise, exceptions = TABLE[row]
     for task in (*MAIN, *APPENDIX):
-        found = flatten(presets.resolve(task, preset=preset))[option]
+        found = flatten(resolve(task, preset=preset))[option]
         assert found == exceptions.get(task, otherwise), task
 
 
@@ -96,22 +96,22 @@ def test_table(row, preset):
     ],
 )
 def test_what_the_table_leaves_to_the_text_and_the_code(option, paper, released):
-    assert flatten(presets.resolve("cheetah_run_sparse", preset="paper"))[option] == paper
-    assert flatten(presets.resolve("cheetah_run_sparse", preset="released"))[option] == released
+    assert flatten(resolve("cheetah_run_sparse", preset="paper"))[option] == paper
+    assert flatten(resolve("cheetah_run_sparse", preset="released"))[option] == released
 
 
 def test_runs_of_the_paper_and_of_the_authors_data():
     for task in MAIN:
-        assert presets.resolve(task, preset="paper").seeds == 5
-        assert presets.resolve(task, preset="released").seeds == 5
+        assert resolve(task, preset="paper").seeds == 5
+        assert resolve(task, preset="released").seeds == 5
     for task in APPENDIX:
-        assert presets.resolve(task, preset="paper").seeds == 5
-        assert presets.resolve(task, preset="released").seeds == 3
+        assert resolve(task, preset="paper").seeds == 5
+        assert resolve(task, preset="released").seeds == 3
 
 
 def test_recommended_is_released_with_whatever_draws():
-    recommended = flatten(presets.resolve("cheetah_run_sparse"))
-    released = flatten(presets.resolve("cheetah_run_sparse", preset="released"))
+    recommended = flatten(resolve("cheetah_run_sparse"))
+    released = flatten(resolve("cheetah_run_sparse", preset="released"))
     changed = {name for name in released if recommended[name] != released[name]}
     assert changed == {"preset", "dmc.renderer"}
     assert recommended["dmc.renderer"] == "auto"
@@ -131,12 +131,12 @@ def test_drq_of_its_authors_and_the_switch_of_the_released_code():
         "learned.augmentation": "shift",
     }
     rad, released = (
-        flatten(presets.resolve("hopper_hop", agent, preset="released")) for agent in ("rad", "drq")
+        flatten(resolve("hopper_hop", agent, preset="released")) for agent in ("rad", "drq")
     )
     assert {n for n in rad if rad[n] != released[n]} == {"agent", "sac.num_augmentations"}
     for preset in ("paper", "recommended"):
         rad, config = (
-            flatten(presets.resolve("hopper_hop", agent, preset=preset)) for agent in ("rad", "drq")
+            flatten(resolve("hopper_hop", agent, preset=preset)) for agent in ("rad", "drq")
         )
         for name, value in drq.items():
             assert config[name] == value
@@ -146,7 +146,7 @@ def test_drq_of_its_authors_and_the_switch_of_the_released_code():
 def test_small_takes_the_action_repeat_of_the_rad_paper():
     repeats = {"cartpole_swingup": 8, "finger_spin": 2, "walker_walk": 2, "hopper_hop": 4}
     for task, repeat in repeats.items():
-        assert presets.resolve(task, preset="small").dmc.action_repeat == repeat
+        assert resolve(task, preset="small").dmc.action_repeat == repeat
 
 
 @pytest.mark.parametrize("preset", ["paper", "released", "recommended", "small", "debug"])
@@ -172,7 +172,7 @@ def test_the_ring_of_latents_follows_the_replay():
 
 
 def test_too_little_memory_says_what_fits():
-    config = presets.resolve("cheetah_run_sparse")
+    config = resolve("cheetah_run_sparse")
     frame, gib = 3 * 100 * 100, 2**30
     # 500 episodes have one frame more than they have steps.
     needed = config.seeds * (100_000 * (frame + 200 + 40) + 200 * frame + 50_000_000)
@@ -190,7 +190,7 @@ def test_too_little_memory_says_what_fits():
 
 
 def test_far_too_little_memory_names_what_to_lower():
-    config = dataclasses.replace(presets.resolve("cheetah_run_sparse"), seeds=1)
+    config = dataclasses.replace(resolve("cheetah_run_sparse"), seeds=1)
     with pytest.raises(UsageError, match="lower --dmc.image-size and --sac.replay-capacity"):
         check_memory(3 * 10**9, 10**6, config)
 
@@ -198,8 +198,8 @@ def test_far_too_little_memory_names_what_to_lower():
 @pytest.mark.parametrize("preset", ["recommended", "paper", "released", "debug"])
 def test_states_take_soft_actor_critic_without_images(preset):
     for task in ("brax:halfcheetah", "gymnax:Pendulum-v1"):
-        config = presets.resolve(task, preset=preset)
+        config = resolve(task, preset=preset)
         assert (config.agent, config.sac.augmentation) == ("rad", "none")
         assert config.re3.ring_size == config.sac.replay_capacity
         assert config.evaluation.every_env_frames % frames_per_update(config, 1) == 0
-    assert presets.resolve("gymnax:CartPole-v1", preset=preset).agent == "a2c"
+    assert resolve("gymnax:CartPole-v1", preset=preset).agent == "a2c"

@@ -10,6 +10,8 @@ from experiments import doctor, machine
 from experiments.installing import ATARI, BASE
 from re3_jax.envs.host import gl
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path, monkeypatch):

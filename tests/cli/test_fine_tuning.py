@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import fine_tuning, machine, presets, profile, run_folder, train
+from experiments import fine_tuning, machine, profile, run_folder, train
 from experiments.build import task_spec
 from experiments.errors import UsageError
 from experiments.options import parse
+from experiments.resolve import resolve
 from tests.cli.test_bad_input import refused
 from tests.resume.compare import leaves
 
@@ -127,7 +128,7 @@ def here(tmp_path, monkeypatch):
 def made_up(folder: Path, env: str, *, preset="debug", agent=None, bonus=None, **changes) -> str:
     """The folder of a run that has its config.json and nothing else."""
     folder.mkdir()
-    config = presets.resolve(env, agent, bonus, preset)
+    config = resolve(env, agent, bonus, preset)
     for group, options in changes.items():
         config = dataclasses.replace(
             config, **{group: dataclasses.replace(getattr(config, group), **options)}

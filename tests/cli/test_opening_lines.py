@@ -7,8 +7,9 @@ from pathlib import Path
 import jax
 import pytest
 
-from experiments import presets, run, run_folder
+from experiments import run, run_folder
 from experiments.build import devices_for
+from experiments.resolve import resolve
 
 
 class Heard:
@@ -23,7 +24,7 @@ class Heard:
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    run_folder.write_config(tmp_path, presets.resolve("doorkey_6x6", preset="debug"))
+    run_folder.write_config(tmp_path, resolve("doorkey_6x6", preset="debug"))
     return tmp_path
 
 

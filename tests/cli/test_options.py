@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 
-from experiments import presets
 from experiments.config import (
     RunConfig,
     choose_chunk_updates,
@@ -14,6 +13,7 @@ from experiments.config import (
     unflatten,
 )
 from experiments.options import parse
+from experiments.resolve import resolve
 
 TABLE = {
     # task: (beta, evaluation frequency, env frames of a run here)
@@ -26,7 +26,7 @@ TABLE = {
 @pytest.mark.parametrize("task", TABLE)
 @pytest.mark.parametrize("preset", ["recommended", "paper", "released"])
 def test_rows_that_differ_between_tasks(task, preset):
-    config = presets.resolve(task, preset=preset)
+    config = resolve(task, preset=preset)
     beta, frequency, steps = TABLE[task]
     assert config.re3.beta == beta
     assert config.evaluation.every_env_frames == frequency
@@ -62,14 +62,14 @@ def test_rows_that_differ_between_tasks(task, preset):
     ],
 )
 def test_table(option, paper, released):
-    assert flatten(presets.resolve("doorkey_6x6", preset="paper"))[option] == paper
-    assert flatten(presets.resolve("doorkey_6x6", preset="released"))[option] == released
+    assert flatten(resolve("doorkey_6x6", preset="paper"))[option] == paper
+    assert flatten(resolve("doorkey_6x6", preset="released"))[option] == released
 
 
 def test_other_sizes_take_the_nearest_row():
-    assert presets.resolve("minigrid:DoorKey-5x5").re3.beta == 0.005
-    assert presets.resolve("minigrid:DoorKey-16x16").re3.beta == 0.01
-    assert presets.resolve("MiniGrid-Empty-8x8-v0").re3.beta == 0.1
+    assert resolve("minigrid:DoorKey-5x5").re3.beta == 0.005
+    assert resolve("minigrid:DoorKey-16x16").re3.beta == 0.01
+    assert resolve("MiniGrid-Empty-8x8-v0").re3.beta == 0.1
 
 
 def test_options_go_over_the_preset():
@@ -77,7 +77,7 @@ def test_options_go_over_the_preset():
         "--env doorkey_8x8 --preset paper --seeds 3 --steps=1_000 --bonus re3 --no-tensorboard "
         "--a2c.learning_rate 0.01 --re3.no-count-self --evaluation.greedy".split()
     )
-    expected = presets.resolve("doorkey_8x8", preset="paper")
+    expected = resolve("doorkey_8x8", preset="paper")
     expected = dataclasses.replace(
         expected,
         seeds=3,
@@ -109,15 +109,15 @@ def test_help_shows_resolved_defaults(capsys):
 @pytest.mark.parametrize("preset", ["recommended", "paper", "released", "debug"])
 @pytest.mark.parametrize("seeds", [1, 5, 10, 1000])
 def test_evaluations_fall_on_chunk_ends(task, preset, seeds):
-    config: RunConfig = dataclasses.replace(presets.resolve(task, preset=preset), seeds=seeds)
+    config: RunConfig = dataclasses.replace(resolve(task, preset=preset), seeds=seeds)
     updates = choose_chunk_updates(config, 1)
     assert updates >= 1
     assert config.evaluation.every_env_frames % (updates * frames_per_update(config, 1)) == 0
 
 
 def test_recommended_is_released_with_the_bonus_where_algorithm_2_has_it():
-    recommended = flatten(presets.resolve("doorkey_8x8"))
-    released = flatten(presets.resolve("doorkey_8x8", preset="released"))
+    recommended = flatten(resolve("doorkey_8x8"))
+    released = flatten(resolve("doorkey_8x8", preset="released"))
     changed = {name for name in released if recommended[name] != released[name]}
     assert changed == {"preset", "a2c.bonus_target"}
     assert recommended["a2c.bonus_target"] == "reward"

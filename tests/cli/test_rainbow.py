@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments import presets
+from experiments.config import RunConfig
 from experiments.errors import UsageError
 from experiments.options import parse
 from experiments.validate import validate_for_task
@@ -49,7 +49,7 @@ def test_deep_sea_rewards_cells_seen_rarely():
 
 def test_defaults_are_kaixhins():
     """github.com/Kaixhin/Rainbow, main.py, in agent steps."""
-    rainbow = presets.RunConfig().rainbow
+    rainbow = RunConfig().rainbow
     assert (rainbow.num_atoms, rainbow.v_min, rainbow.v_max) == (51, -10.0, 10.0)
     assert (rainbow.n_steps, rainbow.discount, rainbow.noise) == (3, 0.99, 0.1)
     assert (rainbow.priority_exponent, rainbow.priority_weight) == (0.5, 0.4)

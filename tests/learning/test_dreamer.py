@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from re3_jax.agents.dreamer import imagination
-from re3_jax.agents.dreamer.agent import Dreamer
 from re3_jax.agents.dreamer.config import DreamerConfig
+from re3_jax.agents.dreamer.learner import check_sizes, make_learner
 from re3_jax.agents.dreamer.state_entropy import sequence_re3
 from re3_jax.envs.device import bar
 from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3_config import RE3Config
-from re3_jax.training.dreamer_loop import make_dreamer_program
-from re3_jax.training.dreamer_update import check_sizes
+from re3_jax.training.off_policy import make_off_policy_program
+
+pytestmark = pytest.mark.slow
 
 LENGTH, CHUNK, CHUNKS, SEEDS = 12, 120, 3, 1
 ENV = bar.make(LENGTH)
@@ -52,11 +53,9 @@ RE3 = RE3Config(
 
 
 def make(bonus=None, config=CONFIG):
-    return make_dreamer_program(
+    return make_off_policy_program(
         ENV,
-        Dreamer(config, ENV.spec),
-        bonus or none(),
-        config,
+        make_learner(config, ENV.spec, bonus or none()),
         chunk_steps=CHUNK,
         eval_episodes=10,
         eval_greedy=True,
@@ -124,8 +123,8 @@ def test_bursts_follow_env_frames(trained):
     assert np.isfinite(metrics[0]["image_loss"]).all()
 
 
-def test_what_is_stored_and_what_is_forgotten(trained):
-    """Rewards belong to the frames they came with; a new episode begins without a belief."""
+def test_what_is_stored(trained):
+    """Rewards belong to the frames they came with; first frames have neither action nor reward."""
     _, state, _ = trained
     replay = jax.device_get(state.replay)
     written = int(replay.num_frames[0, 0])
@@ -144,8 +143,8 @@ def test_what_is_stored_and_what_is_forgotten(trained):
     assert (paid[:, :, first] == 0).all()
     assert (action[:, :, first] == 0).all()
     assert (action[:, :, ~first] != 0).all()
-    for leaf in jax.tree.leaves(state.lanes.belief):
-        np.testing.assert_array_equal(leaf, 0)
+    # What is believed of the next frame goes with the action that is about to be taken.
+    np.testing.assert_array_equal(state.memory.belief.action, state.lanes.action)
 
 
 @pytest.mark.parametrize(

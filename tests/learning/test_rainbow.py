@@ -7,14 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from re3_jax.agents.rainbow.agent import make_rainbow
 from re3_jax.agents.rainbow.config import RainbowConfig
+from re3_jax.agents.rainbow.learner import make_learner, priority_weight
 from re3_jax.intrinsic import re3
 from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3_config import RE3Config
-from re3_jax.training.prioritized_loop import make_prioritized_program
-from re3_jax.training.prioritized_update import priority_weight
+from re3_jax.training.off_policy import make_off_policy_program
 from tests.probe_envs import corridor, countdown
+
+pytestmark = pytest.mark.slow
 
 AGENT = RainbowConfig(
     torso="mlp",
@@ -34,11 +35,9 @@ AGENT = RainbowConfig(
 
 
 def make(env, config=AGENT, bonus=None, chunk_steps=100):
-    return make_prioritized_program(
+    return make_off_policy_program(
         env,
-        make_rainbow(config, env.spec),
-        bonus or none(),
-        config,
+        make_learner(config, env.spec, bonus or none()),
         chunk_steps=chunk_steps,
         eval_episodes=20,
         eval_greedy=True,

@@ -4,11 +4,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from re3_jax.agents.sac.agent import make_sac
 from re3_jax.agents.sac.config import SACConfig
+from re3_jax.agents.sac.learner import make_learner
 from re3_jax.envs import registry
 from re3_jax.intrinsic.base import none
-from re3_jax.training.off_policy_loop import make_off_policy_program
+from re3_jax.training.off_policy import make_off_policy_program
 from tests.probe_envs import aim
 
 CONFIG = SACConfig(
@@ -26,13 +26,7 @@ CONFIG = SACConfig(
 def make(env, chunk_steps):
     return make_off_policy_program(
         env,
-        make_sac(CONFIG, env.spec),
-        none(),
-        num_envs=CONFIG.num_envs,
-        batch_size=CONFIG.batch_size,
-        replay_capacity=CONFIG.replay_capacity,
-        initial_agent_steps=CONFIG.initial_agent_steps,
-        updates_per_step=CONFIG.updates_per_step,
+        make_learner(CONFIG, env.spec, none()),
         chunk_steps=chunk_steps,
         eval_episodes=20,
         eval_greedy=True,
@@ -47,6 +41,7 @@ def test_sac_hits_the_target():
     assert np.all(np.asarray(program.evaluate(state).return_mean) > -0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.learning
 def test_sac_swings_the_pendulum_up():
     program = make(registry.make("gymnax:Pendulum-v1"), 3000)

@@ -6,11 +6,14 @@ import sys
 
 SCRIPT = """
 import jax, jax.numpy as jnp, numpy as np
-from re3_jax.agents.a2c.agent import make_a2c
+import pytest
 from re3_jax.agents.a2c.config import A2CConfig
+from re3_jax.agents.a2c.learner import make_learner
 from re3_jax.envs.device import minigrid
 from re3_jax.intrinsic.re3 import RE3Config, from_config
-from re3_jax.training.seeds import make_program
+from re3_jax.training.on_policy import make_on_policy_program
+
+pytestmark = pytest.mark.slow
 
 assert jax.device_count() == 8
 env = minigrid.make("doorkey", 6)
@@ -20,9 +23,9 @@ bonus = from_config(RE3Config(
 config = A2CConfig(num_envs=4, rollout_length=4)
 results = []
 for devices in (jax.devices()[:1], jax.devices()):
-    program = make_program(
-        env, make_a2c(config, env.spec), bonus, num_envs=4, rollout_length=4,
-        chunk_updates=6, eval_episodes=4, eval_greedy=False, devices=devices,
+    program = make_on_policy_program(
+        env, make_learner(config, env.spec, bonus), chunk_updates=6,
+        eval_episodes=4, eval_greedy=False, devices=devices,
     )
     state = program.init(jnp.arange(16))
     for _ in range(2):

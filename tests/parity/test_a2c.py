@@ -158,8 +158,8 @@ def test_two_updates_equal_pytorch(bonus_target, rmsprop_eps, bootstrap_truncati
         )
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)
         optimizer.step()
-        state, info = update(state, rollout, jax.random.key(1))
-        np.testing.assert_allclose(info["grad_norm"], norm.item(), rtol=1e-4)
+        state, info = update(state, rollout)
+        np.testing.assert_allclose(info["gradient_norm"], norm.item(), rtol=1e-4)
 
     # With eps 1e-8 an early RMSprop step is nearly sign(g): where g is rounding noise, so is
     # the step. Such entries are those whose accumulated square is at noise level.

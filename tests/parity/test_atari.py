@@ -141,7 +141,7 @@ def test_states_cannot_be_read_or_written(lanes):
     ("options", "sentence"),
     [
         ({"max_no_ops": 0}, "max_no_ops must be at least 1"),
-        ({"sticky_actions": 1.5}, "sticky_actions must be in"),
+        ({"sticky_actions": 1.5}, "sticky_actions must be from 0 to 1"),
         ({"frame_stack": 0}, "frame_stack must be at least 1"),
         ({"workers": 0}, "workers must be at least 1"),
     ],

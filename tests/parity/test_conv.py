@@ -42,6 +42,7 @@ def assert_close(ours, theirs):
     np.testing.assert_allclose(np.asarray(ours) / scale, theirs / scale, rtol=0, atol=3e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("convolve", "channels"), [(conv2d, (4, 8)), (conv_transpose2d, (8, 4))])
 @pytest.mark.parametrize("size", [6, 14])
 def test_bfloat16_is_summed_in_float32(convolve, channels, size):

@@ -179,6 +179,7 @@ def test_one_update(changes, monkeypatch):
             )
 
 
+@pytest.mark.slow
 def test_a_gpu_imagines_from_all_starts_at_once_to_the_same_end(monkeypatch):
     """What other platforms run, here on the CPU, beside the CPU's way in parts."""
     agent = Dreamer(CONFIG, SPEC)
@@ -309,10 +310,13 @@ def test_what_dreamer_cannot_do_is_refused(change, sentence):
         ({"deter": 0}, "deter must be at least 1"),
         ({"horizon": 1}, "horizon must be at least 2"),
         ({"sequence_length": 1}, "sequence_length must be at least 2"),
-        ({"init_std": 0.0}, "init_std must be above 0"),
-        ({"td_lambda": 1.1}, "td_lambda must be in"),
-        ({"free_nats": -1.0}, "free_nats must not be negative"),
-        ({"head_order": "tanh"}, "head_order must be one of layer_norm_then_tanh, tanh_then"),
+        ({"init_std": 0.0}, "init_std must be a finite number above 0"),
+        ({"td_lambda": 1.1}, "td_lambda must be from 0 to 1"),
+        ({"free_nats": -1.0}, "free_nats must be a finite number of at least 0"),
+        (
+            {"head_order": "tanh"},
+            "unknown head_order 'tanh': choose one of layer_norm_",
+        ),
     ],
 )
 def test_numbers_that_cannot_work_are_refused(change, sentence):

@@ -12,9 +12,11 @@ from sklearn.neighbors import NearestNeighbors
 from torch.nn import functional as F
 
 from re3_jax.agents.dreamer.config import SequenceNeighbours
-from re3_jax.agents.dreamer.state_entropy import encoder_from, reward_sequences, sequence_re3
+from re3_jax.agents.dreamer.learner import reward_sequences
+from re3_jax.agents.dreamer.state_entropy import encoder_from, sequence_re3
 from re3_jax.intrinsic.base import Step
 from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.replay.sequence_ring import Sequences
 from tests.parity.test_dreamer import SPEC, make_batch
 from tests.torch_encoder import as_tensors, convolve, linear
 
@@ -52,7 +54,10 @@ def flat(batch):
 def store_and_reward(bonus, state, batch):
     state, index = bonus.observe(state, Step(flat(batch)))
     index = index.reshape(batch.reward.shape)
-    return reward_sequences(bonus, state, batch, index, jnp.int32(7), jax.random.key(0))
+    # A frame and its action follow each sequence; RE3 does not look at them.
+    onward = (jnp.concatenate([x, x[:, :1]], axis=1) for x in (batch.frames, batch.action))
+    drawn = Sequences(*onward, batch.reward, batch.discount, index)
+    return reward_sequences(bonus, state, drawn, jnp.int32(7), jax.random.key(0))
 
 
 @pytest.mark.parametrize("neighbours", get_args(SequenceNeighbours))

@@ -87,6 +87,7 @@ def test_every_step_equals_gymnax(name, policy):
     jax.tree.map(lambda mine, other: close(mine, other[:-1]), later, after)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in adapter.ids() if "MinAtar" in name])
 def test_minatar_is_planes_of_zeros_and_ones(name):
     env, (theirs, params) = adapter.make(name), gymnax.make(name)

@@ -85,7 +85,7 @@ def test_n_step_returns(n):
         arguments = jnp.full((1, 1), value[t]), jnp.zeros(1, jnp.int32), reward[t : t + 1]
         replay = add(replay, *arguments, terminated[t : t + 1], never, jnp.full(1, t))
     drawn = prioritized.sample(jax.random.key(0), replay, 512, n=n, stack=1, gamma=gamma)
-    ours = drawn.reward + drawn.discount * drawn.next_observation[:, 0, 0]
+    ours = drawn.reward + drawn.discount * drawn.next_observation[:, 0]
     expected = rlax.n_step_bootstrapped_returns(
         jnp.asarray(reward), gamma * (1 - jnp.asarray(terminated, jnp.float32)), value[1:], n
     )

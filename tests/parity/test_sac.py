@@ -19,10 +19,10 @@ from re3_jax.agents.sac import losses, networks
 from re3_jax.agents.sac.agent import draw, make_sac
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.agents.sac.networks import Actor, Critic, Head
-from re3_jax.agents.transitions import Transitions
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.initializers import Layer
 from re3_jax.networks.pixels import ConvLayer
+from re3_jax.replay.transitions import Transitions
 
 ACTIONS, BATCH = 3, 8
 IMAGES = EnvSpec("probe:images", (27, 27, 9), np.dtype(np.uint8), Box((ACTIONS,), -1, 1), 100)

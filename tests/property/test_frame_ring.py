@@ -20,7 +20,6 @@ RINGS = [(7, 3, 1), (20, 3, 4), (1, 2, 1), (33, 1, 50), (16, 4, 100)]
 add = jax.jit(frame_ring.add, donate_argnums=0)
 start = jax.jit(frame_ring.start, donate_argnums=0)
 sample = jax.jit(frame_ring.sample, static_argnums=(2, 3))
-newest_stack = jax.jit(frame_ring.newest_stack, static_argnums=1)
 num_valid = jax.jit(frame_ring.num_valid, static_argnums=1)
 
 
@@ -46,7 +45,7 @@ class Model:
     """Gymnasium's frame stacking and a list; the replay beside it is told the same."""
 
     def __init__(self, capacity: int, stack: int, shortest: int):
-        self.replay = frame_ring.init(capacity, SHAPE, ACTIONS, stack, shortest)
+        self.replay = frame_ring.init(capacity, 1, SHAPE, ACTIONS, stack, shortest)
         self.capacity, self.stack_size = capacity, stack
         self.whole: list[Whole] = []
         self.frames = 0
@@ -54,7 +53,7 @@ class Model:
 
     def start(self) -> None:
         """An episode that begins without an end of the one before."""
-        self.replay = start(self.replay, self._begin())
+        self.replay = start(self.replay, self._begin()[None])
 
     def _begin(self) -> np.ndarray:
         frame = image(self.frames)
@@ -77,9 +76,8 @@ class Model:
         if done:
             frame = self._begin()
         number = np.int32(len(self.whole) - 1)
-        self.replay = add(
-            self.replay, action, reward, discount, frame, final, np.bool_(done), number
-        )
+        step = action, reward, discount, frame, final, np.bool_(done), number
+        self.replay = add(self.replay, *(np.asarray(x)[None] for x in step))
 
     def run(self, rng: np.random.Generator, lengths: list[int]) -> None:
         for length in lengths:
@@ -88,10 +86,8 @@ class Model:
 
     def check(self, seed: int) -> int:
         """All that is sampled is in the list; returns how many may be."""
-        valid = int(num_valid(self.replay, self.stack_size))
-        np.testing.assert_array_equal(
-            newest_stack(self.replay, self.stack_size), np.concatenate(self.stack, axis=-1)
-        )
+        (valid,) = num_valid(self.replay, self.stack_size)
+        valid = int(valid)
         found, index = sample(jax.random.key(seed), self.replay, BATCH, self.stack_size)
         found = jax.tree.map(np.asarray, found)
         newest = len(self.whole) - 1
@@ -106,7 +102,7 @@ class Model:
 
     def held(self) -> int:
         """Transitions whose frames are among those that a ring of this size can hold."""
-        oldest = self.frames - (self.replay.frames.shape[0] - 1)
+        oldest = self.frames - (self.replay.frames.shape[1] - 1)
         newest = self.whole[-self.capacity :]
         return sum(transition.first_frame >= oldest for transition in newest)
 
@@ -159,33 +155,53 @@ def test_draws_are_uniform_over_what_is_valid():
         assert stats.chisquare(counts[back < expected]).pvalue > 1e-6
 
 
-def test_vmapped_equals_one_by_one():
+def lanes_of(models):
+    """One replay of several lanes, which wrote as often each."""
+    replays = [model.replay for model in models]
+    together = jax.tree.map(lambda *leaves: jnp.concatenate(jnp.atleast_1d(*leaves)), *replays)
+    return together._replace(num_transitions=replays[0].num_transitions)
+
+
+def test_lanes_equal_replays_of_one_lane():
     rng = np.random.default_rng(0)
     models = [Model(20, 3, 4) for _ in range(3)]
-    for model, lengths in zip(models, ([4] * 9, [5, 30], [6]), strict=True):
+    for model, lengths in zip(models, ([4] * 9, [5, 25, 6], [6] * 6), strict=True):
         model.run(rng, lengths)
-    single = [model.replay for model in models]
-    batched = jax.tree.map(lambda *leaves: jnp.stack(leaves), *single)
-    keys = jax.random.split(jax.random.key(0), 3)
-    insert = jax.jit(jax.vmap(frame_ring.add))
-    draw = jax.jit(jax.vmap(lambda key, replay: frame_ring.sample(key, replay, 9, 3)))
-    for done in (False, True, False):
+    together = lanes_of(models)
+    insert = jax.jit(frame_ring.add)
+    for done in ([False, True, True], [False] * 3, [True, False, True]):
         frames = rng.integers(0, 256, (2, 3, *SHAPE), dtype=np.uint8)
         action, reward = rng.normal(size=(3, ACTIONS)), rng.normal(size=3)
-        ended = np.array([done, False, True])
         index = rng.integers(0, 99, 3, dtype=np.int32)
         step = action.astype(np.float32), reward.astype(np.float32), np.ones(3, np.float32)
-        batched = insert(batched, *step, *frames, ended, index)
-        single = [
-            add(replay, *(x[i] for x in (*step, *frames, ended, index)))
-            for i, replay in enumerate(single)
-        ]
-        expected = jax.tree.map(lambda *leaves: np.stack(leaves), *single)
-        jax.tree.map(np.testing.assert_array_equal, batched, expected)
-        found = draw(keys, batched)
-        theirs = [sample(key, replay, 9, 3) for key, replay in zip(keys, single, strict=True)]
-        expected = jax.tree.map(lambda *leaves: np.stack(leaves), *theirs)
-        jax.tree.map(np.testing.assert_array_equal, found, expected)
+        step = *step, *frames, np.array(done), index
+        together = insert(together, *step)
+        for lane, model in enumerate(models):
+            model.replay = add(model.replay, *(x[lane : lane + 1] for x in step))
+        jax.tree.map(np.testing.assert_array_equal, together, lanes_of(models))
+
+
+def test_draws_are_uniform_over_the_lanes_transitions():
+    """Lanes whose episodes were short keep fewer; a right sampler fails for one key in 10^6."""
+    models = [Model(20, 3, 4) for _ in range(3)]
+    rng = np.random.default_rng(0)
+    for model, lengths in zip(models, ([1] * 24, [4] * 6, [2] * 12), strict=True):
+        model.run(rng, lengths)
+    valid = [model.check(0) for model in models]
+    assert valid[0] < valid[2] < valid[1] == 20
+    replay = lanes_of(models)
+    # The index tells the transitions of all lanes apart.
+    replay = replay._replace(bonus_index=replay.bonus_index + 100 * jnp.arange(3)[:, None])
+    drawn, index = jax.device_get(sample(jax.random.key(1), replay, 60_000, 3))
+    found, counts = np.unique(index, return_counts=True)
+    newest = [100 * lane + 24 - 1 - np.arange(n) for lane, n in enumerate(valid)]
+    assert found.tolist() == sorted(np.concatenate(newest).tolist())
+    assert stats.chisquare(counts).pvalue > 1e-6
+    for place in range(200):
+        whole = models[index[place] // 100].whole[index[place] % 100]
+        np.testing.assert_array_equal(drawn.observation[place], whole.observation)
+        np.testing.assert_array_equal(drawn.next_observation[place], whole.next_observation)
+        np.testing.assert_array_equal(drawn.action[place], whole.action)
 
 
 def test_goes_on_from_numpy_as_if_never_stopped():
@@ -199,13 +215,14 @@ def test_goes_on_from_numpy_as_if_never_stopped():
     assert ours.check(3) == 20
 
 
+@pytest.mark.parametrize("lanes", [1, 2])
 @pytest.mark.parametrize("seeds", [None, 3])
-def test_insertion_does_not_copy_the_frames(seeds):
+def test_insertion_does_not_copy_the_frames(seeds, lanes):
     """XLA writes over the donated ring; a copy would be temporary memory of its size."""
-    replay = frame_ring.init(400, (40, 40, 3), ACTIONS, 3, 100)
-    frame, number = jnp.zeros((40, 40, 3), jnp.uint8), jnp.zeros(())
-    done, index = jnp.zeros((), bool), jnp.zeros((), jnp.int32)
-    words = (replay, jnp.zeros(ACTIONS), number, number, frame, frame, done, index)
+    replay = frame_ring.init(400, lanes, (40, 40, 3), ACTIONS, 3, 100)
+    frame, number = jnp.zeros((lanes, 40, 40, 3), jnp.uint8), jnp.zeros(lanes)
+    done, index = jnp.zeros(lanes, bool), jnp.zeros(lanes, jnp.int32)
+    words = (replay, jnp.zeros((lanes, ACTIONS)), number, number, frame, frame, done, index)
     insert, begin = frame_ring.add, frame_ring.start
     if seeds:
         words = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), words)
@@ -220,8 +237,8 @@ def test_insertion_does_not_copy_the_frames(seeds):
     assert copying.alias_size_in_bytes == 0
 
 
-@pytest.mark.parametrize("numbers", [(0, 3, 5), (5, 0, 5), (5, 3, 0)])
+@pytest.mark.parametrize("numbers", [(0, 1, 3, 5), (5, 0, 3, 5), (5, 1, 0, 5), (5, 1, 3, 0)])
 def test_numbers_that_cannot_be(numbers):
-    capacity, stack, shortest = numbers
+    capacity, lanes, stack, shortest = numbers
     with pytest.raises(ValueError, match="must be at least 1"):
-        frame_ring.init(capacity, SHAPE, ACTIONS, stack, shortest)
+        frame_ring.init(capacity, lanes, SHAPE, ACTIONS, stack, shortest)

@@ -44,13 +44,13 @@ def play(rng, num_steps, end_probability):
 
 def stack_at(steps, t, lane, stack):
     """Frames up to step t, zero before its episode."""
-    out = np.zeros((2, stack), np.uint8)
+    out = np.zeros((stack, 2), np.uint8)
     for back in range(stack):
-        out[:, stack - 1 - back] = steps["frame"][t - back, lane]
+        out[stack - 1 - back] = steps["frame"][t - back, lane]
         before = t - back - 1
         if before < 0 or steps["terminated"][before, lane] or steps["truncated"][before, lane]:
             break
-    return out
+    return out.reshape(-1)
 
 
 def transition(steps, t, lane, n, stack):

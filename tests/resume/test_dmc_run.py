@@ -9,7 +9,7 @@ from tests.resume.compare import assert_same_run, leaves, rows
 from tests.resume.test_exact_resume import wait_for_rows
 
 pytest.importorskip("dm_control")
-pytestmark = pytest.mark.resume
+pytestmark = [pytest.mark.resume, pytest.mark.slow]
 
 OPTIONS = (
     *("--env", "pendulum_swingup", "--preset", "debug", "--dmc.renderer", "warp"),

@@ -4,7 +4,7 @@ import pytest
 
 from tests.resume.compare import assert_same_run, leaves
 
-pytestmark = pytest.mark.resume
+pytestmark = [pytest.mark.resume, pytest.mark.slow]
 
 DREAMER = ("--agent", "dreamer", "--bonus", "re3", "--preset", "debug", "--seeds", "1")
 ON_DEVICE = (

@@ -10,7 +10,7 @@ import pytest
 from tests.resume.compare import rows
 from tests.resume.conftest import ROOT, STEPS
 
-pytestmark = pytest.mark.resume
+pytestmark = [pytest.mark.resume, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from tests.resume.compare import assert_same_run, leaves, newest_checkpoint, rows, scalars
 from tests.resume.conftest import OPTIONS, ROOT, STEPS
 
-pytestmark = pytest.mark.resume
+pytestmark = [pytest.mark.resume, pytest.mark.slow]
 
 OFTEN = ("--checkpoint-seconds", "0.05")
 

@@ -9,7 +9,7 @@ from tests.resume.compare import assert_same_run, leaves
 from tests.resume.conftest import OPTIONS
 from tests.resume.test_exact_resume import OFTEN, wait_for_rows
 
-pytestmark = pytest.mark.resume
+pytestmark = [pytest.mark.resume, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import pytest
 
 from tests.resume.compare import assert_same_run
 
-pytestmark = pytest.mark.resume
+pytestmark = [pytest.mark.resume, pytest.mark.slow]
 
 OPTIONS = (
     *("--env", "gymnax:Catch-bsuite", "--agent", "rainbow", "--bonus", "re3", "--preset", "debug"),

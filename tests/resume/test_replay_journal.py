@@ -27,9 +27,9 @@ add = jax.jit(jax.vmap(frame_ring.add))
 
 
 def empty():
-    replay = frame_ring.init(CAPACITY, SHAPE, 1, 3, SHORTEST)
+    replay = frame_ring.init(CAPACITY, 1, SHAPE, 1, 3, SHORTEST)
     replay = jax.tree.map(lambda leaf: jnp.stack([leaf] * SEEDS), replay)
-    first = jnp.full((SEEDS, *SHAPE), 9, jnp.uint8)
+    first = jnp.full((SEEDS, 1, *SHAPE), 9, jnp.uint8)
     keys = jax.random.split(jax.random.key(0), SEEDS)
     return {"keys": keys, "nested": (jax.vmap(frame_ring.start)(replay, first), jnp.zeros(2))}
 
@@ -43,7 +43,8 @@ def advance(state, steps, seed=0):
         numbers = rng.normal(size=(3, SEEDS)).astype(np.float32)
         done = rng.random(SEEDS) < [0.1, 0.3]
         index = rng.integers(0, 100, SEEDS, dtype=np.int32)
-        replay = add(replay, numbers[0][:, None], *numbers[1:], *frames, done, index)
+        step = numbers[0][:, None], *numbers[1:], *frames, done, index
+        replay = add(replay, *(x[:, None] for x in step))
     return {**state, "nested": (replay, counter + steps)}
 
 
@@ -260,6 +261,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_killed_while_saving(tmp_path):
     """Three times, at random moments; each process goes on from what the one before left."""
     folder, last = tmp_path / "c", 0

@@ -16,26 +16,17 @@ def trace(*options):
     config = parse([*GAME, "--rainbow.num-envs", str(LANES), "--chunk-updates", "1", *options])
     program = host_program(config, task_spec(config), print)
     state = program.abstract_state()
-    learn, insert = program.programs.learn[0], program.programs.insert
-    agent, intrinsic, replay, counters, info = jax.eval_shape(
-        learn, state.agent, state.intrinsic, state.replay, state.counters, state.key
+    programs = program.programs
+    learner, counters, info = jax.eval_shape(
+        programs.learn[0], state.learner, state.counters, state.key
     )
-    action, observation = jax.eval_shape(
-        program.programs.act[0],
-        agent,
-        replay,
-        state.lanes,
-        state.key,
-        counters.agent_steps,
-    )
+    memory, action = jax.eval_shape(programs.act, learner, state.key, counters.agent_steps)
     step = jax.eval_shape(lambda: program.on_device(program._zero_step()))
-    after = jax.eval_shape(
-        insert, replay, intrinsic, state.lanes, counters, observation, action, step
-    )
-    assert jax.tree.map(lambda x: x.shape, after[:3]) == jax.tree.map(
-        lambda x: x.shape, (state.replay, state.intrinsic, state.lanes)
-    )
-    return observation, info
+    before = learner, state.lanes, counters, state.visited
+    *after, _ = jax.eval_shape(programs.store, *before, action, step)
+    shapes = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype), tree)  # noqa: E731
+    assert shapes(tuple(after)) == shapes(before)
+    return memory, info
 
 
 @pytest.mark.parametrize("bonus", ["re3", "rnd", "contrastive"])

@@ -1,6 +1,5 @@
 """Dreamer in the host loop: what is stored and believed, when it learns, and going on."""
 
-import dataclasses
 import operator
 
 import jax
@@ -10,14 +9,15 @@ import pytest
 
 from re3_jax.agents.dreamer.agent import Dreamer
 from re3_jax.agents.dreamer.config import DreamerConfig
+from re3_jax.agents.dreamer.learner import make_learner
 from re3_jax.agents.dreamer.state_entropy import encoder_from, sequence_re3
+from re3_jax.agents.reward_free import reward_free
 from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.replay import sequence_ring
-from re3_jax.training.dreamer_host_step import OneSeed
 from re3_jax.training.host_evaluation import lane_seeds
+from re3_jax.training.host_functions import SeedFunctions, step_key
 from re3_jax.training.host_loop import HostProgram
-from re3_jax.training.host_step import step_key
 from tests.probe_host_env import EPISODE, DotLanes, spec
 
 SIZE, CHUNK, CHUNKS, REPEAT, SEEDS = 64, 25, 4, 2, [1, 2]
@@ -50,22 +50,15 @@ RE3 = RE3Config(
 ORDER = "tanh_then_layer_norm"
 
 
-def make(bonus=None, reward_free=False):
-    view = spec(stack=1, size=SIZE)
-    one = OneSeed(
-        view,
-        Dreamer(CONFIG, view),
-        bonus or none(),
-        CONFIG,
-        eval_greedy=True,
-        reward_free=reward_free,
-    )
+def make(bonus=None, withheld=False):
+    learner = make_learner(CONFIG, spec(stack=1, size=SIZE), bonus or none())
     return HostProgram(
-        one,
+        reward_free(learner) if withheld else learner,
         lambda lanes: DotLanes(lanes, SIZE),
         seeds=SEEDS,
         chunk_agent_steps=CHUNK,
         eval_episodes=3,
+        eval_greedy=True,
     )
 
 
@@ -136,7 +129,7 @@ def test_every_frame_that_can_be_drawn_has_its_latent(trained):
         of_seed = jax.tree.map(operator.itemgetter(seed), (state.replay, state.intrinsic.bonus))
         replay, bonus = of_seed
         drawn = sequence_ring.sample(jax.random.key(seed), replay, 40, CONFIG.sequence_length)
-        frames = drawn.frames.reshape(-1, SIZE, SIZE, 3)
+        frames = drawn.frames[:, :-1].reshape(-1, SIZE, SIZE, 3)
         stored = bonus.ring.latents[drawn.bonus_index.reshape(-1)]
         np.testing.assert_allclose(stored, encode(bonus.encoder, frames), atol=1e-5)
         assert np.ptp(stored, axis=0).min() > 0.1
@@ -146,14 +139,14 @@ def test_every_frame_that_can_be_drawn_has_its_latent(trained):
 def test_what_is_believed_ends_with_an_episode(trained):
     """The state in the middle is five steps into an episode, the last one at a beginning."""
     _, middle, state, _ = trained
-    for leaf in jax.tree.leaves(state.lanes.belief):
+    for leaf in jax.tree.leaves(state.memory.belief):
         np.testing.assert_array_equal(leaf, 0)
     program, *_ = trained
     stepped = program.resume(jax.tree.map(jnp.copy, middle))
     stepped, _ = program.train(stepped)
-    assert all((np.asarray(leaf) != 0).any() for leaf in jax.tree.leaves(stepped.lanes.belief))
+    assert all((np.asarray(leaf) != 0).any() for leaf in jax.tree.leaves(stepped.memory.belief))
     newest = np.asarray(stepped.replay.action[:, :, int(stepped.replay.num_frames[0, 0]) - 1])
-    np.testing.assert_array_equal(stepped.lanes.belief.action, newest)
+    np.testing.assert_array_equal(stepped.memory.belief.action, newest)
 
 
 def test_goes_on_bit_for_bit(trained):
@@ -168,10 +161,11 @@ def test_lanes_that_cannot_go_on_begin_anew(trained):
     """The frame is the new episode's first, of which nothing is believed yet."""
     program, _, end, _ = trained
     frame = np.full((len(SEEDS), 1, SIZE, SIZE, 3), 7, np.uint8)
-    replay, lanes = jax.vmap(program._one.begin)(end.replay, end.lanes, frame)
-    np.testing.assert_array_equal(lanes.frame, frame)
-    np.testing.assert_array_equal(replay.begins, end.replay.num_frames)
-    for leaf in jax.tree.leaves((lanes.belief, lanes.episode_return, lanes.episode_length)):
+    after = jax.vmap(SeedFunctions(program.learner).restart)(end, frame)
+    np.testing.assert_array_equal(after.memory.frame, frame)
+    np.testing.assert_array_equal(after.replay.begins, end.replay.num_frames)
+    lanes = after.lanes
+    for leaf in jax.tree.leaves((after.memory.belief, lanes.episode_return, lanes.episode_length)):
         np.testing.assert_array_equal(leaf, 0)
 
 
@@ -179,7 +173,7 @@ def test_evaluations_carry_a_belief(trained):
     """Blind to the past it would choose other actions: compared with the agent called by hand."""
     program, _, state, _ = trained
     agent = jax.tree.map(lambda leaf: leaf[0], state.agent)
-    lanes, dreamer = DotLanes(len(SEEDS) * 3, SIZE), program._one.dreamer
+    lanes, dreamer = DotLanes(len(SEEDS) * 3, SIZE), Dreamer(CONFIG, program.spec)
     seen, send = [], lanes.send
     lanes.send = lambda action: (seen.append(action[:3].copy()), send(action))[1]
     program._evaluation_env = lanes
@@ -198,25 +192,13 @@ def test_evaluations_carry_a_belief(trained):
         frame = frames.receive().frame
 
 
-def test_a_task_reward_that_is_withheld(trained):
-    """Without a bonus every reward is nought; the replay and the returns hold the task's."""
-    _, middle, _, _ = trained
-    losses = {}
-    for reward_free in (False, True):
-        program = make(reward_free=reward_free)
-        one = program._one
-        first = jax.tree.map(lambda leaf: leaf[0], middle)
-        for scale in (0.0, 1.0):
-            replay = first.replay._replace(reward=scale * first.replay.reward)
-            out = jax.jit(lambda s, r, one=one: one.learn(None, s.agent, (), r, s.counters, s.key))(
-                first, replay
-            )
-            losses[reward_free, scale] = float(out[-1]["reward_loss"])
-    assert losses[True, 0.0] == losses[True, 1.0] == pytest.approx(losses[False, 0.0], rel=1e-5)
-    assert losses[False, 1.0] > 1.1 * losses[True, 1.0]
-
-
-def test_several_lanes_are_refused():
-    config, view = dataclasses.replace(CONFIG, num_envs=2), spec(stack=1, size=SIZE)
-    with pytest.raises(ValueError, match="num_envs is 2: leave it at 1 and train more seeds"):
-        OneSeed(view, Dreamer(config, view), none(), config, eval_greedy=True)
+@pytest.mark.slow
+def test_a_task_reward_that_is_withheld():
+    """The replay holds zeros, the returns the task's rewards."""
+    program = make(withheld=True)
+    state = program.init(jnp.asarray(SEEDS, jnp.int32))
+    program.compile(state)
+    state, metrics = program.train(state)
+    assert (np.asarray(state.replay.num_frames) > CHUNK).all()
+    np.testing.assert_array_equal(state.replay.reward, 0)
+    assert (metrics["reward_mean"] > 0.1).all()

@@ -9,16 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from re3_jax.agents.a2c.agent import make_a2c
+from re3_jax.agents.a2c import learner as a2c
 from re3_jax.agents.a2c.config import A2CConfig
-from re3_jax.agents.rainbow.agent import make_rainbow
+from re3_jax.agents.rainbow import learner as rainbow
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.intrinsic import chain, scale_by_schedule
 from re3_jax.intrinsic.base import IntrinsicReward
-from re3_jax.training import prioritized_loop
-from re3_jax.training.device_loop import init_train_state, train_update
+from re3_jax.training import off_policy, on_policy
 from re3_jax.training.host_loop import HostProgram
-from re3_jax.training.prioritized_host_step import OneSeed
 from tests.probe_envs import corridor
 from tests.probe_host_env import LINE, GreyLanes, grey_spec
 
@@ -69,15 +67,18 @@ def expected_bonuses(numbers, ended):
     return visits**-0.5
 
 
-def test_on_policy_with_transforms_around_it():
+def test_on_policy_with_transforms_around_it(monkeypatch):
     """A rollout is observed step by step although it is rewarded as one batch."""
     env = corridor(LENGTH)
     counts = episodic_counts(lambda observation: jnp.argmax(observation, axis=1), LENGTH + 1)
     bonus = chain(counts, scale_by_schedule(lambda agent_steps: jnp.float32(0.5)))
-    agent = make_a2c(A2CConfig(num_envs=LANES, rollout_length=7, hidden_dim=8), env.spec)
-    agent = agent._replace(update=lambda state, batch, key: (state, {"rollout": batch}))
-    state, rollouts = init_train_state(env, agent, bonus, LANES, jax.random.key(0)), []
-    update = jax.jit(lambda state: train_update(env, agent, bonus, state, 7))
+    config = A2CConfig(num_envs=LANES, rollout_length=7, hidden_dim=8)
+    agent = a2c.make_a2c(config, env.spec)
+    agent = agent._replace(update=lambda state, batch: (state, {"rollout": batch}))
+    monkeypatch.setattr(a2c, "make_a2c", lambda config, spec: agent)
+    learner = a2c.make_learner(config, env.spec, bonus)
+    state, rollouts = on_policy.init_state(env, learner, jax.random.key(0)), []
+    update = jax.jit(lambda state: on_policy.train_update(env, learner, state))
     for _ in range(5):
         state, (metrics, _) = update(state)
         rollouts.append(jax.device_get(metrics["rollout"]))
@@ -91,9 +92,9 @@ def test_off_policy_on_the_device():
     """The stored index leads to what was remembered of that very step."""
     env = corridor(LENGTH)
     bonus = episodic_counts(lambda observation: jnp.argmax(observation, axis=1), LENGTH + 1)
-    agent = make_rainbow(RAINBOW, env.spec)
-    state = prioritized_loop.init_state(env, agent, bonus, RAINBOW, jax.random.key(0))
-    step = jax.jit(lambda state: prioritized_loop.train_step(env, agent, bonus, RAINBOW, state)[0])
+    learner = rainbow.make_learner(RAINBOW, env.spec, bonus)
+    state = off_policy.init_state(env, learner, jax.random.key(0))
+    step = jax.jit(lambda state: off_policy.train_step(env, learner, state)[0])
     steps = CAPACITY // LANES
     for _ in range(steps):
         state = step(state)
@@ -107,14 +108,21 @@ def test_off_policy_on_the_host():
     config = dataclasses.replace(RAINBOW, torso="data_efficient")
     spec, lanes = grey_spec(), []
     bonus = episodic_counts(lambda stack: jnp.argmax(stack[:, 0, :, -1], axis=1) // 8, LINE + 1)
-    one = OneSeed(spec, make_rainbow(config, spec), bonus, config, eval_greedy=True)
+    learner = rainbow.make_learner(config, spec, bonus)
 
     def make_env(number):
         lanes.append(GreyLanes(number))
         return lanes[-1]
 
     steps = CAPACITY // LANES
-    program = HostProgram(one, make_env, seeds=[1, 2], chunk_agent_steps=steps, eval_episodes=1)
+    program = HostProgram(
+        learner,
+        make_env,
+        seeds=[1, 2],
+        chunk_agent_steps=steps,
+        eval_episodes=1,
+        eval_greedy=True,
+    )
     state = program.init(jnp.array([1, 2], jnp.int32))
     program.compile(state)
     state, _ = program.train(state)
@@ -123,6 +131,6 @@ def test_off_policy_on_the_host():
     ended = np.stack([step.terminated | step.truncated for step in lanes[0].seen])
     for seed in range(2):
         own = slice(seed * LANES, (seed + 1) * LANES)
-        numbers = replay.frames[seed, :, :, 0].argmax(axis=-1) // 8
+        numbers = replay.frames[seed, :, :, 0, :, 0].argmax(axis=-1) // 8
         expected = expected_bonuses(numbers, ended[:, own])
         np.testing.assert_allclose(bonuses[seed][replay.bonus_index[seed]], expected, rtol=1e-6)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from re3_jax.training.host_evaluation import evaluate_lanes
+from re3_jax.training.host_evaluation import EvaluationPrograms, evaluate_lanes
 from tests.probe_host_env import EPISODE, DotLanes
 
 EPISODES = 2
@@ -13,13 +13,11 @@ EPISODES = 2
 def evaluate(act, seeds):
     return evaluate_lanes(
         DotLanes(len(seeds) * EPISODES),
-        None,
-        act,
+        # The memory is the newest frame.
+        EvaluationPrograms(lambda frame: frame, act, lambda memory, frame, begins: frame),
         seeds=seeds,
         env_frames=0,
         episodes=EPISODES,
-        frame_stack=1,
-        pads_with_zeros=False,
         sharding=jax.sharding.SingleDeviceSharding(jax.devices()[0]),
     )
 
@@ -32,9 +30,9 @@ def test_policy_may_read_its_arguments_late():
     for num_seeds in range(1, 17):
         given = []
 
-        def act(memory, observation, key, agent_steps, given=given):
-            given.append((observation, agent_steps))
-            return memory, jnp.zeros((*observation.shape[:2], 1))
+        def act(memory, key, agent_steps, given=given):
+            given.append((memory, agent_steps))
+            return memory, jnp.zeros((*memory.shape[:2], 1))
 
         stats = evaluate(act, np.arange(num_seeds))
         np.testing.assert_array_equal(stats.length_mean, EPISODE)

@@ -7,20 +7,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from re3_jax.agents.sac.agent import make_sac
 from re3_jax.agents.sac.config import SACConfig
+from re3_jax.agents.sac.learner import make_learner
 from re3_jax.cpu import compilation
 from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3 import RE3Config, from_config
 from re3_jax.training.host_evaluation import lane_seeds
 from re3_jax.training.host_loop import HostProgram
-from re3_jax.training.host_step import HostStepConfig, OneSeed
 from tests.probe_host_env import EPISODE, DotLanes, spec, watched
 
 CAPACITY, INITIAL, CHUNK = 300, 50, 50
 
 
-def make(seeds, bonus=None, num_devices=1):
+def make(seeds, bonus=None, num_devices=1, lanes=1):
     made = []
 
     def make_env(lanes):
@@ -35,16 +34,17 @@ def make(seeds, bonus=None, num_devices=1):
         batch_size=32,
         replay_capacity=CAPACITY,
         initial_agent_steps=INITIAL,
+        num_envs=lanes,
         critic_learning_rate=3e-3,
         actor_learning_rate=3e-3,
     )
-    config = HostStepConfig(2, 32, CAPACITY, INITIAL, eval_greedy=True)
     program = HostProgram(
-        OneSeed(spec(), make_sac(sac, spec()), bonus or none(), config),
+        make_learner(sac, spec(), bonus or none()),
         make_env,
         seeds=seeds,
         chunk_agent_steps=CHUNK,
         eval_episodes=3,
+        eval_greedy=True,
         devices=jax.devices()[:num_devices],
     )
     return program, made
@@ -144,6 +144,7 @@ def test_goes_on_bit_for_bit_with_other_lanes(trained):
     assert_same(program.capture(state), end)
 
 
+@pytest.mark.slow
 def test_a_seed_does_not_depend_on_its_neighbours(trained):
     _, middle, _, _ = trained
     program, _ = make([7, 1], re3(), num_devices=2)
@@ -203,11 +204,38 @@ def test_an_engine_without_states_begins_new_episodes(trained, monkeypatch):
     lanes.send(np.ones((1, 1), np.float32))
     lanes.receive()
     state = program.resume(jax.tree.map(jnp.copy, middle))
-    assert lanes.steps[0] == 0 and float(state.lanes.episode_return[0]) == 0
-    assert int(state.replay.num_frames[0]) == int(middle.replay.num_frames[0]) + 1
+    assert lanes.steps[0] == 0 and float(state.lanes.episode_return[0, 0]) == 0
+    assert int(state.replay.num_frames[0, 0]) == int(middle.replay.num_frames[0, 0]) + 1
     assert program.capture(state) is state
     state, metrics = program.train(state)
     assert metrics["episode_length_mean"][0] == EPISODE
+
+
+@pytest.mark.slow
+def test_several_lanes_of_a_seed_share_its_replay():
+    """Frames of each lane in a ring of its own, as the lanes showed them; the seed learns."""
+    program, made = make([1, 2], lanes=2)
+    state = start(program, [1, 2])
+    frames = [made[0]._frame()]
+    receive = made[0].receive
+    made[0].receive = lambda: (frames.append((step := receive()).final_frame), step)[1]
+    for _ in range(3):
+        state, metrics = program.train(state)
+    steps = 3 * CHUNK
+    np.testing.assert_array_equal(state.counters.agent_steps, 2 * steps)
+    np.testing.assert_array_equal(state.counters.updates, steps - INITIAL // 2)
+    written = steps + 1 + steps // EPISODE
+    np.testing.assert_array_equal(state.replay.num_frames, written)
+    stored = np.asarray(state.replay.frames)
+    rows = stored.shape[2]
+    # The first frame of an episode is written after the last one of the episode before.
+    for step in range(steps - 2 * EPISODE, steps):
+        number = (step + 1 + step // EPISODE) % rows
+        np.testing.assert_array_equal(
+            stored[:, :, number], frames[step + 1].reshape(2, 2, *frames[0].shape[1:])
+        )
+    assert (metrics["reward_mean"] > 0.6).all()
+    assert program.evaluate(state).return_mean.min() > 0.5 * EPISODE
 
 
 def test_close_ends_every_lane():

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from re3_jax.agents.transitions import Transitions
 from re3_jax.intrinsic import icm, rnd
 from re3_jax.intrinsic.base import Step
-from re3_jax.training.learner import learn
+from re3_jax.intrinsic.rewarding import with_bonus
+from re3_jax.replay.transitions import Transitions
 from tests.prediction_tasks import BATCH, SIZES, TASKS, make_batch, start
 
 KINDS = {"rnd": (rnd.RNDConfig, rnd), "icm": (icm.ICMConfig, icm)}
@@ -89,25 +89,17 @@ def test_the_agent_is_rewarded_by_what_was_known_before_the_update(kind):
         batch.observation, batch.action, zeros, zeros, zeros, batch.next_observation
     )
 
-    def agent_update(state, transitions, key):
-        return state, {"given": transitions.bonus}
-
     @jax.jit
-    def step(intrinsic):
-        return learn(
-            agent_update,
-            bonus,
-            (),
-            intrinsic,
-            lambda key: (sampled, batch.bonus_index),
-            batch.agent_steps,
-            jax.random.key(0),
+    def rewarded(intrinsic):
+        return with_bonus(
+            bonus, intrinsic, sampled, batch.bonus_index, batch.agent_steps, jax.random.key(0)
         )
 
     state = start(kind, "joints")
-    _, after, metrics = step(state)
-    np.testing.assert_allclose(metrics["given"], reward_of(kind, state, batch), rtol=1e-5)
-    assert abs(metrics["given"] - reward_of(kind, after, batch)).max() > 1e-3
+    given, after, info = rewarded(state)
+    np.testing.assert_allclose(given.bonus, reward_of(kind, state, batch), rtol=1e-5)
+    np.testing.assert_allclose(info["intrinsic_reward_mean"], given.bonus.mean(), rtol=1e-5)
+    assert abs(given.bonus - reward_of(kind, after, batch)).max() > 1e-3
 
 
 @pytest.mark.parametrize("kind", BONUSES)

@@ -5,13 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from re3_jax.agents.rainbow.agent import make_rainbow
 from re3_jax.agents.rainbow.config import RainbowConfig
+from re3_jax.agents.rainbow.learner import make_learner
 from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3 import from_config
 from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.training.host_functions import SeedFunctions
 from re3_jax.training.host_loop import HostProgram
-from re3_jax.training.prioritized_host_step import OneSeed
 from tests.probe_host_env import GREY_SIZE, LINE, GreyLanes, grey_spec, watched
 
 CHUNK, LANES = 50, 2
@@ -43,9 +43,14 @@ def make(seeds, bonus=None):
         made.append(GreyLanes(lanes))
         return made[-1]
 
-    agent = make_rainbow(CONFIG, grey_spec())
-    one = OneSeed(grey_spec(), agent, bonus or none(), CONFIG, eval_greedy=True)
-    program = HostProgram(one, make_env, seeds=seeds, chunk_agent_steps=CHUNK, eval_episodes=3)
+    program = HostProgram(
+        make_learner(CONFIG, grey_spec(), bonus or none()),
+        make_env,
+        seeds=seeds,
+        chunk_agent_steps=CHUNK,
+        eval_episodes=3,
+        eval_greedy=True,
+    )
     return program, made
 
 
@@ -99,7 +104,7 @@ def test_what_is_stored_is_what_the_lanes_showed(trained):
             for lane in range(LANES):
                 i = seed * LANES + lane
                 at = (seed, row, lane)
-                np.testing.assert_array_equal(replay.frames[at], before.frame[i, :, :, 0])
+                np.testing.assert_array_equal(replay.frames[at], before.frame[i])
                 assert replay.reward[at] == min(now.reward[i], 0.5)
                 assert replay.terminated[at] == now.task_ended[i]
                 assert replay.truncated[at] == (now.truncated[i] and not now.task_ended[i])
@@ -109,6 +114,7 @@ def test_what_is_stored_is_what_the_lanes_showed(trained):
     assert any((step.task_ended & ~step.terminated).any() for step in steps)
 
 
+@pytest.mark.slow
 def test_after_a_lost_life_the_acting_stack_begins_anew(trained):
     """With zeros, as stacks that the replay puts together do; the game itself goes on."""
     program, env, state, _ = trained
@@ -118,18 +124,17 @@ def test_after_a_lost_life_the_acting_stack_begins_anew(trained):
     )
     one = jax.tree.map(lambda leaf: leaf[0], state)
     observation = jnp.full((LANES, GREY_SIZE, GREY_SIZE, 2), 7, jnp.uint8)
-    _, _, lanes, _, (totals, _) = program._one.insert(
-        one.replay,
-        one.intrinsic,
+    after, _, _, _, (totals, _) = SeedFunctions(program.learner).store(
+        one.learner._replace(memory=observation),
         one.lanes,
         one.counters,
-        observation,
+        one.visited,
         jnp.zeros(LANES, jnp.int32),
         step,
     )
-    np.testing.assert_array_equal(lanes.stack[0, ..., 0], 0)
-    np.testing.assert_array_equal(lanes.stack[1, ..., 0], 7)
-    np.testing.assert_array_equal(lanes.stack[..., 1:], step.frame)
+    np.testing.assert_array_equal(after.memory[0, ..., 0], 0)
+    np.testing.assert_array_equal(after.memory[1, ..., 0], 7)
+    np.testing.assert_array_equal(after.memory[..., 1:], step.frame)
     assert totals.episodes == 0
 
 
@@ -195,7 +200,7 @@ def test_going_on_begins_new_games_and_no_transition_crosses(trained, monkeypatc
         ended = replay.terminated[seed, last[seed]] | replay.truncated[seed, last[seed]]
         assert ended.all()
     np.testing.assert_array_equal(state.lanes.episode_length, 0)
-    np.testing.assert_array_equal(state.lanes.stack[..., 0], 0)
+    np.testing.assert_array_equal(state.memory[..., 0], 0)
     state, _ = program.train(state)
     replay = jax.device_get(state.replay)
     for seed in range(2):

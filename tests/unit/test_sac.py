@@ -95,7 +95,6 @@ def test_initial_weights_are_orthogonal_and_biases_zero(state):
 def test_the_target_starts_as_the_critic_and_the_temperature_as_stated(state):
     jax.tree.map(np.testing.assert_array_equal, state.target, state.critic)
     np.testing.assert_allclose(jnp.exp(state.log_alpha), 0.1, rtol=1e-6)
-    assert state.updates == 0
 
 
 def test_flat_observations_have_no_encoder_and_ignore_what_concerns_images():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from re3_jax import knn
-from re3_jax.agents.sac.agent import make_sac
 from re3_jax.agents.sac.config import SACConfig
+from re3_jax.agents.sac.learner import make_learner
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.intrinsic.base import IntrinsicBatch, Step
 from re3_jax.intrinsic.contrastive import contrastive
@@ -17,8 +17,7 @@ from re3_jax.intrinsic.re3 import encoder_from, re3
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import scaled
 from re3_jax.training.host_loop import HostProgram
-from re3_jax.training.host_step import HostStepConfig, OneSeed
-from re3_jax.training.off_policy_loop import make_off_policy_program
+from re3_jax.training.off_policy import make_off_policy_program
 from tests.probe_envs import aim
 from tests.probe_host_env import DotLanes
 from tests.probe_host_env import spec as dot_spec
@@ -83,6 +82,7 @@ def test_a_minibatch_stores_nothing_and_is_encoded_anew(name):
     assert abs(reward(trained, batch)[0] - before).max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "neighbours"), [("contrastive", "ring"), ("inverse_dynamics", "minibatch")]
 )
@@ -133,11 +133,11 @@ def test_an_ensemble_off_policy_has_a_latent_of_each_member_for_every_transition
     capacity, env = 32, aim(4)
     config = RE3Config(ring_size=capacity, latent_dim=8, ensemble_size=2)
     sac = SACConfig(
-        hidden_dim=8, batch_size=16, replay_capacity=capacity, actor_every=1, target_every=1
-    )
+        hidden_dim=8, batch_size=16, replay_capacity=capacity, actor_every=1, target_every=1,
+        num_envs=4, initial_agent_steps=8,
+    )  # fmt: skip
     program = make_off_policy_program(
-        env, make_sac(sac, env.spec), re3(config), num_envs=4, batch_size=16,
-        replay_capacity=capacity, initial_agent_steps=8, updates_per_step=1, chunk_steps=12,
+        env, make_learner(sac, env.spec, re3(config)), chunk_steps=12,
         eval_episodes=1, eval_greedy=True,
     )  # fmt: skip
     state, metrics = program.train(program.init(jnp.array([1, 2])))
@@ -150,6 +150,7 @@ def test_an_ensemble_off_policy_has_a_latent_of_each_member_for_every_transition
         np.testing.assert_allclose(ring.latents[seed], expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_host_loop_trains_an_encoder_of_pixels():
     spec, capacity = dot_spec(), 100
     sac = SACConfig(
@@ -157,11 +158,10 @@ def test_the_host_loop_trains_an_encoder_of_pixels():
         replay_capacity=capacity, initial_agent_steps=10, actor_every=1, target_every=1,
     )  # fmt: skip
     config = RE3Config(ring_size=capacity, latent_dim=8, num_filters=4, image_crop=15)
-    one = OneSeed(
-        spec, make_sac(sac, spec), make("contrastive", "ring", config),
-        HostStepConfig(2, 16, capacity, 10, eval_greedy=True),
-    )  # fmt: skip
-    program = HostProgram(one, DotLanes, seeds=[1], chunk_agent_steps=30, eval_episodes=1)
+    learner = make_learner(sac, spec, make("contrastive", "ring", config))
+    program = HostProgram(
+        learner, DotLanes, seeds=[1], chunk_agent_steps=30, eval_episodes=1, eval_greedy=True
+    )
     state = program.init(jnp.array([1], jnp.int32))
     start = jax.tree.map(np.asarray, state.intrinsic.encoder.params)
     program.compile(state)

@@ -7,13 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments import presets
-from experiments.build import make_agent, make_bonus, task_spec
-from re3_jax.agents.dreamer.agent import Dreamer
-from re3_jax.training import transfer
-from re3_jax.training.device_loop import init_train_state
-from re3_jax.training.learner import OffPolicyState
-from re3_jax.training.train_state import Counters, Lanes
+from experiments.build import make_learner, task_spec
+from experiments.resolve import resolve
+from re3_jax.inheritance import inherits
+from re3_jax.intrinsic.base import ChainState
+from re3_jax.training import on_policy, transfer
+from re3_jax.training.train_state import Counters, Lanes, TrainState
 from tests.probe_envs import countdown
 
 AGENTS = {
@@ -26,11 +25,10 @@ AGENTS = {
             "actor_opt_state",
             "critic_opt_state",
             "temperature_opt_state",
-            "updates",
             "actor_info",
         },
     ),
-    ("doorkey_6x6", "rainbow"): ({"online", "target"}, {"opt_state", "priority", "updates"}),
+    ("doorkey_6x6", "rainbow"): ({"online", "target"}, {"opt_state", "updates"}),
 }
 
 DREAMER = (
@@ -54,29 +52,28 @@ BONUSES = {
     ),
 }
 
-OTHER = {"replay", "lanes", "counters", "key", "evaluation_key"}
+OTHER = {"memory", "lanes", "counters", "key", "evaluation_key"}
 
 
 def abstract(task, bonus, agent=None, **changes):
     """Shapes of one seed's state, but for the environments; nothing is computed."""
-    config = presets.resolve(task, agent=agent, bonus=bonus, preset="debug")
+    config = resolve(task, agent=agent, bonus=bonus, preset="debug")
     for group, options in changes.items():
         group_config = dataclasses.replace(getattr(config, group), **options)
         config = dataclasses.replace(config, **{group: group_config})
     spec = task_spec(config)
-    is_dreamer = config.agent == "dreamer"
-    learner = Dreamer(config.dreamer, spec) if is_dreamer else make_agent(config, spec)
-    made = make_bonus(config)
+    learner = make_learner(config, spec)
     key = jax.eval_shape(lambda: jax.random.key(0))
+    shape = learner.num_lanes, *spec.frame_shape
+    frame = jax.ShapeDtypeStruct(shape, spec.observation_dtype)
     counter = jax.ShapeDtypeStruct((), jnp.int32)
-    return OffPolicyState(
-        agent=jax.eval_shape(learner.init, key),
-        intrinsic=jax.eval_shape(lambda k: made.init(k, spec), key),
-        replay=jax.ShapeDtypeStruct((3,), jnp.uint8),
-        lanes=Lanes((), counter, counter, counter),
+    return TrainState(
+        *jax.eval_shape(learner.init, key, frame),
+        lanes=Lanes((), None, counter, counter),
         counters=Counters(counter, counter, counter),
         key=key,
         evaluation_key=key,
+        visited=None,
     )
 
 
@@ -108,7 +105,8 @@ def test_the_list(task, agent, bonus):
         assert_below({n for n in names if n.startswith("agent/")}, of_agent, "agent")
         assert_below({n for n in names if n.startswith("intrinsic/")}, of_bonus, "intrinsic")
     assert {n.partition("/")[0] for n in inherited} <= {"agent", "intrinsic"}
-    assert {n.partition("/")[0] for n in afresh} - {"agent", "intrinsic"} == OTHER
+    others = OTHER if agent == "a2c" else OTHER | {"replay"}
+    assert {n.partition("/")[0] for n in afresh} - {"agent", "intrinsic"} == others
 
 
 @pytest.mark.parametrize("bonus", ["none", "re3"])
@@ -119,7 +117,7 @@ def test_the_list_of_dreamer(bonus):
         assert_below({n for n in names if n.startswith("agent/")}, allowed, "agent")
     of_bonus = {"bonus/encoder", "transforms"} if bonus == "re3" else set()
     assert_below({n for n in inherited if n.startswith("intrinsic/")}, of_bonus, "intrinsic")
-    assert {n.partition("/")[0] for n in afresh} - {"intrinsic"} == OTHER | {"agent"}
+    assert {n.partition("/")[0] for n in afresh} - {"intrinsic"} == OTHER | {"agent", "replay"}
 
 
 def test_running_statistics_go_with_what_they_are_of():
@@ -133,9 +131,9 @@ def test_running_statistics_go_with_what_they_are_of():
     assert {"intrinsic/bonus/seen/variance", "intrinsic/transforms/0/variance"} <= inherited
 
 
-@pytest.mark.parametrize("state", transfer.FIELDS, ids=lambda state: state.__name__)
-def test_every_field_is_named(state):
-    assert tuple(transfer.FIELDS[state]) == state._fields
+def test_a_declaration_names_fields_that_there_are():
+    with pytest.raises(AssertionError, match="Counters has not all of"):
+        inherits("updates", "replay")(Counters)
 
 
 def test_ensembles_and_minibatches():
@@ -148,9 +146,8 @@ def test_ensembles_and_minibatches():
 
 def train_state(seed):
     env = countdown(4)
-    config = presets.resolve("gymnax:CartPole-v1", preset="debug")
-    agent, bonus = make_agent(config, env.spec), make_bonus(config)
-    return init_train_state(env, agent, bonus, 2, jax.random.key(seed))
+    config = resolve("gymnax:CartPole-v1", preset="debug")
+    return on_policy.init_state(env, make_learner(config, env.spec), jax.random.key(seed))
 
 
 def test_inherit_takes_all_that_is_listed_and_nothing_else():
@@ -194,5 +191,6 @@ def test_what_does_not_fit_is_refused():
 
 def test_a_state_of_which_nothing_is_said_is_an_error():
     fresh = train_state(1)
-    with pytest.raises(TypeError, match="Counters is not said"):
-        transfer.inherited(fresh._replace(agent=fresh.counters))
+    for part in ({"agent": fresh.counters}, {"intrinsic": ChainState(fresh.counters, ())}):
+        with pytest.raises(TypeError, match="Counters does not say what .* inherits"):
+            transfer.inherited(fresh._replace(**part))

@@ -1,5 +1,6 @@
-"""A2C as an `Agent`: sample an action, take one RMSprop step per rollout."""
+"""A2C: sample an action, take one RMSprop step per rollout."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,20 +12,38 @@ from jaxtyping import Array, Int, PRNGKeyArray, Shaped
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.a2c.losses import a2c_loss
 from re3_jax.agents.a2c.networks import ActorCritic, MiniGridTrunk, VectorTrunk
-from re3_jax.agents.base import Agent, Info
+from re3_jax.agents.base import Info
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.inheritance import inherits
 from re3_jax.networks import minigrid
 
 PRECISION = "highest"
 """Of matrix products: on GPUs and TPUs the default is not float32, and these are small."""
 
 
+@inherits("params")
 class A2CState(NamedTuple):
     """Parameters and RMSprop's running squares."""
 
     params: Any
     opt_state: optax.OptState
+
+
+class A2C(NamedTuple):
+    """The agent for one task.
+
+    init(key) -> state
+    act(state, observation[batch, ...], key, explore) -> action[batch]; `explore` is static: True
+      samples, False takes the mode
+    update(state, rollout) -> (state, info)
+    """
+
+    init: Callable[[PRNGKeyArray], A2CState]
+    act: Callable[
+        [A2CState, Shaped[Array, " batch *observation"], PRNGKeyArray, bool], Int[Array, " batch"]
+    ]
+    update: Callable[[A2CState, Rollout], tuple[A2CState, Info]]
 
 
 def make_optimizer(config: A2CConfig) -> optax.GradientTransformation:
@@ -56,7 +75,7 @@ def make_network(config: A2CConfig, spec: EnvSpec) -> ActorCritic:
     return ActorCritic(make_trunk, spec.action_space.num_actions, config.hidden_dim)
 
 
-def make_a2c(config: A2CConfig, spec: EnvSpec) -> Agent:
+def make_a2c(config: A2CConfig, spec: EnvSpec) -> A2C:
     """Builds the agent for one task.
 
     Raises:
@@ -82,12 +101,13 @@ def make_a2c(config: A2CConfig, spec: EnvSpec) -> Agent:
             return jax.random.categorical(key, logits).astype(jnp.int32)
         return jnp.argmax(logits, axis=-1).astype(jnp.int32)
 
-    def update(state: A2CState, batch: Rollout, key: PRNGKeyArray) -> tuple[A2CState, Info]:
-        del key
+    def update(state: A2CState, rollout: Rollout) -> tuple[A2CState, Info]:
         with jax.default_matmul_precision(PRECISION):
-            gradient, info = jax.grad(a2c_loss, has_aux=True)(state.params, network, batch, config)
+            gradient, info = jax.grad(a2c_loss, has_aux=True)(
+                state.params, network, rollout, config
+            )
         updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
-        info["grad_norm"] = optax.tree.norm(gradient)
+        info["gradient_norm"] = optax.tree.norm(gradient)
         return A2CState(optax.apply_updates(state.params, updates), opt_state), info
 
-    return Agent(init, act, update)
+    return A2C(init, act, update)

@@ -1,8 +1,9 @@
 """A2C's hyperparameters (torch-ac; the MiniGrid table of the paper's appendix)."""
 
-import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
+
+from re3_jax import checks
 
 BonusTarget = Literal["reward", "advantage"]
 
@@ -47,30 +48,14 @@ class A2CConfig:
     hidden_dim: int = 64
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work."""
-        for name in ("num_envs", "rollout_length", "hidden_dim"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+        """Validates the fields."""
+        checks.at_least(self, 1, "num_envs", "rollout_length", "hidden_dim")
         # An eps of 0 divides 0 by 0 wherever a gradient has always been 0.
-        for name in ("learning_rate", "rmsprop_eps", "max_grad_norm"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(
-                    f"{name} must be a finite number above 0, but it is {getattr(self, name)}"
-                )
-        for name in ("entropy_coef", "value_coef"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(
-                    f"{name} must be a finite number of at least 0, but it is {getattr(self, name)}"
-                )
-        for name in ("discount", "gae_lambda"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must be from 0 to 1, but it is {getattr(self, name)}")
+        checks.positive(self, "learning_rate", "rmsprop_eps", "max_grad_norm")
+        checks.not_negative(self, "entropy_coef", "value_coef")
+        checks.share(self, "discount", "gae_lambda")
         if not 0 <= self.rmsprop_decay < 1:
             raise ValueError(
                 f"rmsprop_decay must be at least 0 and below 1, but it is {self.rmsprop_decay}"
             )
-        if self.bonus_target not in get_args(BonusTarget):
-            raise ValueError(
-                f"unknown bonus_target {self.bonus_target!r}: choose one of "
-                f"{', '.join(get_args(BonusTarget))}"
-            )
+        checks.one_of(self, bonus_target=BonusTarget)

@@ -19,8 +19,10 @@ from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.dreamer.networks import Head, Layers, WorldModel
 from re3_jax.agents.dreamer.optimizer import clipped_adam
 from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.inheritance import inherits
 from re3_jax.networks import rssm
 from re3_jax.networks.rssm import State
+from re3_jax.replay.sequence_ring import Sequences
 
 
 class SequenceBatch(NamedTuple):
@@ -38,7 +40,14 @@ class SequenceBatch(NamedTuple):
     reward: Float[Array, "batch time"]
     discount: Float[Array, "batch time"]
 
+    @classmethod
+    def of(cls, drawn: Sequences) -> "SequenceBatch":
+        """Sequences without what follows them."""
+        length = drawn.reward.shape[1]
+        return cls(drawn.frames[:, :length], drawn.action[:, :length], drawn.reward, drawn.discount)
 
+
+@inherits("model", "actor", "value")
 class DreamerState(NamedTuple):
     """All that Dreamer learns, and the state of an optimiser for each part."""
 

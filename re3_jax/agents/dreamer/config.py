@@ -1,7 +1,9 @@
 """Dreamer's hyperparameters: the defaults of danijar/dreamer, which the authors used."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
+
+from re3_jax import checks
 
 HeadOrder = Literal["layer_norm_then_tanh", "tanh_then_layer_norm"]
 """What follows the linear layer of RE3's encoder: the paper's order, or the released one."""
@@ -92,38 +94,17 @@ class DreamerConfig:
     neighbours: SequenceNeighbours = "stored_minibatch"
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work."""
-        for name in (
-            "deter", "stoch", "hidden", "conv_depth", "head_units", "batch_size", "mode_samples",
-            "replay_capacity", "prefill_env_frames", "env_frames_per_burst", "updates_per_burst",
-            "num_envs",
-        ):  # fmt: skip
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+        """Validates the fields."""
+        sizes = "deter", "stoch", "hidden", "conv_depth", "head_units", "batch_size", "mode_samples"
+        loop = "prefill_env_frames", "env_frames_per_burst", "updates_per_burst", "num_envs"
+        checks.at_least(self, 1, *sizes, "replay_capacity", *loop)
         # The last imagined step only bootstraps; of one observed step nothing may be left.
-        for name in ("sequence_length", "horizon"):
-            if getattr(self, name) < 2:
-                raise ValueError(f"{name} must be at least 2, but it is {getattr(self, name)}")
-        for name in (
-            "model_learning_rate", "value_learning_rate", "actor_learning_rate", "adam_eps",
-            "max_grad_norm", "init_std", "mean_scale", "min_std",
-        ):  # fmt: skip
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, but it is {getattr(self, name)}")
-        for name in ("discount", "td_lambda"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must be in [0, 1], but it is {getattr(self, name)}")
-        for name in ("free_nats", "kl_scale", "discount_scale", "exploration_noise"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative, but it is {getattr(self, name)}")
-        choices_of = {
-            "precision": Precision,
-            "head_order": HeadOrder,
-            "neighbours": SequenceNeighbours,
-        }
-        for name, choices in choices_of.items():
-            if getattr(self, name) not in get_args(choices):
-                raise ValueError(
-                    f"{name} must be one of {', '.join(get_args(choices))}, but it is "
-                    f"{getattr(self, name)!r}"
-                )
+        checks.at_least(self, 2, "sequence_length", "horizon")
+        rates = "model_learning_rate", "value_learning_rate", "actor_learning_rate"
+        checks.positive(self, *rates, "adam_eps", "max_grad_norm")
+        checks.positive(self, "init_std", "mean_scale", "min_std")
+        checks.share(self, "discount", "td_lambda")
+        checks.not_negative(self, "free_nats", "kl_scale", "discount_scale", "exploration_noise")
+        checks.one_of(
+            self, precision=Precision, head_order=HeadOrder, neighbours=SequenceNeighbours
+        )

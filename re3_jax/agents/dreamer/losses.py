@@ -27,13 +27,6 @@ def lambda_returns(
     return jax.lax.scan(step, bootstrap, (targets, discount), reverse=True)[1]
 
 
-def unit_normal_loss(
-    mean: Float[Array, "*batch event"], target: Float[Array, "*batch event"]
-) -> Float[Array, "*batch"]:
-    """Negative log-likelihood under a unit normal, summed over the event, less its constant."""
-    return 0.5 * jnp.sum((mean - target) ** 2, axis=-1)
-
-
 def bernoulli_loss(logit: Float[Array, "*batch"], target: Float[Array, "*batch"]):
     """Cross-entropy of a probability in nats."""
     return jax.nn.softplus(logit) - target * logit

@@ -10,18 +10,15 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
+from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
 from re3_jax import initializers
-from re3_jax.agents.base import Info
 from re3_jax.agents.dreamer import networks
-from re3_jax.agents.dreamer.agent import SequenceBatch
 from re3_jax.agents.dreamer.config import HeadOrder, SequenceNeighbours
 from re3_jax.envs.base import EnvSpec
 from re3_jax.initializers import Layer
-from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, IntrinsicState
+from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.re3_config import RE3Config
-from re3_jax.intrinsic.rewarding import reward_batch
 from re3_jax.intrinsic.state_entropy import Encoder, never_trained, scaled, state_entropy
 
 LAYER_NORM_EPSILON = 1e-3
@@ -94,24 +91,3 @@ def sequence_re3(
     """
     encoder = encoder_from(config, head_order, conv_depth)
     return scaled(config, state_entropy(config, encoder, neighbours))
-
-
-def reward_sequences(
-    bonus: IntrinsicReward,
-    state: IntrinsicState,
-    batch: SequenceBatch,
-    index: Int[Array, "batch time"],
-    agent_steps: Int[Array, ""],
-    key: PRNGKeyArray,
-) -> tuple[SequenceBatch, IntrinsicState, Info]:
-    """The batch with every frame's bonus added to the reward that came with it.
-
-    First frames of episodes are rewarded as all others are. `index` is where the bonus keeps
-    the frames' latents. Reports what `reward_batch` does.
-    """
-    frames = batch.frames.reshape(-1, *batch.frames.shape[2:])
-    action = batch.action.reshape(-1, batch.action.shape[-1])
-    flat = IntrinsicBatch(frames, action, frames, index.reshape(-1), agent_steps)
-    reward, state, info = reward_batch(bonus, state, flat, key)
-    batch = batch._replace(reward=batch.reward + reward.reshape(batch.reward.shape))
-    return batch, state, info

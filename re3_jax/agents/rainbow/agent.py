@@ -1,4 +1,4 @@
-"""Rainbow as an `Agent`: DQN with double Q, dueling, noise, distributions, priorities, n steps.
+"""Rainbow: DQN with double Q, dueling, noise, distributions, priorities, n steps.
 
 One update, as Kaixhin/Rainbow orders it: noise is drawn anew for the online and for the target
 network; the online network with its noise chooses the next action, the target network with its
@@ -6,6 +6,7 @@ own says what it is worth; the gradient of the weighted mean loss is clipped and
 every `target_every` updates the target network becomes a copy.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -13,11 +14,12 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
-from re3_jax.agents.base import Agent, Info
+from re3_jax.agents.base import Info
 from re3_jax.agents.rainbow import losses, networks
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.agents.rainbow.networks import Network
 from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.inheritance import inherits
 
 
 class RainbowBatch(NamedTuple):
@@ -42,6 +44,7 @@ class RainbowBatch(NamedTuple):
     weight: Float[Array, " batch"]
 
 
+@inherits("online", "target")
 class RainbowState(NamedTuple):
     """All that Rainbow learns.
 
@@ -49,18 +52,36 @@ class RainbowState(NamedTuple):
       online: the network that acts.
       target: the one that targets are computed with.
       opt_state: Adam's.
-      priority: of the newest batch, to give back to the replay.
       updates: made so far.
     """
 
     online: Network
     target: Network
     opt_state: optax.OptState
-    priority: Float[Array, " batch"]
     updates: Int[Array, ""]
 
 
-def make_rainbow(config: RainbowConfig, spec: EnvSpec) -> Agent:
+class Rainbow(NamedTuple):
+    """The agent for one task.
+
+    init(key) -> state
+    act(state, observation[batch, ...], key, explore) -> action[batch]; `explore` is static: True
+      acts with noise or epsilon, False takes the best action of the mean weights
+    update(state, batch, key) -> (state, priority[batch], info); `priority` is loss^alpha, positive
+    """
+
+    init: Callable[[PRNGKeyArray], RainbowState]
+    act: Callable[
+        [RainbowState, Shaped[Array, " batch *observation"], PRNGKeyArray, bool],
+        Int[Array, " batch"],
+    ]
+    update: Callable[
+        [RainbowState, RainbowBatch, PRNGKeyArray],
+        tuple[RainbowState, Float[Array, " batch"], Info],
+    ]
+
+
+def make_rainbow(config: RainbowConfig, spec: EnvSpec) -> Rainbow:
     """Builds the agent for one task.
 
     Raises:
@@ -86,7 +107,6 @@ def make_rainbow(config: RainbowConfig, spec: EnvSpec) -> Agent:
             # A copy of its own: a donated state may not hold one buffer twice.
             target=jax.tree.map(jnp.copy, online),
             opt_state=optimizer.init(online),
-            priority=jnp.ones(config.batch_size),
             updates=jnp.int32(0),
         )
 
@@ -121,7 +141,7 @@ def make_rainbow(config: RainbowConfig, spec: EnvSpec) -> Agent:
 
     def update(
         state: RainbowState, batch: RainbowBatch, key: PRNGKeyArray
-    ) -> tuple[RainbowState, Info]:
+    ) -> tuple[RainbowState, Float[Array, " batch"], Info]:
         online_key, target_key = jax.random.split(key)
         noise = networks.draw_noise(online_key, state.online)
         target = target_of(state, batch, noise, target_key)
@@ -140,12 +160,12 @@ def make_rainbow(config: RainbowConfig, spec: EnvSpec) -> Agent:
         online = optax.apply_updates(state.online, change)
         updates = state.updates + 1
         copies = updates % config.target_every == 0
-        # Not a choice of each number: the target of one seed is not touched between copies.
+        # `cond`, not `where`: leaves the target buffer untouched between copies.
         target_network = jax.lax.cond(copies, lambda: online, lambda: state.target)
-        # The least positive number instead of 0: what is never drawn is never learned again.
+        # Keep priorities positive so every transition can be sampled again.
         priority = jnp.maximum(error, jnp.finfo(jnp.float32).tiny) ** config.priority_exponent
-        state = RainbowState(online, target_network, opt_state, priority, updates)
+        state = RainbowState(online, target_network, opt_state, updates)
         info = {"loss": loss, "q_mean": q, "gradient_norm": optax.tree.norm(gradient)}
-        return state, info
+        return state, priority, info
 
-    return Agent(init, act, update)
+    return Rainbow(init, act, update)

@@ -1,7 +1,9 @@
 """Rainbow's hyperparameters: the defaults of Kaixhin/Rainbow, which the authors used."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
+
+from re3_jax import checks
 
 Torso = Literal["canonical", "data_efficient", "minatar", "mlp"]
 
@@ -74,25 +76,14 @@ class RainbowConfig:
     reward_clip: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work."""
-        if self.torso not in get_args(Torso):
-            raise ValueError(
-                f"unknown torso {self.torso!r}: choose one of {', '.join(get_args(Torso))}"
-            )
+        """Validates the fields."""
+        checks.one_of(self, torso=Torso)
         counts = "n_steps", "hidden_dim", "target_every", "batch_size", "anneal_agent_steps"
         loop = "replay_capacity", "initial_agent_steps", "agent_steps_per_update", "num_envs"
-        for name in (*counts, *loop):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
-        if self.num_atoms < 2:
-            raise ValueError(f"num_atoms must be at least 2, but it is {self.num_atoms}")
+        checks.at_least(self, 1, *counts, *loop)
+        checks.at_least(self, 2, "num_atoms")
         if not self.v_min < self.v_max:
             raise ValueError(f"v_min ({self.v_min}) must be below v_max ({self.v_max})")
-        for name in ("learning_rate", "adam_eps", "max_grad_norm", "reward_clip"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, but it is {getattr(self, name)}")
-        for name in ("epsilon", "discount", "priority_exponent", "priority_weight"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must be in [0, 1], but it is {getattr(self, name)}")
-        if not self.noise >= 0:
-            raise ValueError(f"noise must not be negative, but it is {self.noise}")
+        checks.positive(self, "learning_rate", "adam_eps", "max_grad_norm", "reward_clip")
+        checks.share(self, "epsilon", "discount", "priority_exponent", "priority_weight")
+        checks.not_negative(self, "noise")

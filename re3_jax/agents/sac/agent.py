@@ -1,4 +1,4 @@
-"""SAC as an `Agent`: RAD and DrQ from pixels, plain SAC from flat observations.
+"""SAC: RAD and DrQ from pixels, plain SAC from flat observations.
 
 One update, as the released code orders it: the critic learns from y = r_e + beta_t r_i + ...;
 every `actor_every`-th time actor and temperature follow, on the same augmented images but with
@@ -18,15 +18,16 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from re3_jax import augment
-from re3_jax.agents.base import Agent, Info
+from re3_jax.agents.base import Info
 from re3_jax.agents.sac import losses, networks
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.agents.sac.networks import Actor, Critic
-from re3_jax.agents.transitions import Transitions
 from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.inheritance import inherits
+from re3_jax.replay.transitions import Transitions
 
 
 class ActorInfo(NamedTuple):
@@ -36,8 +37,9 @@ class ActorInfo(NamedTuple):
     entropy: Float[Array, ""]
 
 
+@inherits("actor", "critic", "target")
 class SACState(NamedTuple):
-    """All that SAC learns. `updates` counts critic updates."""
+    """All that SAC learns."""
 
     actor: Actor
     critic: Critic
@@ -46,8 +48,31 @@ class SACState(NamedTuple):
     actor_opt_state: optax.OptState
     critic_opt_state: optax.OptState
     temperature_opt_state: optax.OptState
-    updates: Int[Array, ""]
     actor_info: ActorInfo
+
+
+Update = Callable[[SACState, Transitions, PRNGKeyArray], tuple[SACState, Info]]
+
+
+class SAC(NamedTuple):
+    """The agent for one task.
+
+    init(key) -> state
+    act(state, observation[batch, ...], key, explore) -> action[batch, action] in [-1, 1];
+      `explore` is static: True samples, False takes the mode
+    phases: updates that follow each other in a cycle, in which the critic always learns and the
+      actor and the target network now and then: update number i is phase i modulo their number.
+      Each is (state, batch, key) -> (state, info), with the same names in `info`.
+    action_dim: length of an action.
+    """
+
+    init: Callable[[PRNGKeyArray], SACState]
+    act: Callable[
+        [SACState, Shaped[Array, " batch *observation"], PRNGKeyArray, bool],
+        Float[Array, "batch actions"],
+    ]
+    phases: tuple[Update, ...]
+    action_dim: int
 
 
 class Draws(NamedTuple):
@@ -79,7 +104,7 @@ def draw(key: PRNGKeyArray, batch: Transitions, config: SACConfig) -> Draws:
     )
 
 
-def make_sac(config: SACConfig, spec: EnvSpec) -> Agent:
+def make_sac(config: SACConfig, spec: EnvSpec) -> SAC:
     """Builds the agent for one task; its actions are in [-1, 1].
 
     Raises:
@@ -104,7 +129,6 @@ def make_sac(config: SACConfig, spec: EnvSpec) -> Agent:
             actor_optimizer.init(actor),
             critic_optimizer.init(critic),
             temperature_optimizer.init(log_alpha),
-            jnp.int32(0),
             ActorInfo(jnp.float32(0), jnp.float32(0)),
         )
 
@@ -172,7 +196,7 @@ def make_sac(config: SACConfig, spec: EnvSpec) -> Agent:
         )
         return state._replace(target=moved)
 
-    def make_phase(learns_actor: bool, moves_target: bool) -> Callable:
+    def make_phase(learns_actor: bool, moves_target: bool) -> Update:
         def phase(state: SACState, batch: Transitions, key: PRNGKeyArray) -> tuple[SACState, Info]:
             with jax.named_scope("augment"):
                 draws = draw(key, batch, config)
@@ -187,20 +211,14 @@ def make_sac(config: SACConfig, spec: EnvSpec) -> Agent:
             info["actor_loss"] = state.actor_info.loss
             info["entropy"] = state.actor_info.entropy
             info["temperature"] = jnp.exp(state.log_alpha)
-            return state._replace(updates=state.updates + 1), info
+            return state, info
 
         return phase
 
-    cycle = math.lcm(config.actor_every, config.target_every)
-    kinds = [(i % config.actor_every == 0, i % config.target_every == 0) for i in range(cycle)]
+    cycle = range(math.lcm(config.actor_every, config.target_every))
+    kinds = [(i % config.actor_every == 0, i % config.target_every == 0) for i in cycle]
     made = {kind: make_phase(*kind) for kind in dict.fromkeys(kinds)}
-    place = [list(made).index(kind) for kind in kinds]
-
-    def update(state: SACState, batch: Transitions, key: PRNGKeyArray) -> tuple[SACState, Info]:
-        which = jnp.array(place)[state.updates % cycle]
-        return jax.lax.switch(which, list(made.values()), state, batch, key)
-
-    return Agent(init, act, update, tuple(made[kind] for kind in kinds))
+    return SAC(init, act, tuple(made[kind] for kind in kinds), action_dim)
 
 
 def _augment(key: PRNGKeyArray, images: Array, config: SACConfig) -> Array:

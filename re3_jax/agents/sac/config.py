@@ -2,7 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
+
+from re3_jax import checks
 
 Augmentation = Literal["crop", "shift", "none"]
 
@@ -69,46 +71,16 @@ class SACConfig:
     num_envs: int = 1
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work."""
-        if self.augmentation not in get_args(Augmentation):
-            raise ValueError(
-                f"unknown augmentation {self.augmentation!r}: choose one of "
-                f"{', '.join(get_args(Augmentation))}"
-            )
-        for name in (
-            "num_augmentations",
-            "crop_size",
-            "shift_pad",
-            "num_filters",
-            "latent_dim",
-            "hidden_dim",
-            "actor_every",
-            "target_every",
-            "batch_size",
-            "replay_capacity",
-            "initial_agent_steps",
-            "updates_per_step",
-            "num_envs",
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
-        for name in (
-            "init_temperature",
-            "actor_learning_rate",
-            "critic_learning_rate",
-            "temperature_learning_rate",
-        ):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(
-                    f"{name} must be a finite number above 0, but it is {getattr(self, name)}"
-                )
-        if not 0 <= self.discount <= 1:
-            raise ValueError(f"discount must be from 0 to 1, but it is {self.discount}")
-        for name in ("critic_tau", "encoder_tau"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ValueError(
-                    f"{name} must be above 0 and at most 1, but it is {getattr(self, name)}"
-                )
+        """Validates the fields."""
+        checks.one_of(self, augmentation=Augmentation)
+        sizes = "num_augmentations", "crop_size", "shift_pad", "num_filters", "latent_dim"
+        periods = "hidden_dim", "actor_every", "target_every", "batch_size", "replay_capacity"
+        loop = "initial_agent_steps", "updates_per_step", "num_envs"
+        checks.at_least(self, 1, *sizes, *periods, *loop)
+        rates = "actor_learning_rate", "critic_learning_rate", "temperature_learning_rate"
+        checks.positive(self, "init_temperature", *rates)
+        checks.share(self, "discount")
+        checks.positive_share(self, "critic_tau", "encoder_tau")
         if not -math.inf < self.log_std_min < self.log_std_max < math.inf:
             raise ValueError(
                 f"log_std_min ({self.log_std_min}) must be finite and below log_std_max "

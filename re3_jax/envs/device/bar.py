@@ -1,4 +1,4 @@
-"""A task in pixels that is learned in minutes on a CPU: is the world model right, is the actor?"""
+"""A pixel task that is learned in minutes on a CPU, to check a world model and its actor."""
 
 import jax
 import jax.numpy as jnp
@@ -8,18 +8,18 @@ from re3_jax.envs.base import Box, DeviceEnv, EnvSpec, TimeStep
 
 SIZE = 64
 HALF_WIDTH = 6
-"""Pixels of the bar on either side of its middle."""
+"""Half the width of the bar in pixels."""
 
 SPEED = 0.2
-"""Of an action of 1, in widths of the image."""
+"""How far an action of 1 moves the bar, in widths of the image."""
 
 
 def make(length: int = 12) -> DeviceEnv:
-    """A white bar on 64x64 pixels that the action moves sideways, from the middle.
+    """A white bar on 64x64 pixels that the action moves sideways, starting in the middle.
 
-    On red ground the bar's place in [0, 1] is paid at each of `length` steps, on blue ground what
-    is left to 1. Who does not look gets `length / 2` on average; the most that 12 steps can bring
-    is 11.6. Actions count for two frames, so an agent step is two env frames.
+    With x in [0, 1] the position of the bar, each of `length` steps pays x on a red background and
+    1 - x on a blue one. A policy that ignores the image gets `length / 2` on average; the maximum
+    for 12 steps is 11.6. The action repeat is 2, so an agent step is two env frames.
     """
     spec = EnvSpec(
         "pixels:bar", (SIZE, SIZE, 3), np.dtype(np.uint8), Box((1,), -1.0, 1.0), length, 2

@@ -1,8 +1,8 @@
-"""brax tasks behind the device contract.
+"""brax tasks as device environments.
 
-brax's own auto-reset puts a lane back into the one state that it started from; here every
-episode starts anew from the task's own distribution, and the last observation of the one
-that ended is kept.
+brax's own auto-reset returns a lane to the one state that it started from. Here every episode
+starts from a new draw of the task's own distribution, and the last observation of the episode that
+ended is kept.
 """
 
 import contextlib
@@ -49,12 +49,12 @@ class BraxState(NamedTuple):
 def make(name: str, backend: Backend = "generalized") -> DeviceEnv:
     """The brax task `name`.
 
-    Actions are in [-1, 1], as brax has them. An episode is truncated after `EPISODE_LENGTH`
-    steps; where brax itself says that it is done, it is terminated.
+    Actions are in [-1, 1], as in brax. An episode is truncated after `EPISODE_LENGTH` steps, and
+    terminated where brax sets `done`.
 
     Args:
       name: one of `TASKS`.
-      backend: brax's physics. `generalized` is what brax's tasks are tuned for.
+      backend: brax's physics. brax's tasks are tuned for `generalized`.
 
     Raises:
       ImportError: if brax is not installed.
@@ -81,7 +81,7 @@ def make(name: str, backend: Backend = "generalized") -> DeviceEnv:
     def step(state: BraxState, action: Float[Array, " action"], key: PRNGKeyArray):
         with warnings.catch_warnings():
             _ignore_what_brax_says_of_itself()
-            # brax writes into the dictionaries of the state it is given: give it a copy.
+            # brax writes into the dictionaries of its input state: pass a copy.
             after = env.step(jax.tree.map(lambda leaf: leaf, state.brax), action)
         agent_steps = state.agent_steps + 1
         terminated = jnp.asarray(after.done, bool)
@@ -126,7 +126,7 @@ def _import_brax() -> Any:
 
 @contextlib.contextmanager
 def _without_mujocos_log() -> Iterator[None]:
-    """Keeps MuJoCo from writing its warnings, on what brax's own files hold, into a log file."""
+    """Keeps MuJoCo from writing warnings about brax's own model files into a log file."""
     import mujoco
 
     before = mujoco.get_mju_user_warning()
@@ -138,7 +138,7 @@ def _without_mujocos_log() -> Iterator[None]:
 
 
 def _ignore_what_brax_says_of_itself() -> None:
-    """Passes over three: brax and jaxopt are unmaintained, and brax reads MJX's insides."""
+    """Ignores three warnings: brax and jaxopt are unmaintained; brax reads MJX's internals."""
     for message, category in (
         ("Brax System, piplines and environments", UserWarning),
         ("JAXopt is no longer maintained", DeprecationWarning),

@@ -1,8 +1,8 @@
-"""gymnax 1.x behind the device contract.
+"""gymnax 1.x tasks as device environments.
 
-gymnax already resets in the same step and reports termination, truncation and the last
-observation of an episode apart; what is left is to give every array a fixed dtype, so
-that a state can be carried through `lax.scan` and written to a checkpoint.
+gymnax already resets in the same step and separates termination, truncation and the last
+observation of an episode. This module rescales actions and gives every array a fixed dtype, so that
+`lax.scan` can carry a state and a checkpoint can store it.
 """
 
 import re
@@ -23,15 +23,15 @@ _SIZED = re.compile(r"(DeepSea-bsuite)-([1-9]\d*)")
 def make(name: str) -> DeviceEnv:
     """The gymnax environment `name` with its default parameters.
 
-    Observations keep gymnax's shape and are float32, whatever gymnax gives; those of MinAtar,
-    planes of zeros and ones, are bool, of which a replay holds four times as many. An episode
-    that outlives `max_steps_in_episode` is truncated, not terminated; where the task itself ends
-    at that step (DeepSea) both flags are true. Continuous actions are in [-1, 1] and
-    stretched to the environment's own bounds.
+    Observations keep gymnax's shape and become float32. Those of MinAtar, planes of zeros and ones,
+    become bool, so that a replay holds four times as many. An episode that reaches
+    `max_steps_in_episode` is truncated, not terminated; where the task itself ends at that step
+    (DeepSea), both flags are true. Continuous actions are in [-1, 1] and are rescaled to the
+    environment's own bounds.
 
     Args:
-      name: gymnax's own id, such as "CartPole-v1"; "DeepSea-bsuite-20" is DeepSea of 20 rows, of
-        which it has 8 by default.
+      name: gymnax's own id, such as "CartPole-v1"; "DeepSea-bsuite-20" is DeepSea with 20 rows
+        instead of its default 8.
 
     Raises:
       ImportError: if gymnax is not installed.
@@ -104,7 +104,7 @@ def _import_gymnax() -> Any:
 
 
 def _strong(state: Any) -> Any:
-    """`state` with the same dtypes, none of them weak, so that reset and step agree."""
+    """`state` with the same dtypes but no weak types, so that reset and step agree."""
     return jax.tree.map(
         lambda leaf: jax.lax.convert_element_type(leaf, jnp.result_type(leaf)), state
     )

@@ -1,4 +1,4 @@
-"""MiniGrid Empty and DoorKey of any size, exact to Farama's `minigrid` 3.x.
+"""MiniGrid Empty and DoorKey of any size, exactly as in Farama's `minigrid` 3.x.
 
 An observation is the agent's 7x7 view, uint8 [7, 7, 3], indexed [column, row, channel] as
 Farama's `image`: the agent stands at [3, 6] and faces row 0; the channels are object, colour
@@ -6,10 +6,10 @@ and door state. Actions: 0 left, 1 right, 2 forward, 3 pick up, 4 drop, 5 toggle
 nothing). Reaching the goal ends the episode with reward 1 - 0.9 t / T, t the agent step and T
 the time limit: 4 N^2 agent steps in Empty, 10 N^2 in DoorKey.
 
-A state is two or three packed int32 words and no grid. What a cell of the view holds, and
-whether it is seen, is computed from where the walls, door, key and goal lie relative to the
-agent: on a CPU an environment step costs what its kernels cost to launch, so few small
-arrays beat a grid that is sliced, rotated and scanned.
+A state is two or three packed int32 words, without a grid. The content and visibility of each view
+cell are computed from the positions of walls, door, key and goal relative to the agent. On a CPU,
+kernel launches dominate the cost of an environment step, so a few small arrays beat a grid that
+is sliced, rotated and scanned.
 """
 
 from functools import partial
@@ -76,7 +76,7 @@ class DoorKeyState(NamedTuple):
 
 
 class Objects(NamedTuple):
-    """Where things lie in DoorKey.
+    """Positions of the objects in DoorKey.
 
     Attributes:
       wall_x: column of the wall that splits the room.
@@ -190,7 +190,7 @@ def _make_empty(spec: EnvSpec, size: int) -> DeviceEnv:
             final_observation=final_observation,
         )
 
-    # At the goal the episode is over, except in Empty-3x3, where it begins there.
+    # The agent never acts at the goal, except in Empty-3x3, where it begins there.
     return DeviceEnv(spec, reset, step, _cells_and_directions(size, int(size > 3)))
 
 
@@ -262,12 +262,12 @@ def _make_doorkey(spec: EnvSpec, size: int) -> DeviceEnv:
             final_observation=observe(stepped),
         )
 
-    # The goal; and in DoorKey-5x5, whose wall has but one place, the cell that is always wall.
+    # The agent never acts at the goal nor, in DoorKey-5x5, in the one cell that is always wall.
     return DeviceEnv(spec, reset, step, _cells_and_directions(size, 2 if size == 5 else 1))
 
 
 def _cells_and_directions(size: int, num_unreachable: int) -> CountableStates:
-    """The agent's cell and direction, whatever the layout, less the cells it never acts in."""
+    """Numbers states by the agent's cell and direction, whatever the layout."""
     width = size - 2
 
     def number(state: EmptyState | DoorKeyState) -> Scalar:
@@ -279,10 +279,10 @@ def _cells_and_directions(size: int, num_unreachable: int) -> CountableStates:
 
 def _draw_layout(key: PRNGKeyArray, size: int) -> DoorKeyState:
     # Farama draws in this order: the wall's column from 2 to N-3, the agent's pose among the
-    # cells left of it, the door's row from 1 to N-3 (never N-2), the key's cell among those
-    # left. Two words of 32 bits hold it all: each outcome's chance is off by less than 2^-32,
-    # so the total variation from Farama's distribution is less than N^3 / 2^32 (2^-23 for
-    # 8x8, 2^-20 for 16x16).
+    # cells left of the wall, the door's row from 1 to N-3 (never N-2), the key's cell among the
+    # remaining ones. Two 32-bit words suffice: each outcome's probability is off by less than
+    # 2^-32, so the total variation from Farama's distribution is less than N^3 / 2^32 (2^-23
+    # for 8x8, 2^-20 for 16x16).
     words = jax.random.bits(key, (2,))
     rows = size - 2
     wall, rest = _below(words[0], size - 4)
@@ -307,7 +307,7 @@ def _draw_layout(key: PRNGKeyArray, size: int) -> DoorKeyState:
 
 
 def _below(word: UInt32[Array, ""], bound: Scalar | int) -> tuple[Scalar, UInt32[Array, ""]]:
-    """Return floor(word * bound / 2^32) and the fraction left, again 32 bits (bound < 2^16)."""
+    """Return floor(word * bound / 2^32) and the remaining fraction as 32 bits (bound < 2^16)."""
     count = jnp.asarray(bound).astype(jnp.uint32)
     carry = ((word & 0xFFFF) * count) >> 16
     high = ((word >> 16) * count + carry) >> 16

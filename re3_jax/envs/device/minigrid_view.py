@@ -1,8 +1,8 @@
-"""The 7x7 view of a MiniGrid agent, computed from coordinates and not from a grid.
+"""The 7x7 view of a MiniGrid agent, computed from coordinates without a grid.
 
-A cell of the view is one integer; `image` spreads it over the three channels of Farama's
-observation. What a cell holds, and whether it is seen, follows from where walls, door, key and
-goal lie relative to the agent.
+A cell of the view is one integer; `image` splits it into the three channels of Farama's
+observation. The content and visibility of a cell follow from the positions of walls, door, key and
+goal relative to the agent.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ OUT_OF_VIEW = VIEW
 
 
 class Agent(NamedTuple):
-    """What the agent's own actions change at every step.
+    """The agent's pose, whether it carries the key, and the state of the door.
 
     Attributes:
       x: column, from the left.
@@ -75,12 +75,12 @@ def projection(agent: Agent) -> Projection:
 
 
 def at(ahead: Scalar | int, right: Scalar | int) -> Bool[Array, "7 7"]:
-    """The one view cell so many rows ahead and columns right of the agent, if it is in view."""
+    """Mask of the cell `ahead` rows ahead and `right` columns right of the agent, if in view."""
     return (AHEAD == ahead) & (RIGHTWARD == right)
 
 
 def room(project: Projection, size: int) -> tuple[Int[Array, "7 7"], Bool[Array, "7 7"]]:
-    """Cells of a walled room with its goal, and which of them lie on the map.
+    """Cells of a walled room with its goal, and a mask of those that lie on the map.
 
     Cells off the map are walls, as in Farama's view.
     """
@@ -103,12 +103,12 @@ def seen(
 ) -> Bool[Array, "7 7"]:
     """Cells on the map that Farama's `process_vis` lets the agent see in DoorKey.
 
-    `process_vis` floods each row of the view sideways through what is transparent, then
-    lights the row ahead of all that it reached and its neighbours. Both rooms being
-    rectangles, the flood has a closed form: the agent's own room with its walls; and, if the
-    open door is in view, the other room as far as it lies past the door (from the door's
-    row on where the wall runs along the view, from the next row on where it lies across).
-    From within the doorway: the cells beside the agent, and all that lies past the door.
+    `process_vis` floods each row of the view sideways through transparent cells, then lights the
+    cells ahead of all reached ones, and their neighbours. Both rooms are rectangles, so the flood
+    has a closed form: the agent's own room with its walls and, if the open door is in view, the
+    part of the other room past the door (from the door's row on if the wall runs along the view,
+    from the next row on if it runs across). From within the doorway, the agent sees the cells
+    beside it and everything past the door.
 
     Args:
       faces_wall: whether the wall runs across the view (the agent faces left or right).

@@ -1,6 +1,6 @@
-"""Environments that run on the host, and the one function that makes them (io).
+"""Environments that run on the host, and the function that makes them (io).
 
-Worker processes import this package, so it imports nothing of JAX until `make` is called.
+Worker processes import this package, so it imports no JAX before `make` is called.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ def make(
 
     Args:
       task_id: dm_control's domain and task joined by `_`, or a sparse task of the paper; the
-        name of a game where `config` is an `AtariConfig`.
-      config: how it is stepped and drawn.
+        name of a game if `config` is an `AtariConfig`.
+      config: how to step and draw the task.
       num_lanes: episodes stepped together.
-      report: told in a sentence what happened to a lane (a worker had to be replaced).
+      report: called with a sentence when something happens to a lane (a worker was replaced).
 
     Raises:
-      ValueError: if there is no such task, if the renderer asked for does not work here, or if
-        it cannot draw this task; the sentence says what to do.
-      ImportError: if the engine is not installed; the sentence says how to install it.
+      ValueError: if there is no such task, if the requested renderer does not work here, or if
+        it cannot draw this task; the message says what to do.
+      ImportError: if the engine is not installed; the message says how to install it.
     """
     if num_lanes < 1:
         raise ValueError(f"num_lanes must be at least 1, but it is {num_lanes}")
@@ -59,7 +59,7 @@ def make(
 
 
 def _check_installed() -> None:
-    # What dm_control's mazes need has no wheel for Python 3.13.
+    # A dependency of dm_control's mazes has no wheel for Python 3.13.
     options = ("--no-deps",) if sys.version_info >= (3, 13) else ()
     remedy = pip_install(*options, "dm_control==1.0.50", "mujoco==3.17.0")
     try:

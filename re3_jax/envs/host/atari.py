@@ -5,9 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Int, UInt8
 
-from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.envs.base import Discrete, EnvSpec, LaneStep
 from re3_jax.envs.host import atari_games, envpool
-from re3_jax.envs.host.base import HostStep
 from re3_jax.envs.host.config import AtariConfig
 
 FRAME_SKIP = 4
@@ -15,11 +14,11 @@ SIZE = 84
 
 
 def spec(game: str, config: AtariConfig) -> EnvSpec:
-    """What a game looks like to an agent: 84x84 in grey, the minimal set of actions.
+    """Specification of a game: 84x84 grey frames and the minimal set of actions.
 
     Raises:
-      ValueError: there is no such game.
-      ImportError: envpool is not installed.
+      ValueError: if there is no such game.
+      ImportError: if envpool is not installed.
     """
     game = atari_games.find(game)
     pool = envpool.load().make_spec(atari_games.pool_name(game))
@@ -31,15 +30,16 @@ def spec(game: str, config: AtariConfig) -> EnvSpec:
         max_agent_steps=config.max_agent_steps,
         action_repeat=FRAME_SKIP,
         colours=1,
+        frame_stack=config.frame_stack,
     )
 
 
 class AtariLanes(envpool.PoolLanes):
     """Lanes of one game in an envpool, as a `HostEnv`.
 
-    envpool resets an ended lane in the step after, whose action it drops. Here an ended lane is
-    reset at once and by itself, so that every action is played. Lost lives are read from the
-    game's own count: envpool's episodes of one life would drop an action for each.
+    envpool resets an ended lane in the next step and drops the action of that step. This class
+    resets an ended lane at once, by itself, so that every action is played. It reads lost lives
+    from the game's own count, because envpool's one-life episodes would drop an action per life.
 
     Attributes:
       spec: the game's specification.
@@ -52,17 +52,17 @@ class AtariLanes(envpool.PoolLanes):
         num_lanes: int,
         report: Callable[[str], None] = print,
     ) -> None:
-        """Nothing is started before `reset`.
+        """Starts nothing; `reset` starts the pool.
 
         Args:
           game: name of the game.
-          config: how it is stepped.
+          config: how to step it.
           num_lanes: episodes side by side.
-          report: hears of nothing here; there is no worker that could be lost.
+          report: never called, because there is no worker to lose.
 
         Raises:
-          ImportError: envpool is not installed.
-          ValueError: no such game.
+          ImportError: if envpool is not installed.
+          ValueError: if there is no such game.
         """
         del report
         super().__init__(num_lanes, "")
@@ -81,7 +81,7 @@ class AtariLanes(envpool.PoolLanes):
             frame_skip=FRAME_SKIP,
             img_height=SIZE,
             img_width=SIZE,
-            # Kaixhin's resizing, and no button pressed for the player.
+            # Kaixhin's resizing, and no automatic press of FIRE.
             use_inter_area_resize=False,
             use_fire_reset=False,
             noop_max=self._config.max_no_ops,
@@ -102,7 +102,7 @@ class AtariLanes(envpool.PoolLanes):
         """Starts one step."""
         self._start(np.asarray(action, np.int32).reshape(self.num_lanes))
 
-    def _advance(self, action: Int[np.ndarray, " lane"]) -> HostStep:
+    def _advance(self, action: Int[np.ndarray, " lane"]) -> LaneStep:
         lanes = np.arange(self.num_lanes, dtype=np.int32)
         observation, reward, terminated, truncated, info = self._pool.step(action, lanes)
         order = np.argsort(info["env_id"])
@@ -116,7 +116,7 @@ class AtariLanes(envpool.PoolLanes):
         if len(ended):
             frame = final_frame.copy()
             frame[ended] = self._begin(ended)
-        return HostStep(
+        return LaneStep(
             frame,
             np.array(reward[order], np.float32),
             terminated,
@@ -127,5 +127,5 @@ class AtariLanes(envpool.PoolLanes):
 
 
 def _frames(observation: UInt8[np.ndarray, "some 1 84 84"]) -> UInt8[np.ndarray, "some 84 84 1"]:
-    """A copy: envpool writes over its own buffers."""
+    """Frames with channels last, copied because envpool reuses its buffers."""
     return np.moveaxis(observation, 1, -1).copy()

@@ -1,4 +1,4 @@
-"""The 57 Atari games by name, and what scores mean.
+"""The 57 Atari games by name, and the scores that normalise results.
 
 Scores of a random and of a human player are those of Wang et al. (2016, "Dueling Network
 Architectures", 30 no-op starts), as google-deepmind/dqn_zoo lists them in `atari_data.py`. The
@@ -80,11 +80,11 @@ GAMES: dict[str, Scores] = {
 
 
 PAPER_GAMES = ("asterix", "beam_rider", "montezuma_revenge", "seaquest")
-"""Those of the paper's six that its text names; the other two are in a picture only."""
+"""The four of the paper's six games that its text names; the others are only in a picture."""
 
 
 def find(game: str) -> str:
-    """The name of a game as `GAMES` has it; "MontezumaRevenge" is montezuma_revenge too.
+    """The name of a game in `GAMES`; "MontezumaRevenge" is found as montezuma_revenge, too.
 
     Raises:
       ValueError: if there is no such game; the message offers the nearest names.
@@ -97,12 +97,12 @@ def find(game: str) -> str:
 
 
 def pool_name(game: str) -> str:
-    """The name that envpool has for a game, e.g. `MontezumaRevenge-v5`."""
+    """The game's name in envpool, e.g. `MontezumaRevenge-v5`."""
     return "".join(word.capitalize() for word in game.split("_")) + "-v5"
 
 
 def human_normalised(game: str, score: float) -> float:
-    """(score - random) / (human - random): 0 is a random player's, 1 a human's."""
+    """(score - random) / (human - random): 0 for a random player, 1 for a human."""
     scores = GAMES[game]
     return (score - scores.random) / (scores.human - scores.random)
 

@@ -1,42 +1,18 @@
-"""The contract of environments that live on the host: lanes behind NumPy (io)."""
+"""The contract of host environments: lanes with a NumPy interface (io)."""
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from re3_jax.envs.base import EnvSpec
-
-
-class HostStep(NamedTuple):
-    """What one step of all lanes returns; every array has the leading axis `lane`.
-
-    Auto-reset is same-step: where an episode ended, `frame` is already the first of the next
-    one and `final_frame` the last of the one that ended; elsewhere both are the same frame.
-
-    Attributes:
-      frame: newest frame, uint8 [lane, height, width, colours].
-      reward: float32, summed over the action repeat.
-      terminated: the task ended and nothing follows.
-      truncated: a time limit (or a lost worker) cut the episode.
-      final_frame: uint8 [lane, height, width, colours].
-      task_ended: whether for the learner nothing follows: `terminated`, or a life was lost in a
-        game that goes on.
-    """
-
-    frame: np.ndarray
-    reward: np.ndarray
-    terminated: np.ndarray
-    truncated: np.ndarray
-    final_frame: np.ndarray
-    task_ended: np.ndarray
+from re3_jax.envs.base import EnvSpec, LaneStep
 
 
 class HostEnv(Protocol):
     """Several independent episodes of one task, stepped together.
 
     `spec.observation_shape` is the stack (height, width, colours * frame_stack) that an agent sees,
-    newest frame last; lanes return single frames, which are stacked on the device. Where
-    `can_restore` is false, `get_state` and `set_state` raise.
+    newest frame last; lanes return single frames, and the device stacks them. If `can_restore` is
+    false, `get_state` and `set_state` raise.
     """
 
     spec: EnvSpec
@@ -44,22 +20,22 @@ class HostEnv(Protocol):
     can_restore: bool
 
     def reset(self, seeds: np.ndarray) -> np.ndarray:
-        """Starts a new episode in every lane, lane i drawn from `seeds[i]`; its first frames."""
+        """Starts a new episode in every lane, lane i from `seeds[i]`; returns the first frames."""
 
     def send(self, action: np.ndarray) -> None:
         """Starts one step with `action` [lane, action]; returns at once."""
 
-    def receive(self) -> HostStep:
+    def receive(self) -> LaneStep:
         """Waits for the step that `send` started."""
 
     def get_state(self) -> dict[str, np.ndarray]:
-        """All that the lanes' futures depend on, as arrays with the leading axis `lane`.
+        """The complete state of the lanes, as arrays with the leading axis `lane`.
 
         Shapes and dtypes never change. Must not be called between `send` and `receive`.
         """
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
-        """Puts the lanes back to where `get_state` was called, bit for bit."""
+        """Restores the lanes to the state that `get_state` returned, bit for bit."""
 
     def close(self) -> None:
-        """Ends what the lanes run in; called twice it does nothing."""
+        """Ends the processes and threads of the lanes; a second call does nothing."""

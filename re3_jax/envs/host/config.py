@@ -1,8 +1,9 @@
-"""How tasks on the host are stepped and drawn."""
+"""Options for stepping and drawing host tasks."""
 
-import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
+
+from re3_jax import checks
 
 SparseThreshold = Literal["exclusive", "inclusive"]
 Engine = Literal["dm_control", "envpool"]
@@ -15,20 +16,20 @@ class DMCConfig:
 
     Attributes:
       image_size: height and width of a frame in pixels.
-      action_repeat: control steps per agent step, whose rewards are summed.
-      frame_stack: newest frames that an agent sees at once.
+      action_repeat: control steps per agent step; their rewards are summed.
+      frame_stack: number of newest frames that an agent sees at once.
       sparse_threshold: whether the sparse tasks keep a reward of exactly 0.25 (`inclusive`,
         the released code) or not (`exclusive`, the paper).
-      engine: what steps and draws: `dm_control` in worker processes of its own, or `envpool`,
-        whose MuJoCo is an older one.
+      engine: what simulates and draws: `dm_control` in separate worker processes, or `envpool`,
+        which has an older MuJoCo.
       renderer: `gl` draws as dm_control does; `gl_small_shadows` with a shadow map of 512
         texels; `gl_cheap` also without multisampling; `warp` casts rays on the CPU or GPU and
         needs no GL; `auto` is `gl` where a driver works, else `warp`.
       step_timeout_seconds: a worker that takes longer for one step is replaced.
-      workers: processes that share the lanes; one per lane up to the usable cores if None.
+      workers: processes that share the lanes; with None one per lane, up to the usable cores.
 
     Raises:
-      ValueError: if a value is out of range; the sentence says which and what is allowed.
+      ValueError: if a value is out of range; the message names it and the allowed values.
     """
 
     image_size: int = 100
@@ -41,10 +42,8 @@ class DMCConfig:
     workers: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work."""
-        for name in ("image_size", "action_repeat", "frame_stack"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+        """Validates the fields."""
+        checks.at_least(self, 1, "image_size", "action_repeat", "frame_stack")
         if self.action_repeat > 1000:
             raise ValueError(
                 "action_repeat must be at most 1000, the control steps of an episode, but it is "
@@ -52,18 +51,8 @@ class DMCConfig:
             )
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"workers must be at least 1 or None, but it is {self.workers}")
-        if not 0 < self.step_timeout_seconds < math.inf:
-            raise ValueError(
-                "step_timeout_seconds must be a finite number above 0, but it is "
-                f"{self.step_timeout_seconds}"
-            )
-        choices = {"sparse_threshold": SparseThreshold, "engine": Engine, "renderer": RendererName}
-        for name, allowed in choices.items():
-            if getattr(self, name) not in get_args(allowed):
-                raise ValueError(
-                    f"{name} must be one of {', '.join(get_args(allowed))}, but it is "
-                    f"{getattr(self, name)!r}"
-                )
+        checks.positive(self, "step_timeout_seconds")
+        checks.one_of(self, sparse_threshold=SparseThreshold, engine=Engine, renderer=RendererName)
         if self.engine == "envpool" and self.renderer == "warp":
             raise ValueError(
                 "renderer must be a GL one with engine envpool, which draws by itself, but it is "
@@ -73,19 +62,20 @@ class DMCConfig:
 
 @dataclass(frozen=True)
 class AtariConfig:
-    """How a game is stepped; by default as Kaixhin/Rainbow does.
+    """Options for stepping a game; the defaults are those of Kaixhin/Rainbow.
 
     Attributes:
-      frame_stack: newest frames that an agent sees at once.
+      frame_stack: number of newest frames that an agent sees at once.
       sticky_actions: probability with which a frame repeats the action of the frame before.
-      max_no_ops: an episode begins with 1 to as many frames without action.
-      life_ends: whether for the learner the task ends with a life; returns count whole games.
+      max_no_ops: an episode begins with 1 to this many frames without action.
+      life_ends: whether the loss of a life ends the task for the learner; returns still count
+        whole games.
       max_agent_steps: agent steps after which a game is cut off; the default is half an hour of
         play, 108,000 frames.
-      workers: threads; one per lane up to the usable cores if None.
+      workers: threads; with None one per lane, up to the usable cores.
 
     Raises:
-      ValueError: if a value is out of range; the sentence says which and what is allowed.
+      ValueError: if a value is out of range; the message names it and the allowed values.
     """
 
     frame_stack: int = 4
@@ -96,12 +86,9 @@ class AtariConfig:
     workers: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuses what cannot work."""
-        # envpool ends the process without a no-op.
-        for name in ("frame_stack", "max_no_ops", "max_agent_steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}")
-        if not 0 <= self.sticky_actions <= 1:
-            raise ValueError(f"sticky_actions must be in [0, 1], but it is {self.sticky_actions}")
+        """Validates the fields."""
+        # envpool ends the process if max_no_ops is 0.
+        checks.at_least(self, 1, "frame_stack", "max_no_ops", "max_agent_steps")
+        checks.share(self, "sticky_actions")
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"workers must be at least 1 or None, but it is {self.workers}")

@@ -1,6 +1,6 @@
-"""One episode after another of a DeepMind Control task, without its picture (io).
+"""Episodes of a DeepMind Control task, without rendering (io).
 
-Imported by worker processes, which must not import JAX; hence `EnvSpec` is imported late.
+Worker processes import this module and must not import JAX, so it imports `EnvSpec` late.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from re3_jax.envs.base import EnvSpec
 
 _DRAWN_ONLY = ("mesh_", "tex_", "skin_", "flex", "bvh_", "oct_", "names", "text_")
-"""Model arrays with one of these beginnings are large and never changed by a task."""
+"""Prefixes of model arrays that are large and that no task ever changes."""
 
 _HEIGHT_FIELD = 1
 """mjGEOM_HFIELD."""
 
 
 def spec(task_id: str, config: DMCConfig) -> EnvSpec:
-    """What an agent must know about a task; starts nothing and imports no physics engine.
+    """Specification of a task; starts nothing and imports no physics engine.
 
     Args:
       task_id: dm_control's domain and task joined by `_`, or a sparse task of the paper.
@@ -43,11 +43,12 @@ def spec(task_id: str, config: DMCConfig) -> EnvSpec:
         action_space=Box((task.action_dim,), -1.0, 1.0),
         max_agent_steps=-(-tasks.EPISODE_CONTROL_STEPS // config.action_repeat),
         action_repeat=config.action_repeat,
+        frame_stack=config.frame_stack,
     )
 
 
 class Outcome(NamedTuple):
-    """What one agent step returns beside a picture.
+    """The result of one agent step, without its frame.
 
     Attributes:
       reward: summed over the action repeat.
@@ -79,15 +80,15 @@ class Lane:
         self.task = tasks.find(task_id)
         self._repeat = config.action_repeat
         self._keep_equal = config.sparse_threshold == "inclusive"
-        # The time limit is counted here in control steps, so that it is 1000 of them for every
-        # task and is saved with the rest. The seed matters only to lqr, which draws its model.
+        # This class counts the time limit itself: it is 1000 control steps for every task, and the
+        # count is saved with the state. The seed matters only to lqr, which draws its model.
         self._env = suite.load(
             self.task.domain,
             self.task.task,
             task_kwargs={"random": 0, "time_limit": float("inf")},
         )
         limits = self._env.action_spec()
-        # lqr's actuators have no limits, which dm_control writes as 1e10: [-1, 1] stays itself.
+        # lqr's actuators have no limits (1e10 in dm_control): [-1, 1] is not rescaled there.
         self._low = np.where(limits.minimum > -1e9, limits.minimum, -1.0).astype(np.float64)
         self._high = np.where(limits.maximum < 1e9, limits.maximum, 1.0).astype(np.float64)
         self._control_steps = 0
@@ -99,24 +100,24 @@ class Lane:
         return self._env.physics
 
     def begin(self, seed: int) -> None:
-        """Starts the episode that dm_control starts with `random=seed`."""
+        """Starts the same episode as dm_control with `random=seed`."""
         self._env.task.random.seed(seed)
         self.begin_next()
 
     def begin_next(self) -> None:
-        """Starts the episode that follows in the task's own random sequence."""
+        """Starts the next episode of the task's own random sequence."""
         self._control_steps = 0
         self._env.reset()
 
     def advance(self, action: np.ndarray) -> Outcome:
-        """One agent step, which is `action_repeat` control steps or those left of the episode.
+        """One agent step: `action_repeat` control steps, or as many as the episode has left.
 
         Args:
           action: float [action], each within [-1, 1].
         """
         from dm_control.rl.control import PhysicsError
 
-        # In dmc2gym's order of operations, so that controls are the same to the last bit.
+        # dmc2gym's order of operations: controls are equal to the last bit.
         unit = (np.asarray(action, np.float64) + 1.0) / 2.0
         control = unit * (self._high - self._low) + self._low
         reward = 0.0
@@ -142,11 +143,11 @@ class Lane:
         return reward if kept else 0.0
 
     def get_state(self) -> dict[str, np.ndarray]:
-        """All that the lane's future depends on; shapes and dtypes depend on the task alone.
+        """The complete state of the lane; shapes and dtypes depend on the task only.
 
-        Beside physics with its warm start, the task's random state and the step count it holds
-        every model array that an episode may start by changing: targets are moved by moving
-        geoms in the model.
+        It holds the physics with its warm start, the task's random state, the step count, and every
+        model array that the start of an episode may change: tasks move targets by moving geoms in
+        the model.
         """
         _, key, position, has_gauss, cached_gaussian = self._env.task.random.get_state()
         model = [np.asarray(array, np.float64).ravel() for _, array in self._model_arrays()]
@@ -160,7 +161,7 @@ class Lane:
         }
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
-        """Puts the lane back to where `get_state` was called."""
+        """Restores the lane to the state that `get_state` returned."""
         offset = 0
         for _, array in self._model_arrays():
             values = state["model"][offset : offset + array.size]
@@ -173,7 +174,8 @@ class Lane:
         )
         self._control_steps = int(state["control_steps"])
         self.physics.set_state(np.array(state["physics"]), sig=_integration_state())
-        # What dm_control's own step ends with: all that follows from positions and velocities.
+        # As at the end of dm_control's own step: updates all that depends on positions and
+        # velocities.
         import mujoco
 
         mujoco.mj_step1(self.physics.model.ptr, self.physics.data.ptr)

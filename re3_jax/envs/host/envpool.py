@@ -1,8 +1,8 @@
-"""DeepMind Control stepped and drawn by envpool, in threads of this process.
+"""DeepMind Control simulated and drawn by envpool, in threads of this process.
 
 envpool's MuJoCo and its copy of the suite are older than dm_control's, so frames differ by a few
-grey levels (mostly the floor's brightness) while rewards are the same. Its state cannot be read or
-written: a run that must go on bit for bit needs the engine `dm_control`.
+grey levels (mostly the floor's brightness); rewards are the same. Its state cannot be read or
+written: a run that must resume bit for bit needs the engine `dm_control`.
 """
 
 import ctypes
@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
 
-from re3_jax.envs.base import Box
+from re3_jax.envs.base import Box, LaneStep
 from re3_jax.envs.host import dmc, gl, tasks
-from re3_jax.envs.host.base import HostStep
 from re3_jax.envs.host.config import DMCConfig
 from re3_jax.envs.names import pip_install
 
@@ -40,7 +39,7 @@ VISUAL_CHANGES: dict[str, tuple[tuple[str, str], ...]] = {
     "gl_small_shadows": ((r'shadowsize="\d+"', 'shadowsize="512"'),),
     "gl_cheap": ((r'shadowsize="\d+"', 'shadowsize="512" offsamples="0"'),),
 }
-"""Renderer: what changes in the suite's `common/visual.xml`."""
+"""Renderer -> substitutions in the suite's `common/visual.xml`."""
 
 _PROBE = """
 import ctypes
@@ -50,7 +49,7 @@ pool = envpool.make_dm("PendulumSwingup-v1", num_envs=1, render_mode="rgb_array"
 pool.reset()
 pool.render()
 """
-"""Draws one frame; ends its process where there is no driver."""
+"""Draws one frame; without a driver, its process dies."""
 
 _LAST = 2
 """dm_env's step type of an episode's last step."""
@@ -58,14 +57,14 @@ _LAST = 2
 
 @functools.cache
 def load() -> ModuleType:
-    """Imports envpool in the one order in which it can draw.
+    """Imports envpool after the system's EGL, the only order in which it can draw.
 
-    The wheel brings an EGL of its own that finds no driver; the system's must be in the process,
-    and global, before envpool is.
+    The wheel brings its own EGL, which finds no driver. The process must therefore load the
+    system's EGL, globally, before envpool.
 
     Raises:
-      ImportError: envpool is not installed.
-      ValueError: something else imported it first; drawing would then end the process.
+      ImportError: if envpool is not installed.
+      ValueError: if something else imported it first; drawing would then end the process.
     """
     if "envpool" in sys.modules:
         raise ValueError(
@@ -75,7 +74,7 @@ def load() -> ModuleType:
     try:
         ctypes.CDLL("libEGL.so.1", mode=ctypes.RTLD_GLOBAL)
     except OSError:
-        # Without it envpool still steps (Atari, states); `failure` is what tells.
+        # Without EGL envpool still steps (Atari, states); `failure` tells whether it can draw.
         pass
     try:
         import envpool
@@ -86,10 +85,10 @@ def load() -> ModuleType:
 
 @functools.cache
 def failure() -> str | None:
-    """Why envpool cannot draw here, or None; found out once, in a process that may die of it.
+    """Why envpool cannot draw here, or None; probed once, in a process that may die of it.
 
     Raises:
-      ImportError: envpool is not installed.
+      ImportError: if envpool is not installed.
     """
     load()
     try:
@@ -109,21 +108,24 @@ def failure() -> str | None:
 
 
 def pool_name(task: tasks.Task) -> str:
-    """The name that envpool has for a task, e.g. `CartpoleSwingupSparse-v1`."""
+    """The task's name in envpool, e.g. `CartpoleSwingupSparse-v1`."""
     words = f"{task.domain}_{task.task}".split("_")
     return "".join(word[:1].upper() + word[1:] for word in words) + "-v1"
 
 
 def changed_assets(suite: Path, renderer: str, folder: Path) -> Path:
-    """Builds in `folder` a copy of the suite's files in which `visual.xml` is the renderer's.
+    """Copies the suite's files into `folder`, with `visual.xml` changed for the renderer.
 
     Args:
       suite: envpool's folder `mujoco/assets_dmc`.
       renderer: a key of `VISUAL_CHANGES`.
-      folder: empty folder; files are linked into it.
+      folder: empty folder; it receives links to all other files.
 
     Returns:
-      `folder`, to be envpool's `base_path`.
+      `folder`, for envpool's `base_path`.
+
+    Raises:
+      ValueError: if `visual.xml` does not contain exactly one value to change.
     """
     copy = folder / "mujoco" / "assets_dmc"
     shutil.copytree(suite, copy, copy_function=lambda a, b: Path(b).symlink_to(a))
@@ -142,11 +144,11 @@ def changed_assets(suite: Path, renderer: str, folder: Path) -> Path:
 
 
 class PoolLanes(ABC):
-    """What lanes in an envpool have in common, whatever they play.
+    """Base class of lanes in an envpool, whatever they play.
 
-    What `send` starts runs in a thread, always the same one, because a GL context belongs to the
-    thread that drew last; envpool releases the interpreter
-    while it steps and draws. `reset` makes a new pool, because envpool takes seeds only then.
+    All steps run in one thread, because a GL context belongs to the thread that drew last; envpool
+    releases the interpreter while it steps and draws. `reset` makes a new pool, because envpool
+    takes seeds only then.
 
     Attributes:
       num_lanes: number of lanes.
@@ -160,38 +162,38 @@ class PoolLanes(ABC):
 
         Args:
           num_lanes: episodes side by side.
-          remedy: for whoever asks for the lanes' state.
+          remedy: end of the error message if someone asks for the lanes' state.
         """
         self.num_lanes, self._remedy = num_lanes, remedy
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="envpool")
         self._pool: Any = None
-        self._step: Future[HostStep] | None = None
+        self._step: Future[LaneStep] | None = None
 
     def reset(self, seeds: Int[np.ndarray, " lane"]) -> UInt8[np.ndarray, "lane ..."]:
-        """Starts a new episode in every lane, lane i drawn from `seeds[i]`; its first frames."""
+        """Starts a new episode in every lane, lane i from `seeds[i]`; returns the first frames."""
         if len(seeds) != self.num_lanes:
             raise ValueError(f"{self.num_lanes} lanes need as many seeds, but got {len(seeds)}")
         return self._thread.submit(self._reset, [int(seed) % 2**31 for seed in seeds]).result()
 
     @abstractmethod
     def _reset(self, seeds: list[int]) -> np.ndarray:
-        """What `reset` does, in the thread that owns the pool."""
+        """Implements `reset`, in the thread that owns the pool."""
 
     @abstractmethod
-    def _advance(self, action: np.ndarray) -> HostStep:
-        """One step, in that thread."""
+    def _advance(self, action: np.ndarray) -> LaneStep:
+        """Steps all lanes once, in the same thread."""
 
     def _start(self, action: np.ndarray) -> None:
         self._step = self._thread.submit(self._advance, action)
 
-    def receive(self) -> HostStep:
-        """Waits for the step that `send` started; raises what went wrong in it."""
+    def receive(self) -> LaneStep:
+        """Waits for the step that `send` started; raises the exception of that step, if any."""
         assert self._step is not None, "receive() without send()"
         step, self._step = self._step, None
         return step.result()
 
     def get_state(self) -> dict[str, np.ndarray]:
-        """Not possible.
+        """Not supported by envpool.
 
         Raises:
           ValueError: always.
@@ -199,7 +201,7 @@ class PoolLanes(ABC):
         raise ValueError(f"the state of envpool's lanes cannot be read{self._remedy}")
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
-        """Not possible.
+        """Not supported by envpool.
 
         Raises:
           ValueError: always.
@@ -207,7 +209,7 @@ class PoolLanes(ABC):
         raise ValueError(f"the state of envpool's lanes cannot be written{self._remedy}")
 
     def close(self) -> None:
-        """Ends the pool and its thread; called twice it does nothing."""
+        """Ends the pool and its thread; a second call does nothing."""
         self._step = None
         self._thread.shutdown(wait=True)
         self._pool = None
@@ -218,7 +220,7 @@ class EnvPoolLanes(PoolLanes):
 
     One agent step is `action_repeat` control steps of envpool's *state* environment, each with
     its reward, and one frame drawn on request. (envpool's own pixel environment with a frame
-    skip returns the last control step's reward only, and draws the same frame.) A `reset` takes
+    skip returns only the last control step's reward and draws the same frame.) A `reset` takes
     about a second.
 
     Attributes:
@@ -232,17 +234,17 @@ class EnvPoolLanes(PoolLanes):
         num_lanes: int,
         report: Callable[[str], None] = print,
     ) -> None:
-        """Checks that envpool can draw; nothing is started before `reset`.
+        """Checks that envpool can draw; `reset` starts the pool.
 
         Args:
-          task_id: `domain_task`, or a paper's sparse task.
-          config: how it is stepped and drawn; `auto` is `gl`.
+          task_id: `domain_task`, or a sparse task of the paper.
+          config: how to step and draw it; `auto` is `gl`.
           num_lanes: episodes side by side.
-          report: hears of nothing here; there is no worker that could be lost.
+          report: never called, because there is no worker to lose.
 
         Raises:
-          ImportError: envpool is not installed.
-          ValueError: no such task or no EGL driver.
+          ImportError: if envpool is not installed.
+          ValueError: if there is no such task or no EGL driver.
         """
         del report
         super().__init__(
@@ -262,7 +264,7 @@ class EnvPoolLanes(PoolLanes):
         self._low, self._high = np.asarray(box.minimum), np.asarray(box.maximum)
 
     def _pool_options(self) -> dict[str, Any]:
-        """What every pool of these lanes is made with, but for the seeds."""
+        """The arguments of every pool of these lanes, except the seeds."""
         options: dict[str, Any] = {
             "num_envs": self.num_lanes,
             "num_threads": self._config.workers or 0,
@@ -296,7 +298,7 @@ class EnvPoolLanes(PoolLanes):
         scaled = self._low + (action + 1.0) / 2.0 * (self._high - self._low)
         self._start(scaled)
 
-    def _advance(self, action: Float[np.ndarray, "lane action"]) -> HostStep:
+    def _advance(self, action: Float[np.ndarray, "lane action"]) -> LaneStep:
         reward = np.zeros(self.num_lanes)
         terminated = np.zeros(self.num_lanes, bool)
         truncated = np.zeros(self.num_lanes, bool)
@@ -319,12 +321,12 @@ class EnvPoolLanes(PoolLanes):
             lanes = np.flatnonzero(ended).astype(np.int32)
             self._pool.reset(lanes)
             frame[lanes] = self._draw(lanes)
-        return HostStep(
+        return LaneStep(
             frame, reward.astype(np.float32), terminated, truncated, final_frame, terminated
         )
 
     def _kept(self, reward: Float[np.ndarray, " some"]) -> Float[np.ndarray, " some"]:
-        """The reward of one control step, cut in the paper's sparse tasks."""
+        """The reward of one control step, with the threshold of the paper's sparse tasks."""
         if not self._task.sparse:
             return reward
         if self._config.sparse_threshold == "inclusive":

@@ -1,6 +1,6 @@
-"""Which OpenGL this machine draws with when it has no screen (io).
+"""Finds the OpenGL driver with which this machine draws without a screen (io).
 
-Asked in a process of its own, because a missing driver may end the process that asks.
+A separate process asks, because a missing driver may end the process that asks.
 """
 
 import functools
@@ -10,7 +10,7 @@ import sys
 from typing import NamedTuple
 
 APT_LINE = "apt-get install -y libegl1 libegl-mesa0 libgl1-mesa-dri"
-"""What gives a bare Debian or Ubuntu machine EGL with a driver for the CPU."""
+"""Installs EGL with a driver for the CPU on a bare Debian or Ubuntu machine."""
 
 _PROBE = """
 import mujoco
@@ -27,11 +27,11 @@ _SOFTWARE = ("llvmpipe", "softpipe", "swrast", "software")
 
 
 class Driver(NamedTuple):
-    """A way to draw that works.
+    """A driver that can draw.
 
     Attributes:
       backend: value of MUJOCO_GL: egl, osmesa or glfw.
-      name: what the driver calls itself.
+      name: the name that the driver reports.
       on_gpu: whether a GPU draws.
     """
 
@@ -44,8 +44,8 @@ class Driver(NamedTuple):
 def probe() -> Driver | None:
     """The best driver that works, or None; the answer is kept for the life of the process.
 
-    EGL comes first, which takes a GPU where it finds one, then OSMesa. If MUJOCO_GL names a
-    backend, only that one is tried.
+    Tries EGL first, which uses a GPU if it finds one, then OSMesa. If MUJOCO_GL names a backend,
+    tries that one only.
     """
     chosen = os.environ.get("MUJOCO_GL", "").lower()
     backends = (chosen,) if chosen in ("egl", "osmesa", "glfw") else ("egl", "osmesa")
@@ -57,10 +57,10 @@ def probe() -> Driver | None:
 
 
 def device(worker: int) -> str | None:
-    """The GPU that worker number `worker` draws on, among those CUDA_VISIBLE_DEVICES names.
+    """The GPU for worker number `worker`, out of those that CUDA_VISIBLE_DEVICES names.
 
-    None leaves the choice to the driver: the variable is not set, says more than numbers, or
-    names a GPU that EGL does not know.
+    None leaves the choice to the driver: if CUDA_VISIBLE_DEVICES is not set, is not a list of
+    numbers, or names a GPU that EGL does not know, or if MUJOCO_EGL_DEVICE_ID is already set.
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
     if "MUJOCO_EGL_DEVICE_ID" in os.environ or not all(name.isdigit() for name in visible):
@@ -75,7 +75,7 @@ def _works(device: str) -> bool:
 
 
 def missing() -> str:
-    """The sentence said where GL is needed and not there."""
+    """The error message for a missing GL driver."""
     return (
         f"no OpenGL driver works here; install one with `{APT_LINE}`, or draw without GL: "
         "--dmc.renderer warp"
@@ -84,7 +84,7 @@ def missing() -> str:
 
 def _try(backend: str, **variables: str) -> str | None:
     environment = {**os.environ, "MUJOCO_GL": backend, **variables}
-    # A platform that someone else chose for PyOpenGL would contradict the backend.
+    # A platform that was already set for PyOpenGL would contradict the backend.
     environment.pop("PYOPENGL_PLATFORM", None)
     try:
         answer = subprocess.run(

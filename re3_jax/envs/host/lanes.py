@@ -17,28 +17,27 @@ from typing import Any
 
 import numpy as np
 
-from re3_jax.envs.base import EnvSpec
+from re3_jax.envs.base import EnvSpec, LaneStep
 from re3_jax.envs.host import dmc, gl, tasks
-from re3_jax.envs.host.base import HostStep
 from re3_jax.envs.host.config import DMCConfig
 from re3_jax.envs.host.worker import RESET, STEP, Setup, layout
 
 START_TIMEOUT_SECONDS = 300.0
-"""How long a worker may take to load its task and draw its first frame (kernels compile)."""
+"""Time limit for a worker to load its task and draw its first frame (kernels compile)."""
 
 MAX_LOSSES_IN_A_ROW = 3
-"""Workers lost one after another, without a step between them, before the run gives up."""
+"""Workers lost in a row, without a step between them, before the run gives up."""
 
 
 class _Lost(Exception):
-    """A worker died or does not answer; says how."""
+    """A worker died or does not answer; the message says how."""
 
 
 class DMCLanes:
     """`HostEnv` of dm_control in worker processes.
 
-    A worker that dies or hangs is replaced: the episodes of its lanes end there as truncated
-    with reward 0, and new ones begin from seeds that follow from the lane's own.
+    A worker that dies or hangs is replaced: the episodes of its lanes are truncated with reward 0,
+    and new ones begin from seeds that derive from the lanes' own seeds.
     """
 
     can_restore = True
@@ -55,10 +54,10 @@ class DMCLanes:
 
         Args:
           task_id: name of the task.
-          config: how it is stepped and drawn.
+          config: how to step and draw it.
           num_lanes: episodes stepped together.
-          renderer: which renderer `config` stands for, as `renderer.choose` says.
-          report: told in a sentence when a worker had to be replaced.
+          renderer: the result of `renderer.choose(config)`.
+          report: called with a sentence when a worker was replaced or a simulation diverged.
 
         Raises:
           ValueError: if the task is unknown or the renderer cannot draw it.
@@ -112,9 +111,9 @@ class DMCLanes:
             raise
 
     def reset(self, seeds: np.ndarray) -> np.ndarray:
-        """Starts a new episode in every lane, lane i drawn from `seeds[i]`; its first frames.
+        """Starts a new episode in every lane, lane i from `seeds[i]`; returns the first frames.
 
-        What a `send` without a `receive` has started is waited for and dropped.
+        If a `send` has had no `receive`, waits for its step and drops it.
         """
         if self._sent_at is not None:
             self.receive()
@@ -142,11 +141,11 @@ class DMCLanes:
         self._begin_instead(np.flatnonzero(self._cut))
         self._run_all()
 
-    def receive(self) -> HostStep:
+    def receive(self) -> LaneStep:
         """Waits for the step that `send` started.
 
         Raises:
-          RuntimeError: if nothing was sent, or if worker after worker is lost.
+          RuntimeError: if nothing was sent, or if too many workers are lost in a row.
         """
         if self._sent_at is None:
             raise RuntimeError("receive was called without a send before it")
@@ -164,13 +163,13 @@ class DMCLanes:
         self._sent_at = None
         return self._collect()
 
-    def _collect(self) -> HostStep:
+    def _collect(self) -> LaneStep:
         cut, shared = self._cut.copy(), self._shared
         stepped = ~cut
         for lane in np.flatnonzero(stepped & shared["diverged"]):
             self._report(f"lane {lane}: the simulation diverged, its episode was cut")
         terminated = stepped & shared["terminated"]
-        step = HostStep(
+        step = LaneStep(
             frame=shared["frame"].copy(),
             reward=np.where(cut, np.float32(0), shared["reward"]),
             terminated=terminated,
@@ -183,7 +182,7 @@ class DMCLanes:
         return step
 
     def get_state(self) -> dict[str, np.ndarray]:
-        """All that the lanes' futures depend on, as arrays with the leading axis `lane`."""
+        """The complete state of the lanes, as arrays with the leading axis `lane`."""
         for worker in self._workers:
             worker.send("get_state")
         states: list[dict[str, np.ndarray]] = []
@@ -203,10 +202,11 @@ class DMCLanes:
         }
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
-        """Puts the lanes back to where `get_state` was called, bit for bit.
+        """Restores the lanes to the state that `get_state` returned, bit for bit.
 
         Raises:
           ValueError: if the state is of another number of lanes.
+          RuntimeError: if a worker is lost meanwhile.
         """
         if len(state["seed"]) != self.num_lanes:
             raise ValueError(
@@ -227,7 +227,7 @@ class DMCLanes:
                 raise RuntimeError(f"a worker {lost} while its lanes were restored") from None
 
     def close(self) -> None:
-        """Ends the workers; called twice it does nothing."""
+        """Ends the workers; a second call does nothing."""
         self._close()
 
     def _run_all(self) -> None:
@@ -236,14 +236,14 @@ class DMCLanes:
             worker.send("run")
 
     def _begin_instead(self, lanes: Iterable[int]) -> None:
-        """Asks for new episodes, whose seeds follow from the lanes' own."""
+        """Requests new episodes, with seeds that derive from the lanes' own."""
         for lane in lanes:
             sequence = np.random.SeedSequence([self._seed[lane], self._restarts[lane]])
             self._shared["seed"][lane] = sequence.generate_state(1)[0]
             self._shared["command"][lane] = RESET
 
     def _replace(self, worker: _Worker, lost: _Lost) -> None:
-        """Starts a lost worker anew; its lanes stand at the start of new episodes."""
+        """Restarts a lost worker; its lanes begin new episodes."""
         lanes = list(worker.lanes)
         while True:
             self._losses += 1
@@ -271,7 +271,7 @@ class DMCLanes:
 
 
 class _Worker:
-    """One worker process, which can be started again."""
+    """One worker process, which can be restarted."""
 
     def __init__(self, setup: Setup, memory_fd: int, environment: dict[str, str]):
         self.lanes = setup.lanes
@@ -281,9 +281,9 @@ class _Worker:
         self._process: subprocess.Popen | None = None
 
     def start(self) -> None:
-        """Starts the process, ending the one before it."""
+        """Starts the process, after ending the one before it."""
         self.stop()
-        # A last word of a dying process (a driver's, the interpreter's) is quoted, not shown.
+        # The last line of a dying process (a driver's, the interpreter's) goes into the error.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         self._connection, theirs = Pipe()
         with theirs:
@@ -306,7 +306,7 @@ class _Worker:
         self.send(*self._setup)
 
     def send(self, *message: Any) -> None:
-        """Sends a message; whether anyone reads it is found out by `wait`."""
+        """Sends a message; `wait` finds out whether anyone reads it."""
         try:
             self._connection.send(message)
         except OSError:
@@ -316,8 +316,8 @@ class _Worker:
         """The content of the answer called `expected`.
 
         Raises:
-          _Lost: if the process died or does not answer in time.
-          ValueError: if it says that what it was asked for cannot be.
+          _Lost: if the process died, failed or does not answer in time.
+          ValueError: if the worker cannot start because of a ValueError.
         """
         try:
             if not self._connection.poll(max(timeout_seconds, 0.0)):
@@ -333,7 +333,7 @@ class _Worker:
         return content[0] if content else None
 
     def stop(self) -> None:
-        """Ends the process at once and leaves nothing of it behind."""
+        """Kills the process and closes its pipe and its error file."""
         if self._process is None:
             return
         self._connection.close()
@@ -374,7 +374,7 @@ def _environment(renderer: str, number: int, count: int) -> dict[str, str]:
     environment["PYTHONPATH"] = os.pathsep.join(
         [root, *filter(None, [environment.get("PYTHONPATH")])]
     )
-    # Software GL draws with threads of its own: as many as each worker has cores for.
+    # Software GL draws with its own threads: limit them to the cores of each worker.
     environment.setdefault("LP_NUM_THREADS", str(max(1, usable_cores() // count)))
     environment.pop("PYOPENGL_PLATFORM", None)
     if renderer == "warp":

@@ -1,4 +1,4 @@
-"""What turns physics into frames: OpenGL as dm_control draws, or a ray caster (io)."""
+"""Renderers that turn physics into frames: dm_control's OpenGL, or a ray caster (io)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Renderer(Protocol):
 
 
 def choose(config: DMCConfig) -> RendererName:
-    """The renderer that `config` stands for on this machine.
+    """The renderer for `config` on this machine.
 
     Returns:
       `gl`, `gl_small_shadows`, `gl_cheap` or `warp`. `auto` is `gl` where a driver works, on a
-      GPU or a CPU, else `warp`; envpool can do nothing but GL.
+      GPU or a CPU, else `warp`; envpool can use GL only.
 
     Raises:
-      ValueError: if what is asked for is missing; the sentence says what to install.
+      ValueError: if the requested renderer is missing; the message says what to install.
     """
     if config.renderer == "warp":
         if not _has_warp():
@@ -51,10 +51,10 @@ def choose(config: DMCConfig) -> RendererName:
 
 
 def check(name: str, task_id: str) -> None:
-    """Refuses a renderer that leaves out what a task is about.
+    """Rejects a renderer that cannot draw something essential to the task.
 
     Raises:
-      ValueError: if the task needs GL; the sentence says how to get it.
+      ValueError: if the task needs GL; the message says how to get it.
     """
     if name == "warp" and task_id in tasks.NEED_GL:
         raise ValueError(
@@ -81,7 +81,7 @@ class GLRenderer:
 
         for lane in lanes:
             visual = lane.physics.model.vis
-            # The same pixels from a buffer no larger than the frame: less to clear.
+            # A buffer no larger than the frame gives the same pixels and has less to clear.
             visual.global_.offwidth = visual.global_.offheight = image_size
             if name in ("gl_small_shadows", "gl_cheap"):
                 visual.quality.shadowsize = SMALL_SHADOWS
@@ -102,6 +102,6 @@ def _has_warp() -> bool:
     mujoco = importlib.util.find_spec("mujoco")
     if importlib.util.find_spec("warp") is None or mujoco is None:
         return False
-    # Looked for in the folder: asking for the module would import mujoco.mjx, which needs JAX.
+    # Looks into the folder: find_spec of the module would import mujoco.mjx, which needs JAX.
     folders = mujoco.submodule_search_locations or []
     return any((Path(folder) / "mjx/third_party/mujoco_warp").is_dir() for folder in folders)

@@ -1,7 +1,7 @@
 """The tasks of DeepMind Control by name, and the two sparse ones of the paper.
 
-Names are dm_control's domain and task joined by an underscore. They are written down here
-rather than asked of dm_control, so that a name is checked without importing a physics engine.
+Names are dm_control's domain and task joined by an underscore. They are listed here, so that
+checking a name does not import a physics engine.
 """
 
 from typing import NamedTuple
@@ -9,10 +9,10 @@ from typing import NamedTuple
 from re3_jax.envs.names import unknown_name
 
 EPISODE_CONTROL_STEPS = 1000
-"""Control steps of an episode; those of one agent step are its action repeat."""
+"""Control steps of an episode; an agent step has `action_repeat` of them."""
 
 SPARSE_THRESHOLD = 0.25
-"""Rewards of a control step below it count as 0 in the sparse tasks."""
+"""In the sparse tasks, a control step's reward below this counts as 0."""
 
 PAPER_TASKS = (
     "acrobot_swingup",
@@ -39,7 +39,7 @@ NEED_GL = {
     "quadruped_escape": "the terrain",
     "quadruped_fetch": "the target",
 }
-"""Tasks whose picture without GL lacks something that matters -> what it lacks."""
+"""Task that only GL draws completely -> the essential part that other renderers miss."""
 
 _SUITE: dict[str, dict[str, int]] = {
     "acrobot": {"swingup": 1, "swingup_sparse": 1},
@@ -76,7 +76,7 @@ _SPARSE = {"cheetah_run_sparse": "cheetah_run", "walker_run_sparse": "walker_run
 
 
 class Task(NamedTuple):
-    """What a task's name stands for.
+    """The definition of a task.
 
     Attributes:
       domain: dm_control's domain.
@@ -96,7 +96,7 @@ class Task(NamedTuple):
 
 
 def names() -> tuple[str, ...]:
-    """Every task there is, the suite's in its own order, then the paper's sparse ones."""
+    """All tasks: the suite's in its own order, then the paper's sparse ones."""
     suite = (f"{domain}_{task}" for domain, tasks in _SUITE.items() for task in tasks)
     return (*suite, *_SPARSE)
 
@@ -109,7 +109,7 @@ def find(task_id: str) -> Task:
     """
     name = _SPARSE.get(task_id, task_id)
     for domain, tasks in _SUITE.items():
-        # "humanoid" is also how the domain "humanoid_CMU" begins.
+        # "humanoid" is also a prefix of the domain "humanoid_CMU".
         task = name.removeprefix(f"{domain}_")
         if task != name and task in tasks:
             quadruped = domain == "quadruped"

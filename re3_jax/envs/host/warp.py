@@ -1,9 +1,9 @@
 """Frames without OpenGL: mujoco_warp's ray caster, on the CPU or on a GPU (io).
 
-It draws what C MuJoCo has simulated: poses of geoms, cameras and lights are copied over, and
-all lanes of a worker are drawn at once. Geometry, textures, shadows and sky are those of
-`gl`; reflections, anti-aliasing, sites and tendons are missing, and a highlight on a large plane
-is brighter, because GL lights a plane at its corners only.
+C MuJoCo simulates; this module copies the poses of geoms, cameras and lights and draws all lanes of
+a worker at once. Geometry, textures, shadows and sky are those of `gl`; reflections,
+anti-aliasing, sites and tendons are missing, and a highlight on a large plane is brighter, because
+GL lights a plane at its corners only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _POSES = ("geom_xpos", "geom_xmat", "cam_xpos", "cam_xmat", "light_xpos", "light
 
 
 class WarpRenderer:
-    """One scene of as many worlds as there are lanes."""
+    """One scene with one world per lane."""
 
     def __init__(self, lanes: Sequence[Lane], image_size: int):
         """Compiles the kernels of this task, 5 to 25 s where they are not cached yet."""
@@ -44,7 +44,7 @@ class WarpRenderer:
         )
 
     def draw(self, lanes: Sequence[int]) -> np.ndarray:
-        """Frames of the lanes with these numbers; all are cast, for the price is per batch."""
+        """Frames of the lanes with these numbers; casts all lanes, as the cost is per batch."""
         for name in _POSES:
             target = getattr(self._data, name)
             poses = [getattr(lane.physics.data.ptr, name) for lane in self._lanes]
@@ -62,8 +62,8 @@ def _mujoco_warp() -> Any:
     import warp
 
     warp.config.log_level = warp.LOG_ERROR
-    # mujoco.mjx imports JAX, which a worker has no use for; of the package only the folder is
-    # needed.
+    # mujoco.mjx imports JAX, which a worker does not need: an empty package with its folder is
+    # enough.
     if "mujoco.mjx" not in sys.modules:
         package = types.ModuleType("mujoco.mjx")
         package.__path__ = [str(Path(mujoco.__path__[0]) / "mjx")]

@@ -22,18 +22,18 @@ from re3_jax.envs.host.config import DMCConfig
 from re3_jax.envs.host.dmc import Lane
 
 STEP, RESET = 0, 1
-"""What a lane is asked to do, in `command`."""
+"""Values of a lane's `command`."""
 
 _PR_SET_PDEATHSIG = 1
 
 
 class Setup(NamedTuple):
-    """The first message.
+    """The first message to a worker.
 
     Attributes:
       task_id: name of the task.
-      config: how it is stepped and drawn.
-      renderer: which renderer `config` stands for on this machine.
+      config: how to step and draw it.
+      renderer: the result of `renderer.choose(config)` on this machine.
       action_dim: length of an action.
       num_lanes: lanes of all workers together, which share the memory.
       lanes: numbers of this worker's lanes.
@@ -50,7 +50,7 @@ class Setup(NamedTuple):
 
 
 def layout(image_size: int, action_dim: int) -> np.dtype:
-    """What parent and worker share of one lane."""
+    """The record of one lane in the memory that parent and worker share."""
     frame = (np.uint8, (image_size, image_size, 3))
     fields = [
         ("command", np.uint8),
@@ -93,7 +93,7 @@ def _serve(connection: Connection, memory_fd: int, setup: Setup) -> None:
     shared = np.ndarray((setup.num_lanes,), dtype, buffer=memory)
     lanes = [Lane(setup.task_id, setup.config) for _ in setup.lanes]
     drawing = renderer.make(setup.renderer, lanes, setup.config.image_size)
-    # Contexts and kernels are made by the first frame, which no time limit of a step may meet.
+    # The first frame makes contexts and kernels: draw it before the time limit of a step applies.
     drawing.draw(range(len(lanes)))
     connection.send(("ready",))
     while True:
@@ -135,7 +135,7 @@ def _run(
 
 
 def _silence() -> None:
-    # dm_control passes MuJoCo's warnings on to absl; those that matter come as exceptions.
+    # dm_control passes MuJoCo's warnings on to absl; serious ones arrive as exceptions.
     from absl import logging
 
     logging.set_verbosity(logging.ERROR)

@@ -1,16 +1,16 @@
-"""The device loop against a plain Python loop over the same environment."""
+"""The on-policy loop against a plain Python loop over the same environment."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from re3_jax.agents.a2c.agent import make_a2c
+from re3_jax.agents.a2c import learner as a2c_learner
 from re3_jax.agents.a2c.config import A2CConfig
+from re3_jax.agents.a2c.learner import make_learner
 from re3_jax.envs.base import CountableStates
 from re3_jax.intrinsic.base import IntrinsicReward, none
-from re3_jax.training.device_loop import init_train_state, roll_out, train_update
-from re3_jax.training.seeds import make_program
+from re3_jax.training.on_policy import init_state, make_on_policy_program, roll_out, train_update
 from tests.probe_envs import countdown, recall
 
 CONFIG = A2CConfig(num_envs=3, rollout_length=4, hidden_dim=8)
@@ -18,15 +18,7 @@ CONFIG = A2CConfig(num_envs=3, rollout_length=4, hidden_dim=8)
 
 def make(env, **changes):
     options = {"chunk_updates": 5, "eval_episodes": 7, "eval_greedy": False} | changes
-    agent = make_a2c(CONFIG, env.spec)
-    return make_program(
-        env,
-        agent,
-        none(),
-        num_envs=CONFIG.num_envs,
-        rollout_length=CONFIG.rollout_length,
-        **options,
-    )
+    return make_on_policy_program(env, make_learner(CONFIG, env.spec, none()), **options)
 
 
 def as_numpy(tree):
@@ -41,18 +33,14 @@ def as_numpy(tree):
 @pytest.mark.parametrize("truncates", [False, True])
 def test_rollout_equals_a_python_loop(truncates):
     env = countdown(5, truncates)
-    agent = make_a2c(CONFIG, env.spec)
-    state = init_train_state(env, agent, none(), CONFIG.num_envs, jax.random.key(3))
-    lanes = state.lanes
+    learner = make_learner(CONFIG, env.spec, none())
+    state = init_state(env, learner, jax.random.key(3))
     episodes = returns = lengths = 0.0
     so_far = np.zeros(3)
     for chunk in range(4):
-        before = lanes
-        lanes, rollout, totals, numbers = roll_out(
-            env, agent, state.agent, lanes, jax.random.key(chunk), CONFIG.rollout_length
-        )
-        assert numbers is None
-        env_state = np.asarray(before.env)
+        env_state = np.asarray(state.lanes.env)
+        state, rollout, totals = roll_out(env, learner, state, jax.random.key(chunk))
+        assert state.visited is None
         for t in range(CONFIG.rollout_length):
             for lane in range(3):
                 steps = env_state[lane]
@@ -69,9 +57,10 @@ def test_rollout_equals_a_python_loop(truncates):
                     so_far[lane] = 0
                 env_state = env_state.copy()
                 env_state[lane] = 0 if ends else steps + 1
-        np.testing.assert_array_equal(np.asarray(lanes.env), env_state)
-        np.testing.assert_array_equal(rollout.last_observation, lanes.observation)
-        np.testing.assert_allclose(lanes.episode_return, so_far)
+        np.testing.assert_array_equal(np.asarray(state.lanes.env), env_state)
+        np.testing.assert_array_equal(rollout.last_observation, state.memory)
+        np.testing.assert_array_equal(np.argmax(state.memory, axis=-1), env_state)
+        np.testing.assert_allclose(state.lanes.episode_return, so_far)
         np.testing.assert_allclose(
             [totals.episodes, totals.returns, totals.lengths], [episodes, returns, lengths]
         )
@@ -98,7 +87,7 @@ def test_counters_metrics_and_a_single_compilation():
     assert program.train._cache_size() == 1
 
 
-def test_the_agent_gets_the_bonus_of_its_own_rollout():
+def test_the_agent_gets_the_bonus_of_its_own_rollout(monkeypatch):
     """Observed before rewarded, in the order of the rollout, with the agent steps so far."""
     env = countdown(5)
     stored = jnp.zeros((0, 6))
@@ -123,11 +112,13 @@ def test_the_agent_gets_the_bonus_of_its_own_rollout():
         return stored, {"rewarded_actions": batch.action.sum()}
 
     bonus = IntrinsicReward(lambda key, spec, num_lanes: stored, observe, reward, update_bonus)
-    a2c = make_a2c(CONFIG, env.spec)
-    agent = a2c._replace(update=lambda state, batch, key: (state, {"rollout": batch}))
-    state = init_train_state(env, agent, bonus, CONFIG.num_envs, jax.random.key(0))
+    agent = a2c_learner.make_a2c(CONFIG, env.spec)
+    agent = agent._replace(update=lambda state, batch: (state, {"rollout": batch}))
+    monkeypatch.setattr(a2c_learner, "make_a2c", lambda config, spec: agent)
+    learner = make_learner(CONFIG, env.spec, bonus)
+    state = init_state(env, learner, jax.random.key(0))
     for number in range(2):
-        state, (metrics, _) = train_update(env, agent, bonus, state, CONFIG.rollout_length)
+        state, (metrics, _) = train_update(env, learner, state)
         rollout = metrics["rollout"]
         np.testing.assert_array_equal(
             rollout.bonus, 12_000.0 * number + np.arange(12.0).reshape(4, 3)
@@ -154,6 +145,7 @@ def test_coverage_counts_the_states_acted_in_since_the_run_began():
         np.testing.assert_allclose(metrics["state_coverage"], [sum(visited) / 5] * 2, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_seed_among_others_equals_the_seed_alone():
     env = recall()
     together = make(env)

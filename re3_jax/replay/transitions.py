@@ -1,4 +1,4 @@
-"""What off-policy agents learn from."""
+"""A batch of transitions: what replays return and off-policy agents learn from."""
 
 from typing import NamedTuple
 

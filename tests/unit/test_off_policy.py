@@ -9,29 +9,25 @@ import numpy as np
 import pytest
 
 from re3_jax import random_encoder
-from re3_jax.agents.sac.agent import make_sac
+from re3_jax.agents.sac import learner as sac_learner
 from re3_jax.agents.sac.config import SACConfig
+from re3_jax.agents.sac.learner import make_learner
 from re3_jax.intrinsic import RE3Config, from_config
 from re3_jax.intrinsic.base import none
 from re3_jax.replay.transition_ring import TransitionRing
 from re3_jax.training.checkpoint import CheckpointStore
-from re3_jax.training.off_policy_loop import (
-    OffPolicyConfig,
-    init_off_policy_state,
-    make_off_policy_program,
-    train_step,
-)
+from re3_jax.training.off_policy import init_state, make_off_policy_program, train_step
 from tests.probe_envs import aim, countdown
 
 LANES, CAPACITY, LENGTH = 3, 20, 4
-CONFIG = OffPolicyConfig(
+CONFIG = SACConfig(
+    hidden_dim=8,
     num_envs=LANES,
     batch_size=16,
     replay_capacity=CAPACITY,
     initial_agent_steps=10,
     updates_per_step=3,
 )
-SAC = SACConfig(hidden_dim=8, batch_size=CONFIG.batch_size, replay_capacity=CAPACITY)
 RE3 = RE3Config(
     first_neighbour=2, last_neighbour=2, ring_size=CAPACITY, normalize="running_std", beta=0.1
 )
@@ -39,8 +35,8 @@ RE3 = RE3Config(
 
 def make(bonus, **changes):
     env = aim(LENGTH)
-    options = CONFIG._asdict() | {"chunk_steps": 5, "eval_episodes": 7, "eval_greedy": True}
-    return make_off_policy_program(env, make_sac(SAC, env.spec), bonus, **options | changes)
+    learner = make_learner(dataclasses.replace(CONFIG, **changes), env.spec, bonus)
+    return make_off_policy_program(env, learner, chunk_steps=5, eval_episodes=7, eval_greedy=True)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +58,7 @@ def pick(tree, index):
 
 
 @pytest.mark.parametrize("terminates", [False, True])
-def test_it_steps_stores_acts_and_learns_from_what_is_stored(terminates):
+def test_it_steps_stores_acts_and_learns_from_what_is_stored(monkeypatch, terminates):
     env = aim(LENGTH, terminates)
     batches = []
 
@@ -83,23 +79,25 @@ def test_it_steps_stores_acts_and_learns_from_what_is_stored(terminates):
     bonus = none()._replace(
         init=lambda key, spec, num_lanes: jnp.int32(0), observe=observe, reward=reward
     )
-    agent = make_sac(SAC, env.spec)._replace(
+    agent = sac_learner.make_sac(CONFIG, env.spec)._replace(
         init=lambda key: jnp.int32(0),
         # Outside of [-1, 1], where random actions are.
         act=lambda calls, observation, key, explore: 2.0 + calls + observation[:, :1],
         phases=(phase(0), phase(1)),
     )
-    state = init_off_policy_state(env, agent, bonus, CONFIG, jax.random.key(1))
+    monkeypatch.setattr(sac_learner, "make_sac", lambda config, spec: agent)
+    learner = make_learner(CONFIG, env.spec, bonus)
+    state = init_state(env, learner, jax.random.key(1))
     with jax.disable_jit():
         for step in range(9):
             before, agent_steps = state, (step + 1) * LANES
             batches.clear()
-            state, (_, totals, _) = train_step(env, agent, bonus, CONFIG, state)
+            state, (_, totals, _) = train_step(env, learner, state)
 
             rows = np.arange(step * LANES, agent_steps) % CAPACITY
             # The last two fields are the ring's own counters.
             stored = TransitionRing(*pick(state.replay[:-2], rows), None, None)
-            observation = np.asarray(before.lanes.lanes.observation)
+            observation = np.asarray(before.memory)
             np.testing.assert_array_equal(stored.observation, observation)
             np.testing.assert_array_equal(stored.action, before.lanes.action)
             miss = (stored.action - observation[:, :1])[:, 0]
@@ -108,7 +106,7 @@ def test_it_steps_stores_acts_and_learns_from_what_is_stored(terminates):
             # A time limit is bootstrapped, from the last observation of the episode it cut.
             np.testing.assert_array_equal(stored.discount, 1.0 - (ended & terminates))
             np.testing.assert_array_equal(stored.next_observation[:, 1], observation[:, 1] + 1)
-            shown = np.asarray(state.lanes.lanes.observation)
+            shown = np.asarray(state.memory)
             np.testing.assert_array_equal(
                 shown[:, 1], np.where(ended, 0, stored.next_observation[:, 1])
             )
@@ -142,7 +140,6 @@ def test_counters_metrics_and_a_single_compilation(program):
         np.testing.assert_array_equal(state.counters.env_frames, [15 * chunk] * 2)
         # After 3 steps of all lanes, 9 agent steps, nothing is learned yet.
         np.testing.assert_array_equal(state.counters.updates, [3 * (5 * chunk - 3)] * 2)
-        np.testing.assert_array_equal(state.agent.updates, state.counters.updates)
         assert all(np.isfinite(metric).all() for metric in metrics.values()), metrics
         np.testing.assert_allclose(metrics["episode_length_mean"], [LENGTH] * 2)
         assert (metrics["intrinsic_reward_mean"] > 0).all()
@@ -150,6 +147,7 @@ def test_counters_metrics_and_a_single_compilation(program):
     assert program.train._cache_size() == 1
 
 
+@pytest.mark.slow
 def test_before_the_first_update_its_metrics_are_nan():
     program = make(none(), initial_agent_steps=16)
     state, metrics = program.train(program.init(jnp.array([3])))
@@ -171,6 +169,7 @@ def test_a_stored_transitions_row_is_its_latents(program):
         np.testing.assert_allclose(re3.ring.latents[seed], expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_seed_among_others_equals_the_seed_alone(program):
     many, single = program.init(jnp.array([4, 9, 2])), program.init(jnp.array([9]))
     for _ in range(2):
@@ -184,6 +183,7 @@ def test_a_seed_among_others_equals_the_seed_alone(program):
     assert not np.allclose(many.replay.reward[0], many.replay.reward[1])
 
 
+@pytest.mark.slow
 def test_a_state_that_was_saved_goes_on_bit_for_bit(program, tmp_path):
     state, _ = program.train(program.init(jnp.array([1, 2])))
     store = CheckpointStore(tmp_path)
@@ -220,11 +220,8 @@ def test_numbers_that_cannot_work_are_one_sentence(changes, message):
 
 
 def test_discrete_actions_are_refused():
-    env = countdown(3)
-    agent = make_sac(SAC, aim().spec)
-    options = CONFIG._asdict() | {"chunk_steps": 1, "eval_episodes": 1, "eval_greedy": True}
     with pytest.raises(ValueError, match="probe:countdown"):
-        make_off_policy_program(env, agent, none(), **options)
+        make_learner(CONFIG, countdown(3).spec, none())
 
 
 def test_neither_replay_nor_latents_are_copied():

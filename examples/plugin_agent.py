@@ -1,0 +1,60 @@
+"""An agent of your own: REINFORCE with a linear policy.
+
+make run ENV=gymnax:CartPole-v1 AGENT=reinforce ARGS="--plugin examples/plugin_agent.py"
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from experiments import agents
+from re3_jax.agents.base import LearnerState, OnPolicyLearner, acting_on
+from re3_jax.envs.base import Discrete
+from re3_jax.intrinsic.rewarding import rollout_with_bonus
+from re3_jax.replay.frame_stack import FrameStack
+
+
+@dataclass(frozen=True)
+class ReinforceConfig:
+    """Lanes, steps of a rollout, step size and gamma."""
+
+    num_envs: int = 16
+    rollout_length: int = 32
+    learning_rate: float = 0.05
+    discount: float = 0.99
+
+
+def make_learner(config, spec, bonus):
+    """The learner of one task."""
+
+    def init(key, frame):
+        weights = jnp.zeros((*spec.observation_shape, spec.action_space.num_actions))
+        return LearnerState(weights, bonus.init(key, spec, config.num_envs), (), frame)
+
+    def act(weights, observation, key, explore):
+        logits = observation @ weights
+        return jax.random.categorical(key, logits) if explore else jnp.argmax(logits, axis=1)
+
+    def loss(weights, rollout, returns):
+        log_policy = jax.nn.log_softmax(rollout.observation @ weights)
+        chosen = jnp.take_along_axis(log_policy, rollout.action[..., None], axis=-1)
+        return -jnp.mean(chosen[..., 0] * (returns - returns.mean()))
+
+    def learn(state, rollout, agent_steps, key):
+        given = bonus, state.intrinsic, rollout, agent_steps, key
+        rollout, intrinsic, info = rollout_with_bonus(*given)
+        keep = config.discount * ~(rollout.terminated | rollout.truncated)
+        step = lambda later, now: ((later := now[0] + now[1] * later), later)  # noqa: E731
+        paid = rollout.reward + rollout.bonus, keep
+        returns = jax.lax.scan(step, jnp.zeros(config.num_envs), paid, reverse=True)[1]
+        value, gradient = jax.value_and_grad(loss)(state.agent, rollout, returns)
+        weights = state.agent - config.learning_rate * gradient
+        return state._replace(agent=weights, intrinsic=intrinsic), {**info, "loss": value}
+
+    numbers = config.num_envs, config.rollout_length
+    return OnPolicyLearner(spec, *numbers, acting_on(act, FrameStack(1)), init, learn)
+
+
+names = {"name": "reinforce", "group": "reinforce", "config": ReinforceConfig}
+agents.register(agents.Agent(**names, make=make_learner, actions=Discrete, on_policy=True))

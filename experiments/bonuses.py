@@ -1,0 +1,180 @@
+"""The bonuses: one entry each, the one place of `experiments` that names it.
+
+Command line, help, validation, building and fine-tuning are read off these entries. Another bonus
+is `register(Bonus(...))`, here or in a file that `--plugin` names.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.errors import UsageError
+from re3_jax.intrinsic import icm, rnd
+from re3_jax.intrinsic.base import IntrinsicReward, none
+from re3_jax.intrinsic.contrastive import contrastive
+from re3_jax.intrinsic.inverse_dynamics import inverse_dynamics
+from re3_jax.intrinsic.pretrained import IMAGENET_URL, atc, imagenet, load_atc, load_imagenet
+from re3_jax.intrinsic.re3 import re3
+from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.intrinsic.state_entropy import scaled
+
+Values = Mapping[str, Any]
+"""A RunConfig by dotted field names."""
+
+
+@dataclass(frozen=True)
+class Bonus:
+    """What `experiments` knows of a bonus.
+
+    Attributes:
+      name: on the command line.
+      make: (run's options, options of RE3) -> bonus; the ring of RE3's options is that of the
+        agent's replay, if it has one.
+      groups: of its options, as fields of `RunConfig`.
+      config: dataclass of the first group, for one that `RunConfig` does not have.
+      inherits: options, dotted, without which its encoder or its running statistics mean something
+        else; a run that fine-tunes must have the same.
+      own: options, dotted, of a group that it shares with others which do not use them.
+      is_entropy: whether it is a distance to neighbours, with the options `re3`.
+      is_learned: whether its encoder is learned beside the agent, with the options `learned`.
+      from_one_step: whether it predicts across one step of the environment.
+      weights: the file that it cannot do without, in words.
+    """
+
+    name: str
+    make: Callable[[Any, RE3Config], IntrinsicReward]
+    groups: tuple[str, ...] = ()
+    config: type | None = None
+    inherits: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    is_entropy: bool = False
+    is_learned: bool = False
+    from_one_step: bool = False
+    weights: str | None = None
+
+
+BONUSES: dict[str, Bonus] = {}
+"""Name -> entry, in the order in which help lists them."""
+
+
+def register(bonus: Bonus) -> None:
+    """Adds a bonus.
+
+    Raises:
+      ValueError: there is one of this name.
+    """
+    if bonus.name in BONUSES:
+        raise ValueError(f"there is a bonus {bonus.name} already: choose another name")
+    BONUSES[bonus.name] = bonus
+
+
+def of_group(group: str) -> list[str]:
+    """Names of the bonuses that have this group of options."""
+    return [bonus.name for bonus in BONUSES.values() if group in bonus.groups]
+
+
+def groups() -> list[str]:
+    """Groups of options of any bonus."""
+    return list(dict.fromkeys(group for bonus in BONUSES.values() for group in bonus.groups))
+
+
+def keeps_latents(values: Values) -> bool:
+    """Whether the bonus of a run has a ring of latents."""
+    bonus = BONUSES[values["bonus"]]
+    return bonus.is_entropy and (not bonus.is_learned or values["learned.neighbours"] == "ring")
+
+
+def check_weights(values: Values) -> None:
+    """Refuses a bonus whose file of weights is not named.
+
+    Raises:
+      UsageError: there is none.
+    """
+    bonus = BONUSES[values["bonus"]]
+    if bonus.weights is not None and values["pretrained.weights"] is None:
+        raise UsageError(f"--bonus {bonus.name} needs {bonus.weights}")
+
+
+def _dotted(group: str, names: str) -> tuple[str, ...]:
+    return tuple(f"{group}.{name}" for name in names.split())
+
+
+_ENCODER = "encoder_init image_input image_crop num_filters latent_dim normalize"
+_RE3_ENCODER = _dotted("re3", f"{_ENCODER} ensemble_size")
+
+register(Bonus("none", lambda config, entropy: none()))
+register(
+    Bonus(
+        name="re3",
+        make=lambda config, entropy: scaled(entropy, re3(entropy)),
+        groups=("re3",),
+        inherits=_RE3_ENCODER,
+        is_entropy=True,
+    )
+)
+register(
+    Bonus(
+        name="rnd",
+        make=lambda config, entropy: rnd.from_config(config.rnd),
+        groups=("rnd",),
+        inherits=_dotted("rnd", f"{_ENCODER} rewarded normalize_observations hidden_dim"),
+    )
+)
+register(
+    Bonus(
+        name="icm",
+        make=lambda config, entropy: icm.from_config(config.icm),
+        groups=("icm",),
+        inherits=_dotted("icm", f"{_ENCODER} hidden_dim"),
+        from_one_step=True,
+    )
+)
+register(
+    Bonus(
+        name="contrastive",
+        make=lambda config, entropy: scaled(entropy, contrastive(entropy, config.learned)),
+        groups=("re3", "learned"),
+        inherits=(*_RE3_ENCODER, "learned.augmentation"),
+        own=_dotted("learned", "momentum augmentation shift_pad"),
+        is_entropy=True,
+        is_learned=True,
+    )
+)
+register(
+    Bonus(
+        name="inverse_dynamics",
+        make=lambda config, entropy: scaled(entropy, inverse_dynamics(entropy, config.learned)),
+        groups=("re3", "learned"),
+        inherits=(*_RE3_ENCODER, "learned.hidden_dim"),
+        own=("learned.hidden_dim",),
+        is_entropy=True,
+        is_learned=True,
+        from_one_step=True,
+    )
+)
+register(
+    Bonus(
+        name="imagenet",
+        make=lambda config, entropy: scaled(
+            entropy, imagenet(entropy, load_imagenet(str(config.pretrained.weights)))
+        ),
+        groups=("re3", "pretrained"),
+        inherits=("re3.normalize", "pretrained.weights"),
+        is_entropy=True,
+        weights=(f"torchvision's ResNet-50: fetch {IMAGENET_URL} and name it with --bonus.weights"),
+    )
+)
+register(
+    Bonus(
+        name="atc",
+        make=lambda config, entropy: scaled(
+            entropy,
+            atc(entropy, load_atc(str(config.pretrained.weights), config.pretrained.atc_output)),
+        ),
+        groups=("re3", "pretrained"),
+        inherits=("re3.normalize", "pretrained.weights", "pretrained.atc_output"),
+        own=("pretrained.atc_output",),
+        is_entropy=True,
+        weights="a snapshot of rlpyt's ATC (params.pkl): name it with --bonus.weights",
+    )
+)

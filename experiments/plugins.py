@@ -1,0 +1,48 @@
+"""`--plugin PATH`: a user's file that registers an agent, a bonus or a suite (io)."""
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from experiments.errors import UsageError
+
+_loaded: set[Path] = set()
+
+
+def named_in(words: Sequence[str]) -> str | None:
+    """The value of `--plugin` among the words of a command line."""
+    for place, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name == "--plugin":
+            return value if equals else next(iter(words[place + 1 :]), None)
+    return None
+
+
+def load(path: str | None) -> None:
+    """Imports a plugin, once in a process.
+
+    Raises:
+      UsageError: there is no such file, or it fails.
+    """
+    if path is None or path.startswith("--"):
+        return
+    file = Path(path).resolve()
+    if file in _loaded:
+        return
+    if not file.is_file():
+        raise UsageError(f"--plugin {path} is not a file: name a Python file")
+    spec = importlib.util.spec_from_file_location(f"re3_jax_plugin_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"--plugin {path} is not a Python file: name one that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    # Where tyro looks for the source of a dataclass.
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    # Whatever a user's file raises is its own.
+    except Exception as error:
+        raise UsageError(
+            f"--plugin {path} cannot be imported ({type(error).__name__}: {error}): mend the file"
+        ) from error
+    _loaded.add(file)

@@ -1,0 +1,54 @@
+"""Task, agent, bonus and preset -> RunConfig."""
+
+import dataclasses
+
+from experiments import suites
+from experiments.bonuses import BONUSES
+from experiments.config import (
+    DEFAULT_PRESET,
+    AgentName,
+    BonusName,
+    PresetName,
+    RunConfig,
+    as_class,
+    config_class,
+)
+from experiments.errors import UsageError
+
+
+def resolve(
+    env: str,
+    agent: AgentName | None = None,
+    bonus: BonusName | None = None,
+    preset: PresetName = DEFAULT_PRESET,
+    fine_tunes: bool = False,
+) -> RunConfig:
+    """Everything a run needs; an agent or bonus not given is the task's default.
+
+    A run that starts from a pre-trained one (`fine_tunes`) has the rows "+ PT" of the tables.
+    Whether the agent can act in the task is not asked here (see `validate.validate_for_task`).
+
+    Raises:
+      UsageError: the task is not known (the sentence offers the nearest names), or there is no
+        such preset for it.
+    """
+    suite, task_id = suites.find(env)
+    for other in suites.SUITES.values():
+        if preset in other.own_presets and preset not in suite.own_presets:
+            own = "".join(f"{name}, " for name in suite.own_presets)
+            raise UsageError(
+                f"--preset {preset} is for {other.tasks}, which {env} is not one of: choose "
+                f"recommended, paper, released, {own}or debug"
+            )
+    agent = agent or suite.presets.default_agent(task_id)
+    bonus = bonus or suite.presets.DEFAULT_BONUS
+    config = suite.presets.preset(task_id, preset, agent)
+    if BONUSES[bonus].is_learned:
+        # An observation met again has another latent by then.
+        re3 = dataclasses.replace(config.re3, merge_copies=False)
+        config = suite.with_learned_encoder(task_id, dataclasses.replace(config, re3=re3))
+    if fine_tunes:
+        config = suite.fine_tuned(task_id, config)
+    return dataclasses.replace(
+        as_class(config, config_class()), env=env, agent=agent, bonus=bonus, preset=preset
+    )

@@ -1,0 +1,192 @@
+"""The suites of tasks: one entry each, the one place of `experiments` that names it.
+
+Another suite is `register(Suite(...))`, here or in a file that `--plugin` names; its tasks are
+registered with `re3_jax.envs.registry.register`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from experiments.config import AgentName, BonusName, PresetName, RunConfig
+from experiments.errors import UsageError
+from experiments.installing import ensure_envpool
+from experiments.presets import atari as atari_presets
+from experiments.presets import brax, gymnax, minigrid, pixels
+from experiments.presets import dmc as dmc_presets
+from re3_jax.envs import host, registry
+from re3_jax.envs.base import EnvSpec
+from re3_jax.envs.host import atari, atari_games, dmc, renderer
+from re3_jax.envs.host.base import HostEnv
+
+
+class Presets(Protocol):
+    """The rows of a suite: a module of `experiments.presets`, or an object of a plugin."""
+
+    DEFAULT_BONUS: BonusName
+
+    def default_agent(self, task_id: str) -> AgentName:
+        """The agent of a task, if none is given."""
+
+    def preset(self, task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
+        """Everything a run of a task needs."""
+
+
+@dataclass(frozen=True)
+class HostSuite:
+    """What a suite whose lanes are on the host has besides.
+
+    Attributes:
+      group: of its options, a field of `RunConfig`.
+      example: a task of it.
+      spec: (task id, run) -> what the task looks like to an agent; raises ValueError or
+        ImportError.
+      settle: run -> run with what `auto` means on this machine; raises likewise.
+      frame_bytes: run -> bytes of one frame in the replay.
+      is_drawn: whether frames are rendered, by the options `renderer` and `image_size`.
+      fixed_filters: whether random encoders have filters of their own.
+    """
+
+    group: str
+    example: str
+    spec: Callable[[str, RunConfig], EnvSpec]
+    settle: Callable[[RunConfig], RunConfig]
+    frame_bytes: Callable[[RunConfig], int]
+    is_drawn: bool = False
+    fixed_filters: bool = False
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What `experiments` knows of a suite.
+
+    Attributes:
+      name: before the colon of a task.
+      presets: its rows.
+      tasks: what its tasks are called in a sentence.
+      own_presets: presets that no other suite has.
+      host: None for a suite on the device.
+      summary: (task id, final return) -> what summary.json has besides.
+      fine_tuned: (task id, run) -> the run, if it starts from a pre-trained one.
+      with_learned_encoder: (task id, run) -> the run, changed for a bonus that learns its encoder.
+    """
+
+    name: str
+    presets: Presets
+    tasks: str
+    own_presets: tuple[PresetName, ...] = ()
+    host: HostSuite | None = None
+    summary: Callable[[str, float], dict[str, float]] = lambda task_id, final_return: {}
+    fine_tuned: Callable[[str, RunConfig], RunConfig] = lambda task_id, config: config
+    with_learned_encoder: Callable[[str, RunConfig], RunConfig] = lambda task_id, config: config
+
+
+SUITES: dict[str, Suite] = {}
+"""Name -> entry."""
+
+
+def register(suite: Suite) -> None:
+    """Adds a suite.
+
+    Raises:
+      ValueError: there is one of this name.
+    """
+    if suite.name in SUITES:
+        raise ValueError(f"there is a suite {suite.name} already: choose another name")
+    SUITES[suite.name] = suite
+
+
+def find(task: str) -> tuple[Suite, str]:
+    """The suite of a task, and the task's name in it.
+
+    Raises:
+      UsageError: there is no such task; the sentence offers the nearest names.
+    """
+    try:
+        name, _, task_id = registry.canonical(task).partition(":")
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if name not in SUITES:
+        raise UsageError(f"the suite {name} has no presets: register it in experiments.suites")
+    return SUITES[name], task_id
+
+
+def host_of(task: str) -> HostSuite | None:
+    """The suite of a task on the host; None for one on the device.
+
+    Raises:
+      UsageError: there is no such task.
+    """
+    return find(task)[0].host
+
+
+def make_lanes(config: RunConfig, num_lanes: int, report: Callable[[str], None] = print) -> HostEnv:
+    """Lanes of a task on the host."""
+    suite, task_id = find(config.env)
+    assert suite.host is not None
+    options: Any = getattr(config, suite.host.group)
+    return host.make(task_id, options, num_lanes, report)
+
+
+def drawn_by(config: RunConfig) -> str | None:
+    """The renderer of a run; None where nothing is rendered."""
+    on_host = host_of(config.env)
+    return config.dmc.renderer if on_host is not None and on_host.is_drawn else None
+
+
+def _dmc_spec(task_id: str, config: RunConfig) -> EnvSpec:
+    if config.dmc.engine == "envpool":
+        ensure_envpool()
+    return dmc.spec(task_id, config.dmc)
+
+
+def _with_renderer(config: RunConfig) -> RunConfig:
+    return replace(config, dmc=replace(config.dmc, renderer=renderer.choose(config.dmc)))
+
+
+def _atari_spec(task_id: str, config: RunConfig) -> EnvSpec:
+    ensure_envpool()
+    return atari.spec(task_id, config.atari)
+
+
+register(Suite("minigrid", minigrid, "MiniGrid tasks", fine_tuned=minigrid.fine_tuned))
+register(
+    Suite(
+        "dmc",
+        dmc_presets,
+        "tasks of DeepMind Control",
+        own_presets=("small",),
+        fine_tuned=dmc_presets.fine_tuned,
+        host=HostSuite(
+            group="dmc",
+            example="cheetah_run_sparse",
+            spec=_dmc_spec,
+            settle=_with_renderer,
+            frame_bytes=lambda config: 3 * config.dmc.image_size**2,
+            is_drawn=True,
+        ),
+    )
+)
+register(Suite("brax", brax, "brax tasks", fine_tuned=dmc_presets.fine_tuned))
+register(Suite("gymnax", gymnax, "gymnax tasks"))
+register(Suite("pixels", pixels, "small tasks in pixels"))
+register(
+    Suite(
+        "atari",
+        atari_presets,
+        "Atari games",
+        own_presets=("data_efficient",),
+        summary=lambda game, final_return: {
+            "human_normalised_return": atari_games.human_normalised(game, final_return)
+        },
+        with_learned_encoder=atari_presets.with_learned_encoder,
+        host=HostSuite(
+            group="atari",
+            example="montezuma_revenge",
+            spec=_atari_spec,
+            settle=lambda config: config,
+            frame_bytes=lambda config: atari.SIZE**2,
+            fixed_filters=True,
+        ),
+    )
+)

@@ -1,0 +1,189 @@
+"""Dreamer as a `Learner`: whole episodes are stored and learned from in bursts of updates.
+
+As danijar/dreamer orders it: random actions until `prefill_env_frames`; from then on, every
+`env_frames_per_burst`, `updates_per_burst` updates on sequences sampled from whole episodes.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, PRNGKeyArray, UInt8
+
+from re3_jax.agents.base import Acting, Action, Info, Learner, LearnerState, observe
+from re3_jax.agents.dreamer.agent import Belief, Dreamer, DreamerState, SequenceBatch
+from re3_jax.agents.dreamer.config import DreamerConfig
+from re3_jax.envs.base import EnvSpec, LaneStep
+from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, IntrinsicState
+from re3_jax.intrinsic.rewarding import reward_batch
+from re3_jax.replay import sequence_ring
+from re3_jax.replay.frame_stack import FrameStack
+from re3_jax.replay.sequence_ring import Sequences
+
+Frames = UInt8[Array, "lane 64 64 channels"]
+
+SINGLE = FrameStack(1)
+"""Dreamer remembers; it is shown one frame at a time."""
+
+
+class Memory(NamedTuple):
+    """What acting lanes carry.
+
+    Attributes:
+      belief: the world model's state and the last action.
+      frame: what the lanes show now.
+    """
+
+    belief: Belief
+    frame: Frames
+
+
+def make_learner(config: DreamerConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Learner:
+    """Dreamer for one task of 64x64 frames with real-valued actions.
+
+    Args:
+      config: numbers of the agent.
+      spec: the task; no episode is shorter than `sequence_length` agent steps.
+      bonus: rewards it for exploring; RE3's `ring_size` must be `replay_capacity`.
+
+    Raises:
+      ValueError: the agent cannot act in the task, or there could be nothing to sample when the
+        first update is due.
+    """
+    dreamer, lanes, length = Dreamer(config, spec), config.num_envs, config.sequence_length
+    check_sizes(config, spec)
+
+    def init(key: PRNGKeyArray, frame: Frames) -> LearnerState:
+        agent_key, bonus_key = jax.random.split(key)
+        agent = dreamer.init(agent_key)
+        replay = sequence_ring.init(
+            config.replay_capacity // lanes, lanes, spec.frame_shape, dreamer.action_dim, length
+        )
+        return LearnerState(
+            agent=agent,
+            intrinsic=bonus.init(bonus_key, spec, lanes),
+            replay=sequence_ring.begin(replay, frame),
+            memory=begin(agent, frame),
+        )
+
+    def begin(agent: DreamerState, frame: Frames) -> Memory:
+        return Memory(dreamer.begin(agent, frame.shape[0]), frame)
+
+    def act(agent: DreamerState, memory: Memory, key: PRNGKeyArray, explore: bool):
+        belief, action = dreamer.act(agent, memory.belief, memory.frame, key, explore)
+        return memory._replace(belief=belief), action
+
+    def restart(state: LearnerState, frame: Frames) -> LearnerState:
+        return state._replace(
+            replay=sequence_ring.begin(state.replay, frame), memory=begin(state.agent, frame)
+        )
+
+    def store(state: LearnerState, action: Action, step: LaneStep) -> LearnerState:
+        frame, done = state.memory.frame, jnp.asarray(step.task_ended | step.truncated)
+        intrinsic, index = observe(bonus, state.intrinsic, SINGLE, frame, action, step)
+        replay = sequence_ring.add(
+            state.replay,
+            action,
+            jnp.asarray(step.reward),
+            jnp.asarray(step.task_ended),
+            jnp.asarray(step.final_frame),
+            jnp.asarray(step.frame),
+            done,
+            index,
+            length=length,
+        )
+        return state._replace(
+            intrinsic=intrinsic, replay=replay, memory=see(state.memory, step.frame, done)
+        )
+
+    def update(
+        state: LearnerState, agent_steps: Int[Array, ""], key: PRNGKeyArray
+    ) -> tuple[LearnerState, Info]:
+        sample_key, bonus_key, update_key = jax.random.split(key, 3)
+        with jax.named_scope("sample"):
+            drawn = sequence_ring.sample(sample_key, state.replay, config.batch_size, length)
+        batch, intrinsic, bonus_info = reward_sequences(
+            bonus, state.intrinsic, drawn, agent_steps, bonus_key
+        )
+        with jax.named_scope("update"):
+            agent, info = dreamer.update(state.agent, batch, update_key)
+        return state._replace(agent=agent, intrinsic=intrinsic), {**info, **bonus_info}
+
+    def updates_due(before: Any, after: Any) -> Any:
+        every, repeat = config.env_frames_per_burst, spec.action_repeat
+        crossed = after * repeat // every > before * repeat // every
+        return (after * repeat >= config.prefill_env_frames) * crossed * config.updates_per_burst
+
+    return Learner(
+        spec=spec,
+        num_lanes=lanes,
+        random_agent_steps=-(-config.prefill_env_frames // spec.action_repeat),
+        acting=Acting(begin, act, see),
+        init=init,
+        restart=restart,
+        store=store,
+        updates_due=updates_due,
+        phases=(update,),
+    )
+
+
+def see(memory: Memory, frame: Frames, begins: Bool[Array, " lane"]) -> Memory:
+    """Takes in the next frame; zeroes the belief of lanes where an episode begins with it."""
+    belief = jax.tree.map(lambda leaf: jnp.where(begins[:, None], 0.0, leaf), memory.belief)
+    return Memory(belief, jnp.asarray(frame))
+
+
+def reward_sequences(
+    bonus: IntrinsicReward,
+    state: IntrinsicState,
+    drawn: Sequences,
+    agent_steps: Int[Array, ""],
+    key: PRNGKeyArray,
+) -> tuple[SequenceBatch, IntrinsicState, Info]:
+    """Sequences with the bonus of every frame added to the reward that came with the frame.
+
+    A frame's bonus is that of the step that it was acted on with, as for the other agents. First
+    frames of episodes are rewarded as all others are. Reports what `reward_batch` does.
+    """
+    batch = SequenceBatch.of(drawn)
+
+    def flat(leaf: Array) -> Array:
+        return leaf.reshape(-1, *leaf.shape[2:])
+
+    steps = IntrinsicBatch(
+        observation=flat(batch.frames),
+        action=flat(drawn.action[:, 1:]),
+        next_observation=flat(drawn.frames[:, 1:]),
+        bonus_index=flat(drawn.bonus_index),
+        agent_steps=agent_steps,
+    )
+    reward, state, info = reward_batch(bonus, state, steps, key)
+    batch = batch._replace(reward=batch.reward + reward.reshape(batch.reward.shape))
+    return batch, state, info
+
+
+def check_sizes(config: DreamerConfig, spec: EnvSpec) -> None:
+    """Refuses a replay from which nothing could be drawn when the first update is due.
+
+    Raises:
+      ValueError: if episodes are no longer than a sequence, or the random actions do not fill
+        one, or the replay does not hold one.
+    """
+    length, steps = config.sequence_length, spec.max_agent_steps
+    if steps < length:
+        raise ValueError(
+            f"episodes of {spec.task} end after {steps} agent steps, which holds no sequence of "
+            f"{length} frames and a beginning: lower sequence_length"
+        )
+    if config.replay_capacity < config.num_envs * (steps + 1):
+        raise ValueError(
+            f"a replay of {config.replay_capacity} frames holds no whole episode of {steps} agent "
+            f"steps in each of {config.num_envs} lanes: raise replay_capacity to "
+            f"{config.num_envs * (steps + 1)} or more"
+        )
+    needed = config.num_envs * steps * spec.action_repeat
+    if config.prefill_env_frames < needed:
+        raise ValueError(
+            f"after {config.prefill_env_frames} env frames no lane has finished an episode: raise "
+            f"prefill_env_frames to {needed} or more"
+        )

@@ -1,0 +1,164 @@
+"""Rainbow as a `Learner`: prioritised n-step transitions, and updates every so many agent steps.
+
+The policy acts from the start, as in Kaixhin/Rainbow: its noise explores, or epsilon does.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from re3_jax.agents.base import Action, Frame, Info, Learner, LearnerState, acting_on, observe
+from re3_jax.agents.rainbow.agent import RainbowBatch, make_rainbow
+from re3_jax.agents.rainbow.config import RainbowConfig
+from re3_jax.envs.base import EnvSpec, LaneStep
+from re3_jax.intrinsic.base import IntrinsicReward
+from re3_jax.intrinsic.rewarding import with_bonus
+from re3_jax.replay import prioritized
+from re3_jax.replay.frame_stack import FrameStack
+
+
+def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Learner:
+    """Rainbow for one task.
+
+    Args:
+      config: numbers of the agent.
+      spec: the task, with discrete actions.
+      bonus: rewards it for exploring; RE3's `ring_size` must be `replay_capacity`.
+
+    Raises:
+      ValueError: the agent cannot act in the task, the capacity is no multiple of the lanes, or
+        there could be nothing to sample when an update is due.
+    """
+    check_sizes(config, spec)
+    agent, lanes, n = make_rainbow(config, spec), config.num_envs, config.n_steps
+    frames = FrameStack(spec.frame_stack, "zeros")
+    channels = spec.frame_shape[-1]
+
+    def init(key: PRNGKeyArray, frame: Frame) -> LearnerState:
+        agent_key, bonus_key = jax.random.split(key)
+        return LearnerState(
+            agent=agent.init(agent_key),
+            intrinsic=bonus.init(bonus_key, spec, lanes),
+            replay=prioritized.init(
+                config.replay_capacity // lanes,
+                lanes,
+                spec.frame_shape,
+                spec.observation_dtype,
+                n=n,
+                stack=spec.frame_stack,
+            ),
+            memory=frames.first(frame),
+        )
+
+    def restart(state: LearnerState, frame: Frame) -> LearnerState:
+        return state._replace(replay=prioritized.cut(state.replay), memory=frames.first(frame))
+
+    def store(state: LearnerState, action: Action, step: LaneStep) -> LearnerState:
+        observation = state.memory
+        intrinsic, index = observe(bonus, state.intrinsic, frames, observation, action, step)
+        replay = prioritized.add(
+            state.replay,
+            observation[..., -channels:],
+            action,
+            jnp.clip(jnp.asarray(step.reward), -config.reward_clip, config.reward_clip),
+            jnp.asarray(step.task_ended),
+            jnp.asarray(step.truncated),
+            index,
+            n=n,
+            stack=spec.frame_stack,
+        )
+        memory = frames.following(observation, step.frame, step.task_ended | step.truncated)
+        return state._replace(intrinsic=intrinsic, replay=replay, memory=memory)
+
+    def update(
+        state: LearnerState, agent_steps: Int[Array, ""], key: PRNGKeyArray
+    ) -> tuple[LearnerState, Info]:
+        sample_key, bonus_key, agent_key = jax.random.split(key, 3)
+        replay, beta = state.replay, priority_weight(config, agent_steps)
+        with jax.named_scope("sample"):
+            drawn = prioritized.sample(
+                sample_key,
+                replay,
+                config.batch_size,
+                n=n,
+                stack=spec.frame_stack,
+                gamma=config.discount,
+            )
+        batch = RainbowBatch(
+            observation=drawn.observation,
+            action=drawn.action,
+            reward=drawn.reward,
+            bonus=jnp.zeros_like(drawn.reward),
+            discount=drawn.discount,
+            next_observation=drawn.next_observation,
+            weight=prioritized.importance_weights(drawn.probability, beta),
+        )
+        batch, intrinsic, bonus_info = with_bonus(
+            bonus, state.intrinsic, batch, drawn.bonus_index, agent_steps, bonus_key
+        )
+        with jax.named_scope("update"):
+            learned, priority, info = agent.update(state.agent, batch, agent_key)
+        if config.prioritized:
+            replay = prioritized.update_priorities(replay, drawn.slot, priority)
+        state = state._replace(agent=learned, intrinsic=intrinsic, replay=replay)
+        return state, {**info, **bonus_info}
+
+    def updates_due(before: Any, after: Any) -> Any:
+        every = config.agent_steps_per_update
+        return (after >= config.initial_agent_steps) * (after // every - before // every)
+
+    return Learner(
+        spec=spec,
+        num_lanes=lanes,
+        random_agent_steps=0,
+        acting=acting_on(agent.act, frames),
+        init=init,
+        restart=restart,
+        store=store,
+        updates_due=updates_due,
+        phases=(update,),
+        learns=("agent", "intrinsic", "replay"),
+    )
+
+
+def priority_weight(config: RainbowConfig, agent_steps: Int[Array, ""]) -> Float[Array, ""] | float:
+    """Beta of the importance weights: linear from the first update to `anneal_agent_steps`."""
+    if not config.prioritized:
+        return 0.0
+    length = max(config.anneal_agent_steps - config.initial_agent_steps, 1)
+    done = jnp.clip((agent_steps - config.initial_agent_steps) / length, 0.0, 1.0)
+    return config.priority_weight + (1.0 - config.priority_weight) * done
+
+
+def check_sizes(config: RainbowConfig, spec: EnvSpec) -> None:
+    """Refuses a replay from which nothing could be drawn when an update is due.
+
+    Raises:
+      ValueError: if the capacity is no multiple of the number of lanes, or a transition of
+        `n_steps` would not be whole in time, or never.
+    """
+    if config.replay_capacity % config.num_envs:
+        raise ValueError(
+            f"a replay of {config.replay_capacity} agent steps is not a whole number of steps of "
+            f"{config.num_envs} lanes: make replay_capacity a multiple of num_envs"
+        )
+    window = config.num_envs * config.n_steps
+    if config.initial_agent_steps <= window:
+        raise ValueError(
+            f"initial_agent_steps is {config.initial_agent_steps}, but the first transition of "
+            f"{config.n_steps} steps of {config.num_envs} lanes is whole after {window}: raise it"
+        )
+    # Windows that a time limit cuts are never drawn: what is stored must reach beyond one.
+    if config.replay_capacity < 2 * (window + config.num_envs):
+        raise ValueError(
+            f"a replay of {config.replay_capacity} agent steps can be without a transition of "
+            f"{config.n_steps} steps: raise replay_capacity to "
+            f"{2 * (window + config.num_envs)} or more"
+        )
+    if spec.max_agent_steps <= config.n_steps:
+        raise ValueError(
+            f"episodes of {spec.task} end after {spec.max_agent_steps} agent steps, which "
+            f"leaves no transition of {config.n_steps}: lower n_steps"
+        )

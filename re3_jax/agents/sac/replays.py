@@ -1,0 +1,99 @@
+"""Where soft actor-critic stores transitions: images frame by frame, flat observations whole."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+
+from re3_jax.agents.sac.config import SACConfig
+from re3_jax.envs.base import EnvSpec, LaneStep
+from re3_jax.replay import frame_ring, transition_ring
+from re3_jax.replay.frame_ring import FrameReplay
+from re3_jax.replay.transition_ring import TransitionRing
+from re3_jax.replay.transitions import Transitions
+
+Replay = Any
+"""A `FrameReplay` or a `TransitionRing`."""
+
+
+class Store(NamedTuple):
+    """A replay and how it is used.
+
+    init: () -> replay
+    begin: (replay, frame[lane]) -> replay; episodes of all lanes begin with `frame`
+    add: (replay, observation[lane], action[lane], step, bonus_index[lane]) -> replay
+    sample: (key, replay) -> (transitions, bonus_index[batch])
+    """
+
+    init: Callable[[], Replay]
+    begin: Callable[[Replay, Shaped[Array, " lane *frame"]], Replay]
+    add: Callable[..., Replay]
+    sample: Callable[[PRNGKeyArray, Replay], tuple[Transitions, Int[Array, " batch"]]]
+
+
+def of_frames(config: SACConfig, spec: EnvSpec, action_dim: int) -> Store:
+    """Each frame once; stacks are put together when they are sampled."""
+
+    def add(
+        replay: FrameReplay,
+        observation: Shaped[Array, " lane *observation"],
+        action: Float[Array, "lane action"],
+        step: LaneStep,
+        index: Int[Array, " lane"],
+    ) -> FrameReplay:
+        del observation
+        return frame_ring.add(
+            replay,
+            action,
+            jnp.asarray(step.reward),
+            1.0 - jnp.asarray(step.task_ended, jnp.float32),
+            jnp.asarray(step.frame),
+            jnp.asarray(step.final_frame),
+            jnp.asarray(step.task_ended | step.truncated),
+            index,
+        )
+
+    return Store(
+        init=lambda: frame_ring.init(
+            config.replay_capacity // config.num_envs,
+            config.num_envs,
+            spec.frame_shape,
+            action_dim,
+            spec.frame_stack,
+            spec.max_agent_steps,
+        ),
+        begin=frame_ring.start,
+        add=add,
+        sample=lambda key, replay: frame_ring.sample(
+            key, replay, config.batch_size, spec.frame_stack
+        ),
+    )
+
+
+def of_transitions(config: SACConfig, spec: EnvSpec) -> Store:
+    """Whole transitions."""
+
+    def add(
+        replay: TransitionRing,
+        observation: Shaped[Array, " lane *observation"],
+        action: Float[Array, "lane action"],
+        step: LaneStep,
+        index: Int[Array, " lane"],
+    ) -> TransitionRing:
+        return transition_ring.add(
+            replay,
+            observation,
+            action,
+            jnp.asarray(step.reward),
+            1.0 - jnp.asarray(step.task_ended, jnp.float32),
+            jnp.asarray(step.final_frame),
+            index,
+        )
+
+    return Store(
+        init=lambda: transition_ring.init(config.replay_capacity, spec),
+        begin=lambda replay, frame: replay,
+        add=add,
+        sample=lambda key, replay: transition_ring.sample(key, replay, config.batch_size),
+    )

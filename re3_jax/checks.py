@@ -1,0 +1,55 @@
+"""Checks of configuration fields: each raises a ValueError that says what is allowed.
+
+Imports no JAX: worker processes of host environments validate their configuration too.
+"""
+
+import math
+from typing import Any, get_args
+
+
+def at_least(config: Any, minimum: int, *names: str) -> None:
+    """Whole numbers of at least `minimum`."""
+    for name in names:
+        value = getattr(config, name)
+        if value < minimum:
+            raise ValueError(f"{name} must be at least {minimum}, but it is {value}")
+
+
+def positive(config: Any, *names: str) -> None:
+    """Finite numbers above 0."""
+    for name in names:
+        value = getattr(config, name)
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name} must be a finite number above 0, but it is {value}")
+
+
+def not_negative(config: Any, *names: str) -> None:
+    """Finite numbers of at least 0."""
+    for name in names:
+        value = getattr(config, name)
+        if not 0 <= value < math.inf:
+            raise ValueError(f"{name} must be a finite number of at least 0, but it is {value}")
+
+
+def share(config: Any, *names: str) -> None:
+    """Numbers from 0 to 1."""
+    for name in names:
+        value = getattr(config, name)
+        if not 0 <= value <= 1:
+            raise ValueError(f"{name} must be from 0 to 1, but it is {value}")
+
+
+def positive_share(config: Any, *names: str) -> None:
+    """Numbers above 0 and at most 1."""
+    for name in names:
+        value = getattr(config, name)
+        if not 0 < value <= 1:
+            raise ValueError(f"{name} must be above 0 and at most 1, but it is {value}")
+
+
+def one_of(config: Any, **choices: Any) -> None:
+    """Fields that take one value of a `Literal`."""
+    for name, literal in choices.items():
+        value, allowed = getattr(config, name), get_args(literal)
+        if value not in allowed:
+            raise ValueError(f"unknown {name} {value!r}: choose one of {', '.join(allowed)}")

@@ -1,0 +1,87 @@
+"""What the device computes in one step of the host loop, for one seed: pure functions.
+
+`host_loop` maps them over seeds and calls them in turn with the lanes of the host.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from re3_jax.agents.base import Action, Info, Learner, LearnerState, Memory, Phase, random_actions
+from re3_jax.envs.base import LaneStep
+from re3_jax.training import screens
+from re3_jax.training.episodes import EpisodeTotals, count_episodes
+from re3_jax.training.train_state import Counters, Lanes, TrainState
+
+
+class SeedFunctions:
+    """What the programs compute for one seed: pure functions around a learner."""
+
+    def __init__(self, learner: Learner):
+        """`learner` is made for a task of frames."""
+        self.learner, self.spec = learner, learner.spec
+        self._is_grey = learner.spec.frame_shape[-1] == 1
+
+    def init(self, seed: Int[Array, ""], frame: Array) -> TrainState:
+        """State at env frame 0, the lanes showing `frame`."""
+        key, evaluation_key, learner_key = jax.random.split(jax.random.key(seed), 3)
+        return TrainState(
+            *self.learner.init(learner_key, frame),
+            lanes=Lanes.begin(self.learner.num_lanes, {}),
+            counters=Counters.zero(),
+            key=key,
+            evaluation_key=evaluation_key,
+            visited=screens.see(screens.none_seen(), frame[..., 0]) if self._is_grey else None,
+        )
+
+    def restart(self, state: TrainState, frame: Array) -> TrainState:
+        """New episodes in place of those that could not be restored."""
+        lanes = Lanes.begin(self.learner.num_lanes, state.lanes.env)
+        learned = self.learner.restart(state.learner, frame)
+        return state.with_learner(learned)._replace(lanes=lanes)
+
+    def act(
+        self, state: LearnerState, key: PRNGKeyArray, agent_steps: Int[Array, ""]
+    ) -> tuple[Memory, Action]:
+        """The policy's exploring actions."""
+        return self.learner.acting.act(
+            state.agent, state.memory, step_key(key, agent_steps, 0), True
+        )
+
+    def act_randomly(
+        self, state: LearnerState, key: PRNGKeyArray, agent_steps: Int[Array, ""]
+    ) -> tuple[Memory, Action]:
+        """Uniformly random actions."""
+        return state.memory, random_actions(step_key(key, agent_steps, 0), self.learner)
+
+    def learn(
+        self, phase: Phase, state: LearnerState, counters: Counters, key: PRNGKeyArray
+    ) -> tuple[LearnerState, Counters, Info]:
+        """One update."""
+        key = jax.random.fold_in(step_key(key, counters.agent_steps, 1), counters.updates)
+        state, info = phase(state, counters.agent_steps, key)
+        return state, counters._replace(updates=counters.updates + 1), info
+
+    def store(
+        self,
+        state: LearnerState,
+        lanes: Lanes,
+        counters: Counters,
+        visited: Array | None,
+        action: Action,
+        step: LaneStep,
+    ) -> tuple[LearnerState, Lanes, Counters, Array | None, tuple[EpisodeTotals, Float[Array, ""]]]:
+        """Stores a step of all lanes; also totals of episodes and the mean reward."""
+        step = jax.tree.map(jnp.asarray, step)
+        state = self.learner.store(state, action, step)
+        lanes, totals = count_episodes(lanes, step.reward, step.terminated | step.truncated)
+        counters = counters.after(self.learner.num_lanes, self.spec.action_repeat)
+        if visited is not None:
+            visited = screens.see(visited, step.frame[..., 0])
+        totals = jax.tree.map(jnp.sum, totals)
+        return state, lanes, counters, visited, (totals, jnp.mean(step.reward))
+
+
+def step_key(key: PRNGKeyArray, agent_steps: Int[Array, ""], stream: int) -> PRNGKeyArray:
+    """A key of its own for each step, so that no key has to pass from program to program."""
+    return jax.random.fold_in(jax.random.fold_in(key, agent_steps), stream)

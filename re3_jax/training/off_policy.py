@@ -1,0 +1,204 @@
+"""The off-policy device loop, for every agent: step, store, act and learn in one `lax.scan`.
+
+The order of the released code: an action is chosen, the agent learns from what is stored so
+far, then the action is taken and the transition stored. Each iteration of the scan first executes
+the action that the iteration before chose: writing before reading lets XLA update the replay and
+the latents in place.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from re3_jax.agents.base import Action, Learner, LearnerState, Memory, random_actions
+from re3_jax.envs.base import DeviceEnv, LaneStep
+from re3_jax.training import coverage
+from re3_jax.training.episodes import EpisodeTotals, count_episodes, episode_metrics
+from re3_jax.training.seeds import Program, compile_program
+from re3_jax.training.train_state import Counters, Lanes, Metrics, TrainState
+
+
+def init_state(env: DeviceEnv, learner: Learner, key: PRNGKeyArray) -> TrainState:
+    """State at env frame 0; the key decides everything that follows."""
+    train_key, evaluation_key, learner_key, reset_key, act_key = jax.random.split(key, 5)
+    env_state, frame = jax.vmap(env.reset)(jax.random.split(reset_key, learner.num_lanes))
+    state = learner.init(learner_key, frame)
+    memory, action = choose(learner, state, jnp.int32(0), act_key)
+    return TrainState(
+        *state._replace(memory=memory),
+        lanes=Lanes.begin(learner.num_lanes, env_state, action),
+        counters=Counters.zero(),
+        key=train_key,
+        evaluation_key=evaluation_key,
+        visited=coverage.none_visited(env),
+    )
+
+
+def train_step(
+    env: DeviceEnv, learner: Learner, state: TrainState
+) -> tuple[TrainState, tuple[Metrics, EpisodeTotals, Float[Array, ""]]]:
+    """One step of all lanes, the choice of the next actions, and the updates that are due.
+
+    Returns:
+      The state; sums of the updates' metrics, totals of episodes, the mean reward of the step.
+    """
+    key, env_key, act_key, learn_key = jax.random.split(state.key, 4)
+    lanes, before = state.lanes, state.counters
+    assert lanes.action is not None
+    with jax.named_scope("env"):
+        env_keys = jax.random.split(env_key, learner.num_lanes)
+        env_state, timestep = jax.vmap(env.step)(lanes.env, lanes.action, env_keys)
+    with jax.named_scope("store"):
+        step = LaneStep.of_device(timestep)
+        learned = learner.store(state.learner, lanes.action, step)
+        visited = coverage.visit(state.visited, coverage.number(env, lanes.env))
+    counters = before.after(learner.num_lanes, env.spec.action_repeat)
+    lanes, totals = count_episodes(lanes, timestep.reward, timestep.terminated | timestep.truncated)
+    with jax.named_scope("act"):
+        memory, action = choose(learner, learned, counters.agent_steps, act_key)
+    num_updates = learner.updates_due(before.agent_steps, counters.agent_steps)
+    learned, sums = _learn(
+        learner, learned._replace(memory=memory), counters, num_updates, learn_key
+    )
+    following = TrainState(
+        *learned,
+        lanes=lanes._replace(env=env_state, action=action),
+        counters=counters._replace(updates=counters.updates + num_updates),
+        key=key,
+        evaluation_key=state.evaluation_key,
+        visited=visited,
+    )
+    return following, (sums, totals, jnp.mean(timestep.reward))
+
+
+def choose(
+    learner: Learner, state: LearnerState, agent_steps: Int[Array, ""], key: PRNGKeyArray
+) -> tuple[Memory, Action]:
+    """The next actions of all lanes, uniformly random at first."""
+
+    def act() -> tuple[Memory, Action]:
+        return learner.acting.act(state.agent, state.memory, key, True)
+
+    if learner.random_agent_steps == 0:
+        return act()
+    return jax.lax.cond(
+        agent_steps < learner.random_agent_steps,
+        lambda: (state.memory, random_actions(key, learner)),
+        act,
+    )
+
+
+def _learn(
+    learner: Learner,
+    state: LearnerState,
+    counters: Counters,
+    num_updates: Int[Array, ""],
+    key: PRNGKeyArray,
+) -> tuple[LearnerState, Metrics]:
+    """`num_updates` updates; also the sums of their metrics."""
+
+    # Only what learning changes goes through loop and branches: XLA may copy the rest there.
+    def one(number: Int[Array, ""], *parts: Any) -> tuple[Any, ...]:
+        now = state._replace(**dict(zip(learner.learns, parts, strict=True)))
+        place = (counters.updates + number) % len(learner.phases)
+
+        def changed(phase, key):
+            after, info = phase(now, counters.agent_steps, key)
+            return tuple(getattr(after, name) for name in learner.learns), info
+
+        phases = [partial(changed, phase) for phase in learner.phases]
+        after, info = jax.lax.switch(place, phases, jax.random.fold_in(key, number))
+        return *after, info
+
+    parts = tuple(getattr(state, name) for name in learner.learns)
+    *after, sums = _repeat(one, num_updates, parts)
+    return state._replace(**dict(zip(learner.learns, after, strict=True))), sums
+
+
+def _repeat(
+    update: Callable[..., tuple[Any, ...]], count: Int[Array, ""], parts: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """(number, *parts) -> (*parts, metrics) `count` times, perhaps none; (*parts, sums)."""
+    metrics = jax.eval_shape(update, jnp.int32(0), *parts)[-1]
+    zeros = jax.tree.map(lambda metric: jnp.zeros(metric.shape, metric.dtype), metrics)
+
+    def step(number: Int[Array, ""], carry: tuple[Any, ...]) -> tuple[Any, ...]:
+        *parts, sums = carry
+        *parts, metrics = update(number, *parts)
+        return *parts, jax.tree.map(jnp.add, sums, metrics)
+
+    return jax.lax.fori_loop(0, count, step, (*parts, zeros))
+
+
+def train_chunk(
+    env: DeviceEnv, learner: Learner, chunk_steps: int, state: TrainState
+) -> tuple[TrainState, Metrics]:
+    """`chunk_steps` steps of all lanes.
+
+    Metrics of updates are means over those of the chunk, NaN if there were none; episode
+    statistics over the episodes that ended in it, likewise. `state_coverage` as in `coverage`.
+    """
+    # Counters agree across seeds; unbatched, `cond` and `switch` stay branches under `vmap`.
+    counters = Counters(*(same_for_all_seeds(counter) for counter in state.counters))
+    state, (sums, totals, reward) = jax.lax.scan(
+        lambda state, _: train_step(env, learner, state),
+        state._replace(counters=counters),
+        length=chunk_steps,
+    )
+    num_updates = state.counters.updates - counters.updates
+    metrics = jax.tree.map(lambda total: jnp.sum(total) / num_updates, sums)
+    return state, {
+        **metrics,
+        "reward_mean": jnp.mean(reward),
+        **episode_metrics(totals),
+        **coverage.metrics(env, state.visited),
+    }
+
+
+@custom_vmap
+def same_for_all_seeds(counter: Int[Array, ""]) -> Int[Array, ""]:
+    """The counter; under `vmap` the first seed's, unbatched."""
+    return counter
+
+
+@same_for_all_seeds.def_vmap
+def _first_of_all(axis_size: int, in_batched: list[bool], counter: Int[Array, "..."]):
+    del axis_size
+    return (counter[0] if in_batched[0] else counter), False
+
+
+def make_off_policy_program(
+    env: DeviceEnv,
+    learner: Learner,
+    *,
+    chunk_steps: int,
+    eval_episodes: int,
+    eval_greedy: bool,
+    devices: Sequence[jax.Device] | None = None,
+) -> Program:
+    """Maps the loop over seeds.
+
+    Args:
+      env: the task that the learner was made for.
+      learner: learns it.
+      chunk_steps: steps of all lanes per call of `train`; the host hears once per chunk.
+      eval_episodes: episodes per evaluation.
+      eval_greedy: evaluate the mode of the policy; otherwise it explores.
+      devices: devices to spread the seeds over; the number of seeds must be a multiple of
+        theirs. One device by default.
+    """
+    return compile_program(
+        env,
+        learner.acting,
+        partial(init_state, env, learner),
+        partial(train_chunk, env, learner, chunk_steps),
+        eval_episodes=eval_episodes,
+        eval_greedy=eval_greedy,
+        env_frames_per_chunk=chunk_steps * learner.num_lanes * env.spec.action_repeat,
+        devices=devices,
+    )

@@ -1,0 +1,135 @@
+"""The on-policy device loop: one rollout, then one update, in a `lax.scan`."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray
+
+from re3_jax.agents.base import OnPolicyLearner
+from re3_jax.agents.rollout import Rollout
+from re3_jax.envs.base import DeviceEnv
+from re3_jax.training import coverage
+from re3_jax.training.episodes import EpisodeTotals, count_episodes, episode_metrics
+from re3_jax.training.seeds import Program, compile_program
+from re3_jax.training.train_state import Counters, Lanes, Metrics, TrainState
+
+
+def init_state(env: DeviceEnv, learner: OnPolicyLearner, key: PRNGKeyArray) -> TrainState:
+    """State at env frame 0; the key decides everything that follows."""
+    train_key, evaluation_key, learner_key, reset_key = jax.random.split(key, 4)
+    env_state, frame = jax.vmap(env.reset)(jax.random.split(reset_key, learner.num_lanes))
+    return TrainState(
+        *learner.init(learner_key, frame),
+        lanes=Lanes.begin(learner.num_lanes, env_state),
+        counters=Counters.zero(),
+        key=train_key,
+        evaluation_key=evaluation_key,
+        visited=coverage.none_visited(env),
+    )
+
+
+def roll_out(
+    env: DeviceEnv, learner: OnPolicyLearner, state: TrainState, key: PRNGKeyArray
+) -> tuple[TrainState, Rollout, EpisodeTotals]:
+    """Steps all lanes `rollout_length` times with sampled actions; the bonus is zero."""
+    length, acting = learner.rollout_length, learner.acting
+    act_key, env_key = jax.random.split(key)
+    act_keys = jax.random.split(act_key, length)
+    env_keys = jax.random.split(env_key, (length, learner.num_lanes))
+
+    def step(carry, keys):
+        observation, lanes = carry
+        with jax.named_scope("act"):
+            observation, action = acting.act(state.agent, observation, keys[0], True)
+        number = coverage.number(env, lanes.env)
+        with jax.named_scope("env"):
+            env_state, timestep = jax.vmap(env.step)(lanes.env, action, keys[1])
+        done = timestep.terminated | timestep.truncated
+        lanes, totals = count_episodes(lanes, timestep.reward, done)
+        after = acting.see(observation, timestep.observation, done)
+        lanes = lanes._replace(env=env_state)
+        return (after, lanes), (observation, action, timestep, totals, number)
+
+    (memory, lanes), (observation, action, timestep, totals, numbers) = jax.lax.scan(
+        step, (state.memory, state.lanes), (act_keys, env_keys)
+    )
+    rollout = Rollout(
+        observation=observation,
+        action=action,
+        reward=timestep.reward,
+        bonus=jnp.zeros_like(timestep.reward),
+        terminated=timestep.terminated,
+        truncated=timestep.truncated,
+        next_observation=timestep.final_observation,
+        last_observation=memory,
+    )
+    visited = coverage.visit(state.visited, numbers)
+    state = state._replace(memory=memory, lanes=lanes, visited=visited)
+    return state, rollout, jax.tree.map(jnp.sum, totals)
+
+
+def train_update(
+    env: DeviceEnv, learner: OnPolicyLearner, state: TrainState
+) -> tuple[TrainState, tuple[Metrics, EpisodeTotals]]:
+    """One rollout and one update."""
+    key, rollout_key, learn_key = jax.random.split(state.key, 3)
+    state, rollout, totals = roll_out(env, learner, state, rollout_key)
+    learned, info = learner.learn(state.learner, rollout, state.counters.agent_steps, learn_key)
+    counters = state.counters.after(rollout.reward.size, env.spec.action_repeat)
+    counters = counters._replace(updates=counters.updates + 1)
+    state = state.with_learner(learned)._replace(key=key, counters=counters)
+    return state, ({**info, "reward_mean": jnp.mean(rollout.reward)}, totals)
+
+
+def train_chunk(
+    env: DeviceEnv, learner: OnPolicyLearner, chunk_updates: int, state: TrainState
+) -> tuple[TrainState, Metrics]:
+    """`chunk_updates` updates; metrics are means over them.
+
+    Episode statistics are means over the episodes that ended in the chunk, NaN if none did.
+    `state_coverage` as in `coverage`.
+    """
+    state, (metrics, totals) = jax.lax.scan(
+        lambda state, _: train_update(env, learner, state), state, length=chunk_updates
+    )
+    return state, {
+        **jax.tree.map(jnp.mean, metrics),
+        **episode_metrics(totals),
+        **coverage.metrics(env, state.visited),
+    }
+
+
+def make_on_policy_program(
+    env: DeviceEnv,
+    learner: OnPolicyLearner,
+    *,
+    chunk_updates: int,
+    eval_episodes: int,
+    eval_greedy: bool,
+    devices: Sequence[jax.Device] | None = None,
+) -> Program:
+    """Maps the loop over seeds.
+
+    Args:
+      env: the task that the learner was made for.
+      learner: learns it.
+      chunk_updates: updates per call of `train`; the host hears once per chunk.
+      eval_episodes: episodes per evaluation.
+      eval_greedy: evaluate the mode of the policy; otherwise actions are sampled.
+      devices: devices to spread the seeds over; the number of seeds must be a multiple of
+        theirs. One device by default.
+    """
+    return compile_program(
+        env,
+        learner.acting,
+        partial(init_state, env, learner),
+        partial(train_chunk, env, learner, chunk_updates),
+        eval_episodes=eval_episodes,
+        eval_greedy=eval_greedy,
+        env_frames_per_chunk=(
+            chunk_updates * learner.rollout_length * learner.num_lanes * env.spec.action_repeat
+        ),
+        devices=devices,
+    )

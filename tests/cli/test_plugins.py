@@ -1,0 +1,114 @@
+"""`--plugin`: the examples run, are stored, are resumed exactly, and bad files are one sentence."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments import plugins, train
+
+ROOT = Path(__file__).parents[2]
+
+EXAMPLES = {
+    # file: options of a run of it, and what config.json then says
+    "bonus": (
+        ("--env", "doorkey_6x6", "--bonus", "episodic_count", "--episodic-count.beta", "0.02"),
+        {"bonus": "episodic_count", "episodic_count": {"beta": 0.02, "buckets": 1024}},
+    ),
+    "agent": (
+        ("--env", "gymnax:CartPole-v1", "--agent", "reinforce", "--reinforce.num-envs", "4"),
+        {"agent": "reinforce"},
+    ),
+    "suite": (("--env", "corridor:10"), {"env": "corridor:10"}),
+}
+
+
+def command(*argv):
+    """In a process of its own: what a plugin registers stays for the life of a process."""
+    return subprocess.run(
+        [sys.executable, "-m", "experiments.train", *argv],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        timeout=300,
+    )
+
+
+def rows(folder, name):
+    """A CSV without its wall seconds."""
+    lines = [line.split(",") for line in (folder / name).read_text().splitlines()]
+    timed = [place for place, title in enumerate(lines[0]) if "seconds" in title or "/s" in title]
+    return [[v for place, v in enumerate(line) if place not in timed] for line in lines]
+
+
+@pytest.mark.parametrize(
+    "kind", ["bonus", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("agent", "suite"))]
+)
+def test_an_example_runs_and_resumes_exactly(kind, tmp_path):
+    options, stored = EXAMPLES[kind]
+    file = f"examples/plugin_{kind}.py"
+    assert len((ROOT / file).read_text().splitlines()) <= 60
+    interval = ("--chunk-updates", "8", "--evaluation.every-env-frames", "1024")
+    common = [*options, "--preset", "debug", *interval, "--plugin", file]
+    whole, halves = tmp_path / "whole", tmp_path / "halves"
+    for folder, steps in ((whole, "2048"), (halves, "1024")):
+        done = command(*common, "--steps", steps, "--out", str(folder))
+        assert done.returncode == 0, done.stderr
+    # The plugin is named in config.json: nobody has to name it again.
+    done = command("--resume", "--steps", "2048", "--out", str(halves))
+    assert done.returncode == 0, done.stderr
+    for name in ("train.csv", "eval.csv"):
+        assert rows(whole, name) == rows(halves, name)
+    config = json.loads((halves / "config.json").read_text())["config"]
+    assert {name: config[name] for name in stored} == stored
+    assert json.loads((halves / "summary.json").read_text())["complete"]
+
+
+@pytest.mark.slow
+def test_help_and_sentences_know_it():
+    file = ("--plugin", "examples/plugin_bonus.py")
+    done = command(*file, "--help")
+    assert done.returncode == 0 and "episodic_count" in done.stdout
+    assert "--episodic-count.beta" in done.stdout
+    for argv, words in (
+        (("--bonus", "count"), "--bonus count is not known: choose from none, re3, .*episodic_"),
+        (("--episodic-count.beta", "1"), "no effect with --bonus re3: .* --bonus episodic_count"),
+        (("--bonus", "episodic_count", "--rnd.beta", "1"), "no effect with --bonus episodic_count"),
+    ):
+        done = command("--env", "doorkey_6x6", *file, *argv)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1
+        assert re.search(words, done.stderr), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "is not a file: name a Python file"),
+        ("import no_such_package", "ModuleNotFoundError: No module named 'no_such_package'"),
+        (
+            "from experiments import bonuses\nbonuses.register(bonuses.BONUSES['re3'])",
+            "there is a bonus re3 already: choose another name",
+        ),
+    ],
+)
+def test_a_bad_file_is_one_sentence(text, words, tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    if text is not None:
+        file.write_text(text)
+    argv = ["--env", "doorkey_6x6", "--plugin", str(file), "--out", str(tmp_path / "run")]
+    assert train.main(argv) == 2
+    said = capsys.readouterr().err
+    assert words in said and said.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_plugin_is_found_among_the_words():
+    assert plugins.named_in(["--seeds", "2", "--plugin", "a.py"]) == "a.py"
+    assert plugins.named_in(["--plugin=b.py", "--seeds", "2"]) == "b.py"
+    assert plugins.named_in(["--seeds", "2", "--plugin"]) is None
+    assert plugins.named_in([]) is None

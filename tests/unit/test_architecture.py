@@ -1,0 +1,87 @@
+"""The rooms of the house: who imports whom, read off the source."""
+
+import ast
+import itertools
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+AGENTS = ("a2c", "sac", "rainbow", "dreamer")
+
+
+def modules(folder: str) -> list[Path]:
+    found = sorted((ROOT / folder).rglob("*.py"))
+    assert found
+    return found
+
+
+def imports(path: Path) -> set[str]:
+    """Dotted names of the modules that a file imports, of what is imported from them as well."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {str(node.module)}
+    return {name for name in found if name.startswith(("re3_jax", "experiments"))}
+
+
+def imported_by(folder: str) -> dict[str, set[str]]:
+    return {str(path.relative_to(ROOT)): imports(path) for path in modules(folder)}
+
+
+@pytest.mark.parametrize(
+    ("folder", "forbidden"),
+    [
+        ("re3_jax/training", [f"re3_jax.agents.{name}" for name in AGENTS]),
+        ("re3_jax/agents", ["re3_jax.training", "experiments"]),
+        ("re3_jax/intrinsic", ["re3_jax.agents", "re3_jax.training", "experiments"]),
+        ("re3_jax/replay", ["re3_jax.agents", "re3_jax.intrinsic", "re3_jax.training"]),
+        ("re3_jax/envs", ["re3_jax.agents", "re3_jax.intrinsic", "re3_jax.training"]),
+        ("re3_jax/knn", ["re3_jax.agents", "re3_jax.intrinsic", "re3_jax.training"]),
+        ("re3_jax", ["experiments", "tests", "benchmarks"]),
+    ],
+)
+def test_a_room_does_not_know(folder, forbidden):
+    for path, names in imported_by(folder).items():
+        for name, room in itertools.product(names, forbidden):
+            assert not f"{name}.".startswith(f"{room}."), f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_agent_does_not_know_another(agent):
+    others = [f"re3_jax.agents.{name}." for name in AGENTS if name != agent]
+    for path, names in imported_by(f"re3_jax/agents/{agent}").items():
+        for name in names:
+            assert not f"{name}.".startswith(tuple(others)), f"{path} imports {name}"
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    """Imports at the top of modules; one within a function breaks no start."""
+    parsed = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in modules("re3_jax")
+    }
+    graph: dict[str, set[str]] = {name: set() for name in parsed}
+    for name, path in parsed.items():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ImportFrom):
+                # A module imported from its package does not wait for the whole package.
+                for alias in node.names:
+                    whole = f"{node.module}.{alias.name}"
+                    graph[name].add(whole if whole in parsed else str(node.module))
+            elif isinstance(node, ast.Import):
+                graph[name] |= {alias.name for alias in node.names}
+        graph[name] = graph[name] & parsed.keys() - {name}
+    done: set[str] = set()
+
+    def visit(name, trail):
+        assert name not in trail, " -> ".join([*trail[trail.index(name) :], name])
+        if name not in done:
+            for other in sorted(graph[name]):
+                visit(other, [*trail, name])
+            done.add(name)
+
+    for name in graph:
+        visit(name, [])
