@@ -20,6 +20,7 @@ from experiments.agents import AGENTS
 from experiments.build import host_program, seed_numbers
 from experiments.config import RunConfig, flatten, lanes, options_of_agent
 from experiments.errors import UsageError
+from re3_jax.agents.base import Learner
 from re3_jax.envs.base import EnvSpec
 from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.train_state import TrainState
@@ -121,6 +122,12 @@ def _span(config: RunConfig) -> int:
     return 1 if span is None else int(getattr(options_of_agent(config), span))
 
 
+def _updates_per_step(learner: Learner, agent_steps: int) -> float:
+    """Updates that go with one step of all lanes, on average from now on."""
+    ends = range(agent_steps, agent_steps + 1_000 * learner.num_lanes, learner.num_lanes)
+    return float(np.mean([learner.updates_due(end - learner.num_lanes, end) for end in ends]))
+
+
 def _parts(program: HostProgram, state: TrainState) -> dict[str, float]:
     learner, lanes, counters, visited = state.learner, state.lanes, state.counters, state.visited
     programs, env = program.programs, program.lanes()
@@ -136,9 +143,7 @@ def _parts(program: HostProgram, state: TrainState) -> dict[str, float]:
         env.send(np.asarray(action).reshape(env.num_lanes, -1))
         return env.receive()
 
-    steps = 1_000 * program.learner.num_lanes
-    before = int(counters.agent_steps[0])
-    updates_per_step = program.learner.updates_due(before, before + steps) / 1_000
+    updates_per_step = _updates_per_step(program.learner, int(counters.agent_steps[0]))
     for i in range(REPEATS * len(programs.learn)):
         learn = programs.learn[i % len(programs.learn)]
         memory, action = timed("act", programs.act, learner, state.key, counters.agent_steps)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments import profile_host
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.agents.rainbow.learner import make_learner
 from re3_jax.intrinsic.base import none
@@ -208,3 +209,9 @@ def test_going_on_begins_new_games_and_no_transition_crosses(trained, monkeypatc
         row = last[seed]
         leaves = replay.tree.levels[0][seed].reshape(-1)[row * LANES : (row + 1) * LANES]
         np.testing.assert_array_equal(leaves[replay.truncated[seed, row]], 0)
+
+
+def test_a_profile_counts_updates_per_step(trained):
+    """Two lanes, an update every four agent steps."""
+    program, *_ = trained
+    assert profile_host._updates_per_step(program.learner, 1_000) == 0.5
