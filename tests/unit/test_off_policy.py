@@ -121,6 +121,7 @@ def test_it_steps_stores_acts_and_learns_from_what_is_stored(monkeypatch, termin
                 assert (np.abs(state.lanes.action) <= 1).all()
             expected = [(updates + i) % 2 for i in range(3)] if learns else []
             assert [number for number, _ in batches] == expected
+            assert len({batch.bonus.tobytes() for _, batch in batches}) == len(batches)
             for _, batch in batches:
                 index = (batch.bonus - 100.0 * agent_steps).astype(int)
                 assert (0 <= index).all() and (index < min(agent_steps, CAPACITY)).all()

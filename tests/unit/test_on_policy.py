@@ -8,10 +8,12 @@ import pytest
 from re3_jax.agents.a2c import learner as a2c_learner
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.a2c.learner import make_learner
+from re3_jax.agents.base import Acting
 from re3_jax.envs.base import CountableStates
 from re3_jax.intrinsic.base import IntrinsicReward, none
+from re3_jax.training.evaluate import evaluate
 from re3_jax.training.on_policy import init_state, make_on_policy_program, roll_out, train_update
-from tests.probe_envs import countdown, recall
+from tests.probe_envs import corridor, countdown, recall
 
 CONFIG = A2CConfig(num_envs=3, rollout_length=4, hidden_dim=8)
 
@@ -187,3 +189,17 @@ def test_evaluation_counts_one_whole_episode_a_lane_and_repeats_itself():
     # The mode is a function of the observation, so all lanes earn the same.
     np.testing.assert_allclose(greedy.return_std, [0.0, 0.0], atol=1e-5)
     np.testing.assert_allclose(greedy.return_mean, np.round(greedy.return_mean), rtol=1e-6)
+
+
+def test_evaluation_leaves_out_what_follows_a_lanes_first_episode():
+    """Each lane earns 0 or 1 in its first episode, and more in those that follow."""
+    env = corridor(2)
+    acting = Acting(
+        begin=lambda agent, frame: (),
+        act=lambda agent, memory, key, explore: ((), jax.random.randint(key, (40,), 0, 2)),
+        see=lambda memory, frame, begins: (),
+    )
+    stats = evaluate(env, acting, (), jax.random.key(0), episodes=40, greedy=False)
+    mean = float(stats.return_mean)
+    assert 0.5 < mean < 1
+    np.testing.assert_allclose(stats.return_std**2, mean * (1 - mean), rtol=1e-5)
