@@ -74,6 +74,9 @@ def parse(argv: list[str]) -> RunConfig:
         _check_effect(name, values)
     if values["pretrain"] is not None:
         values["steps"] = values["pretrain"]
+    if values["plugin"] is not None:
+        # A run may be resumed from another working directory.
+        values["plugin"] = str(Path(values["plugin"]).resolve())
     agent = AGENTS[values["agent"]]
     if not agent.on_policy:
         # A latent is found by the number of its transition: one ring cannot outlive the other.

@@ -27,8 +27,8 @@ CONFIG = "config.json"
 CHECKPOINTS = "checkpoints"
 RUNS = Path("runs")
 
-WEIGHTS_SHA256 = "bonus_weights_sha256"
-"""Key in config.json: digest of the file of `--bonus.weights`."""
+DIGESTS = {"pretrained.weights": "bonus_weights_sha256", "plugin": "plugin_sha256"}
+"""Option that names a file -> key in config.json of the file's digest."""
 
 COMPARED_ON_RESUME = {
     "device": {"platform": "platform", "kind": "device", "count": "devices"},
@@ -108,7 +108,7 @@ def claim(config: RunConfig) -> Path:
     folder = Path(config.out) if config.out else default_folder(config)
     if config.resume:
         _check_same(config, stored_config(folder), folder)
-        _check_weights(config, folder)
+        _check_files(config, folder)
         if has_rows(folder) and not has_checkpoint(folder):
             raise UsageError(
                 f"{folder} has no checkpoint to resume from: "
@@ -152,8 +152,8 @@ def write_config(folder: Path, config: RunConfig) -> None:
         stored.setdefault("resumed", []).append(machine.describe())
     else:
         stored = {"config": values, **machine.describe()}
-        if config.pretrained.weights is not None:
-            stored[WEIGHTS_SHA256] = _sha256(config.pretrained.weights)
+        for option, path_of_file in _files(config).items():
+            stored[DIGESTS[option]] = _sha256(path_of_file)
     write_json(path, stored)
 
 
@@ -230,15 +230,22 @@ def _check_same(config: RunConfig, stored: RunConfig, folder: Path) -> None:
         )
 
 
-def _check_weights(config: RunConfig, folder: Path) -> None:
-    """The file may have been replaced under its name: latents of two encoders must not mix."""
-    path = config.pretrained.weights
-    then = json.loads((folder / CONFIG).read_text()).get(WEIGHTS_SHA256)
-    if path is not None and then is not None and _sha256(path) != then:
-        raise UsageError(
-            f"--bonus.weights {path} is not the file that the run in {folder} was started with: "
-            "put that one back to go on, or start anew with another --out"
-        )
+def _check_files(config: RunConfig, folder: Path) -> None:
+    """A file may have been changed under its name: the run would go on as another one."""
+    stored = json.loads((folder / CONFIG).read_text())
+    for option, path in _files(config).items():
+        now = _sha256(path)
+        if now != stored.get(DIGESTS[option], now):
+            raise UsageError(
+                f"{option_name(option)} {path} is not the file that the run in {folder} was "
+                "started with: put that one back to go on, or start anew with another --out"
+            )
+
+
+def _files(config: RunConfig) -> dict[str, str]:
+    """Options that name a file, and the file."""
+    values = flatten(config)
+    return {option: values[option] for option in DIGESTS if values[option] is not None}
 
 
 def _sha256(path: str) -> str:

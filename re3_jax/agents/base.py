@@ -77,8 +77,9 @@ class Learner(NamedTuple):
       acting: how it acts.
       init: (key, frame[lane]) -> state; the lanes begin with `frame`.
       restart: (state, frame[lane]) -> state; restarts episodes that could not be restored.
-      store: (state, action[lane], step) -> state; the bonus observes the step, the replay stores
-        it with the index that the bonus returned, and the memory takes in the new frame.
+      store: (state, action[lane], step) -> state; the bonus observes the step (of arrays, not
+        NumPy's), the replay stores it with the index that the bonus returned, and the memory takes
+        in the new frame.
       updates_due: (before, after) -> updates that go with the step that took the number of agent
         steps from `before` to `after`; for integers and traced arrays. None are due while the
         replay holds nothing to sample.
@@ -153,6 +154,6 @@ def observe(
     An episode ends for the bonus with the game's, not with a life.
     """
     with jax.named_scope("encode"):
-        following = frames.push(observation, jnp.asarray(step.final_frame))
-        terminated, truncated = jnp.asarray(step.terminated), jnp.asarray(step.truncated)
-        return bonus.observe(intrinsic, Step(observation, action, following, terminated, truncated))
+        following = frames.push(observation, step.final_frame)
+        seen = Step(observation, action, following, step.terminated, step.truncated)
+        return bonus.observe(intrinsic, seen)

@@ -134,17 +134,17 @@ def add(
     rows, lanes = replay.action.shape
     row, lane = replay.num_frames % rows, jnp.arange(lanes, dtype=jnp.int32)
     before = (row - 1) % rows
-    goes_on = (replay.num_frames > 0) & ~(replay.terminated[before] | replay.truncated[before])
     written = replay._replace(
         frames=replay.frames.at[row].set(frame),
         action=replay.action.at[row].set(action),
         reward=replay.reward.at[row].set(reward),
         terminated=replay.terminated.at[row].set(terminated),
         truncated=replay.truncated.at[row].set(truncated & ~terminated),
-        age=replay.age.at[row].set(jnp.where(goes_on, replay.age[before] + 1, 0)),
         bonus_index=replay.bonus_index.at[row].set(bonus_index),
         num_frames=replay.num_frames + 1,
     )
+    goes_on = (replay.num_frames > 0) & ~(written.terminated[before] | written.truncated[before])
+    age = replay.age.at[row].set(jnp.where(goes_on, replay.age[before] + 1, 0))
     # The transition of this row is not whole yet, and the stacks of the rows after it lose a frame
     # (only once all rows are written: before that, nothing is overwritten).
     ahead = jnp.arange(stack)[:, None]
@@ -160,7 +160,7 @@ def add(
         [jnp.zeros(lost.size, jnp.float32), jnp.broadcast_to(replay.max_priority, lanes)]
     )
     tree = sum_tree.update(replay.tree, jnp.concatenate([lost.ravel(), whole]), priority)
-    return written._replace(tree=tree)
+    return written._replace(age=age, tree=tree)
 
 
 def cut(replay: PrioritizedReplay) -> PrioritizedReplay:

@@ -65,11 +65,25 @@ def test_an_example_runs_and_resumes_exactly(kind, tmp_path):
     for name in ("train.csv", "eval.csv"):
         assert rows(whole, name) == rows(halves, name)
     config = json.loads((halves / "config.json").read_text())["config"]
+    assert config["plugin"] == str(ROOT / file)
     assert {name: config[name] for name in stored} == stored
     assert json.loads((halves / "summary.json").read_text())["complete"]
 
 
 @pytest.mark.slow
+def test_a_run_does_not_go_on_with_another_plugin(tmp_path):
+    """The same name, another text."""
+    file, out = tmp_path / "mine.py", str(tmp_path / "run")
+    file.write_text((ROOT / "examples/plugin_suite.py").read_text())
+    options = ("--preset", "debug", "--steps", "256", "--seeds", "1")
+    done = command("--env", "corridor:10", *options, "--plugin", str(file), "--out", out)
+    assert done.returncode == 0, done.stderr
+    file.write_text(file.read_text().replace("4 * length", "5 * length"))
+    done = command("--resume", "--steps", "512", "--out", out)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert f"--plugin {file} is not the file that the run in {out} was started" in done.stderr
+
+
 def test_help_and_sentences_know_it():
     file = ("--plugin", "examples/plugin_bonus.py")
     done = command(*file, "--help")

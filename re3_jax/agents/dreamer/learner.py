@@ -79,15 +79,15 @@ def make_learner(config: DreamerConfig, spec: EnvSpec, bonus: IntrinsicReward) -
         )
 
     def store(state: LearnerState, action: Action, step: LaneStep) -> LearnerState:
-        frame, done = state.memory.frame, jnp.asarray(step.task_ended | step.truncated)
+        frame, done = state.memory.frame, step.task_ended | step.truncated
         intrinsic, index = observe(bonus, state.intrinsic, SINGLE, frame, action, step)
         replay = sequence_ring.add(
             state.replay,
             action,
-            jnp.asarray(step.reward),
-            jnp.asarray(step.task_ended),
-            jnp.asarray(step.final_frame),
-            jnp.asarray(step.frame),
+            step.reward,
+            step.task_ended,
+            step.final_frame,
+            step.frame,
             done,
             index,
             length=length,
@@ -130,7 +130,7 @@ def make_learner(config: DreamerConfig, spec: EnvSpec, bonus: IntrinsicReward) -
 def see(memory: Memory, frame: Frames, begins: Bool[Array, " lane"]) -> Memory:
     """Takes in the next frame; zeroes the belief of lanes where an episode begins with it."""
     belief = jax.tree.map(lambda leaf: jnp.where(begins[:, None], 0.0, leaf), memory.belief)
-    return Memory(belief, jnp.asarray(frame))
+    return Memory(belief, frame)
 
 
 def reward_sequences(

@@ -46,11 +46,11 @@ def of_frames(config: SACConfig, spec: EnvSpec, action_dim: int) -> Store:
         return frame_ring.add(
             replay,
             action,
-            jnp.asarray(step.reward),
-            1.0 - jnp.asarray(step.task_ended, jnp.float32),
-            jnp.asarray(step.frame),
-            jnp.asarray(step.final_frame),
-            jnp.asarray(step.task_ended | step.truncated),
+            step.reward,
+            1.0 - step.task_ended.astype(jnp.float32),
+            step.frame,
+            step.final_frame,
+            step.task_ended | step.truncated,
             index,
         )
 
@@ -85,9 +85,9 @@ def of_transitions(config: SACConfig, spec: EnvSpec) -> Store:
             replay,
             observation,
             action,
-            jnp.asarray(step.reward),
-            1.0 - jnp.asarray(step.task_ended, jnp.float32),
-            jnp.asarray(step.final_frame),
+            step.reward,
+            1.0 - step.task_ended.astype(jnp.float32),
+            step.final_frame,
             index,
         )
 
