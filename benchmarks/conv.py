@@ -28,9 +28,11 @@ import torch
 from benchmarks import hardware
 from re3_jax import initializers
 from re3_jax.cpu import compilation
-from re3_jax.networks import pixels
+from re3_jax.networks import conv_stack
+from re3_jax.networks.conv_stack import ConvStack
 
 SIZE, CHANNELS, FILTERS = 84, 9, 32
+CONVS = conv_stack.rad(FILTERS)
 SEEDS = 3
 CALLS_IN_SCAN = 2
 PEAK_SIZE = 2048
@@ -44,10 +46,10 @@ class Way(NamedTuple):
     passes: int
 
 
-def xla_features(params: pixels.ConvParams, observation: jax.Array) -> jax.Array:
-    """`pixels.features` with XLA's own convolution."""
+def xla_features(params: ConvStack, observation: jax.Array) -> jax.Array:
+    """`features` with XLA's own convolution."""
     x = observation.astype(jnp.float32) / 255
-    for layer, stride in zip(params, pixels.STRIDES, strict=True):
+    for layer, stride in zip(params.layers, params.strides, strict=True):
         dimensions = ("NHWC", "HWIO", "NHWC")
         x = jax.lax.conv_general_dilated(
             x, layer.kernel, (stride, stride), "VALID", dimension_numbers=dimensions
@@ -56,11 +58,15 @@ def xla_features(params: pixels.ConvParams, observation: jax.Array) -> jax.Array
     return x.reshape(x.shape[0], -1)
 
 
-def draw(key: jax.Array) -> pixels.ConvParams:
+def draw(key: jax.Array) -> ConvStack:
     """Weights of one stack."""
-    layers = initializers.layers("torch", key, pixels.kernel_shapes(CHANNELS, FILTERS))
-    one, two, three, four = (pixels.ConvLayer(*layer) for layer in layers)
-    return one, two, three, four
+    shapes = conv_stack.kernel_shapes(CONVS, CHANNELS)
+    return conv_stack.of_layers(CONVS, initializers.layers("torch", key, shapes))
+
+
+def features(params: ConvStack, observation: jax.Array) -> jax.Array:
+    """The library's features of bytes."""
+    return conv_stack.features(params, observation.astype(jnp.float32) / 255)
 
 
 def with_gradient(features: Callable) -> Callable:
@@ -90,10 +96,10 @@ def finished(function: Callable, *arguments: Any) -> Callable[[], Any]:
     return lambda: jax.block_until_ready(function(*arguments))
 
 
-def torch_stack(params: pixels.ConvParams) -> torch.nn.Sequential:
+def torch_stack(params: ConvStack) -> torch.nn.Sequential:
     """The same network in PyTorch."""
     modules: list[torch.nn.Module] = []
-    for layer, stride in zip(params, pixels.STRIDES, strict=True):
+    for layer, stride in zip(params.layers, params.strides, strict=True):
         channels, filters = layer.kernel.shape[2:]
         conv = torch.nn.Conv2d(channels, filters, 3, stride)
         conv.weight.data = torch.tensor(np.asarray(layer.kernel)).permute(3, 2, 0, 1).contiguous()
@@ -122,8 +128,8 @@ def ways_of(batch: int, gradient: bool) -> dict[str, Way]:
     stacked = jax.vmap(draw)(jax.random.split(jax.random.key(0), SEEDS))
     params = jax.tree.map(lambda leaf: leaf[0], stacked)
     ways = {}
-    for name, features in (("re3_jax", pixels.features), ("xla", xla_features)):
-        function = with_gradient(features) if gradient else features
+    for name, forward in (("re3_jax", features), ("xla", xla_features)):
+        function = with_gradient(forward) if gradient else forward
         jit = compilation.jit if name == "re3_jax" else jax.jit
         alone, scanned, vmapped = jit(function), jit(in_scan(function)), jit(jax.vmap(function))
         ways[f"alone {name}"] = Way(finished(alone, params, observations[0]), 1)
@@ -139,7 +145,7 @@ def ways_of(batch: int, gradient: bool) -> dict[str, Way]:
 def operations_of(batch: int, gradient: bool) -> float:
     """Floating-point operations of the convolutions of one batch."""
     forward, total, size, channels = 0, 0, SIZE, CHANNELS
-    for place, stride in enumerate(pixels.STRIDES):
+    for place, stride in enumerate(conv.stride for conv in CONVS):
         size = (size - 3) // stride + 1
         one = 2 * batch * size * size * 9 * channels * FILTERS
         forward, total, channels = forward + one, total + one * (3 if place else 2), FILTERS

@@ -7,7 +7,7 @@ The architecture depends on the observations:
   Experiments").
 - Stacks of grey frames: DQN's convolutions and a linear layer (paper, Appendix "Details on Atari
   experiments").
-- Stacks of colour frames: the convolutions of `networks.pixels`, a linear layer, LayerNorm, tanh.
+- Stacks of colour frames: RAD's convolutions, a linear layer, LayerNorm, tanh.
 - Anything else: flattened, then linear, ReLU, linear. The paper has no such task, so width and
   depth are ours. Observations are not scaled: coordinates of larger range weigh more in the
   distance.
@@ -17,6 +17,7 @@ same parameters with a leading member axis.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import jax
@@ -26,7 +27,10 @@ from jaxtyping import Array, Float, Num, PRNGKeyArray
 
 from re3_jax import initializers
 from re3_jax.envs.base import EnvSpec
-from re3_jax.networks import dqn, minigrid, pixels
+from re3_jax.initializers import Layer
+from re3_jax.networks import conv_stack, minigrid
+from re3_jax.networks.conv_stack import ConvStack
+from re3_jax.networks.mlp import kernel_shapes, layer_norm, linear, mlp
 
 HIDDEN_DIM = 256
 LAYER_NORM_EPSILON = 1e-5
@@ -40,32 +44,25 @@ same architecture as the underlying RL algorithm").
 """
 
 
-class LinearLayer(NamedTuple):
-    """Parameters of one linear layer."""
-
-    kernel: Float[Array, "in out"]
-    bias: Float[Array, " out"]
-
-
 class VectorEncoder(NamedTuple):
     """Parameters of the encoder of flat observations."""
 
-    hidden: LinearLayer
-    output: LinearLayer
+    hidden: Layer
+    output: Layer
 
 
 class PixelEncoder(NamedTuple):
-    """Parameters of the encoder of pixel images."""
+    """Parameters of the encoder of stacks of colour frames."""
 
-    convs: pixels.ConvParams
-    output: LinearLayer
+    convs: ConvStack
+    output: Layer
 
 
 class GreyEncoder(NamedTuple):
     """Parameters of the encoder of stacks of grey frames."""
 
-    convs: tuple[initializers.Layer, ...]
-    output: LinearLayer
+    convs: ConvStack
+    output: Layer
 
 
 EncoderParams = minigrid.TrunkParams | PixelEncoder | GreyEncoder | VectorEncoder
@@ -98,32 +95,26 @@ def init(
       ValueError: if images are too small or their channels are not whole frames, or if the
         initialisation is unknown.
     """
+    convs = conv_stack.NATURE if spec.colours == 1 else conv_stack.rad(num_filters)
+    shapes: Sequence[tuple[int, ...]]
     if is_minigrid_view(spec):
-        shapes: tuple[tuple[int, ...], ...] = minigrid.KERNEL_SHAPES
-    elif is_image(spec) and spec.colours == 1:
-        kernels, flat = dqn.kernel_shapes(
-            dqn.CANONICAL, *_encoded_shape(spec, image_input, image_crop)
-        )
-        shapes = *kernels, (flat, latent_dim)
+        shapes = minigrid.KERNEL_SHAPES
     elif is_image(spec):
         height, width, channels = _encoded_shape(spec, image_input, image_crop)
-        flat = pixels.flat_dim(height, width, num_filters)
-        shapes = *pixels.kernel_shapes(channels, num_filters), (flat, latent_dim)
+        flat = conv_stack.flat_dim(convs, height, width)
+        shapes = [*conv_stack.kernel_shapes(convs, channels), (flat, latent_dim)]
     else:
-        shapes = (math.prod(spec.observation_shape), HIDDEN_DIM), (HIDDEN_DIM, latent_dim)
+        shapes = kernel_shapes(math.prod(spec.observation_shape), HIDDEN_DIM, latent_dim)
 
     def draw(member_key: PRNGKeyArray) -> EncoderParams:
         layers = initializers.layers(init, member_key, shapes)
         if is_minigrid_view(spec):
-            first, second, third = (minigrid.ConvLayer(*layer) for layer in layers)
-            return first, second, third
-        if is_image(spec) and spec.colours == 1:
-            *convs, output = layers
-            return GreyEncoder(tuple(convs), LinearLayer(*output))
+            return tuple(layers)
         if is_image(spec):
-            one, two, three, four = (pixels.ConvLayer(*layer) for layer in layers[:-1])
-            return PixelEncoder((one, two, three, four), LinearLayer(*layers[-1]))
-        return VectorEncoder(*(LinearLayer(*layer) for layer in layers))
+            *of_convs, output = layers
+            make = GreyEncoder if spec.colours == 1 else PixelEncoder
+            return make(conv_stack.of_layers(convs, of_convs), output)
+        return VectorEncoder(*layers)
 
     if ensemble_size == 1:
         return draw(key)
@@ -150,10 +141,9 @@ def encode(
         if isinstance(params, VectorEncoder):
             return _encode_vector(params, seen)
         if isinstance(params, PixelEncoder):
-            return _encode_pixels(params, seen)
+            return jnp.tanh(layer_norm(_encode_images(params, seen), LAYER_NORM_EPSILON))
         if isinstance(params, GreyEncoder):
-            flat = dqn.features(params.convs, dqn.CANONICAL, seen)
-            return flat @ params.output.kernel + params.output.bias
+            return _encode_images(params, seen)
         return minigrid.trunk(params, seen)
 
     with jax.default_matmul_precision("highest"):
@@ -220,18 +210,14 @@ def _encoded_part(
     return observation[:, top : top + crop, left : left + crop]
 
 
-def _encode_pixels(
-    params: PixelEncoder, image: Num[Array, "batch height width channels"]
+def _encode_images(
+    params: PixelEncoder | GreyEncoder, images: Num[Array, "batch height width channels"]
 ) -> Float[Array, "batch latent"]:
-    x = pixels.features(params.convs, image) @ params.output.kernel + params.output.bias
-    x = x - x.mean(axis=1, keepdims=True)
-    variance = jnp.mean(x * x, axis=1, keepdims=True)
-    return jnp.tanh(x / jnp.sqrt(variance + LAYER_NORM_EPSILON))
+    scaled = images.astype(jnp.float32) / 255
+    return linear(params.output, conv_stack.features(params.convs, scaled))
 
 
 def _encode_vector(
     params: VectorEncoder, observation: Num[Array, " batch *observation"]
 ) -> Float[Array, "batch latent"]:
-    x = observation.reshape(observation.shape[0], -1).astype(jnp.float32)
-    x = jax.nn.relu(x @ params.hidden.kernel + params.hidden.bias)
-    return x @ params.output.kernel + params.output.bias
+    return mlp(params, observation.reshape(observation.shape[0], -1).astype(jnp.float32))

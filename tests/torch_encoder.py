@@ -41,7 +41,7 @@ def encode(params, observation):
     x = images(observation)
     if isinstance(params, PixelEncoder):
         x = x / 255
-        for layer, stride in zip(params.convs, (2, 1, 1, 1), strict=True):
+        for layer, stride in zip(params.convs.layers, params.convs.strides, strict=True):
             x = F.relu(convolve(layer, x, stride))
         # Ours has the filter fastest.
         x = linear(params.output, x.permute(0, 2, 3, 1).flatten(1))

@@ -31,7 +31,7 @@ from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, 
 from re3_jax.intrinsic.prediction_error import Normalization
 from re3_jax.losses import l2_norm
 from re3_jax.networks import mlp
-from re3_jax.networks.mlp import MLPParams
+from re3_jax.networks.mlp import MLP
 from re3_jax.random_encoder import EncoderParams, ImageInput
 
 
@@ -81,8 +81,8 @@ class ICMParams(NamedTuple):
     """Parameters of the encoder, the inverse model and the forward model."""
 
     encoder: EncoderParams
-    inverse: MLPParams
-    forward: MLPParams
+    inverse: MLP
+    forward: MLP
 
 
 @inherits("params")
@@ -118,8 +118,8 @@ def init_params(key: PRNGKeyArray, spec: EnvSpec, config: ICMConfig) -> ICMParam
     encoder_key, inverse_key, forward_key = jax.random.split(key, 3)
     latent, action = random_encoder.latent_dim_of(spec, config.latent_dim), _action_dim(spec)
 
-    def draw(key: PRNGKeyArray, inputs: int, outputs: int) -> MLPParams:
-        shapes = mlp.kernel_shapes(inputs, config.hidden_dim, outputs)
+    def draw(key: PRNGKeyArray, inputs: int, outputs: int) -> MLP:
+        shapes = mlp.kernel_shapes(inputs, config.hidden_dim, config.hidden_dim, outputs)
         return tuple(initializers.layers(config.encoder_init, key, shapes))
 
     return ICMParams(

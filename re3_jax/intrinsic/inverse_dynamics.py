@@ -23,7 +23,7 @@ from re3_jax.intrinsic.re3 import encoder_from
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import Encoder, refuse_ensemble, state_entropy
 from re3_jax.networks import mlp
-from re3_jax.networks.mlp import MLPParams
+from re3_jax.networks.mlp import MLP
 from re3_jax.random_encoder import EncoderParams
 
 
@@ -31,7 +31,7 @@ class InverseDynamicsParams(NamedTuple):
     """The encoder, and the layers that predict the action: two hidden layers and an output."""
 
     encoder: EncoderParams
-    head: MLPParams
+    head: MLP
 
 
 @inherits("params")
@@ -66,7 +66,7 @@ def inverse_dynamics_encoder(config: RE3Config, learned: LearnedEncoderConfig) -
     def init(key: PRNGKeyArray, spec: EnvSpec) -> InverseDynamicsState:
         encoder_key, head_key = jax.random.split(key)
         inputs, outputs = 2 * network.latent_dim(spec), _num_outputs(spec.action_space)
-        shapes = mlp.kernel_shapes(inputs, learned.hidden_dim, outputs)
+        shapes = mlp.kernel_shapes(inputs, learned.hidden_dim, learned.hidden_dim, outputs)
         head = tuple(initializers.layers(config.encoder_init, head_key, shapes))
         params = InverseDynamicsParams(network.init(encoder_key, spec), head)
         return InverseDynamicsState(params, optimizer.init(params))

@@ -149,7 +149,7 @@ def atc_encoder(weights: ATCEncoder) -> Encoder:
             return atc_network.encode(weights, images)
 
     def check(spec: EnvSpec) -> None:
-        channels = weights.convs[0].kernel.shape[2]
+        channels = weights.convs.layers[0].kernel.shape[2]
         if spec.observation_shape[-1] != channels:
             raise ValueError(
                 f"these weights of atc are for images of {channels} channels, but those of "

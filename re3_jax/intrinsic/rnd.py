@@ -27,7 +27,7 @@ from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, 
 from re3_jax.intrinsic.prediction_error import Normalization
 from re3_jax.losses import l2_norm
 from re3_jax.networks import mlp
-from re3_jax.networks.mlp import MLPParams
+from re3_jax.networks.mlp import MLP
 from re3_jax.random_encoder import EncoderParams, GreyEncoder, ImageInput, PixelEncoder
 from re3_jax.running_stats import RunningStats
 
@@ -85,7 +85,7 @@ class Predictor(NamedTuple):
     """Parameters of g: an encoder like f, then two hidden layers and an output."""
 
     encoder: EncoderParams
-    head: MLPParams
+    head: MLP
 
 
 @inherits("target", "predictor", "seen")
@@ -105,7 +105,7 @@ def init_predictor(key: PRNGKeyArray, spec: EnvSpec, config: RNDConfig) -> Predi
     """Draws g."""
     encoder_key, head_key = jax.random.split(key)
     latent_dim = random_encoder.latent_dim_of(spec, config.latent_dim)
-    shapes = mlp.kernel_shapes(latent_dim, config.hidden_dim, latent_dim)
+    shapes = mlp.kernel_shapes(latent_dim, config.hidden_dim, config.hidden_dim, latent_dim)
     head = initializers.layers(config.encoder_init, head_key, shapes)
     return Predictor(prediction_error.init_encoder(encoder_key, spec, config), tuple(head))
 

@@ -6,14 +6,17 @@ compresses the features of 7x7 positions into the code that the contrastive loss
 """
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from re3_jax.networks.conv import conv2d
+from re3_jax.initializers import Layer
+from re3_jax.networks import conv_stack
+from re3_jax.networks.conv_stack import ConvStack
+from re3_jax.networks.mlp import linear
 
 IMAGE_SIZE = 84
 STRIDES = (2, 2, 2, 1)
@@ -25,25 +28,14 @@ Output = Literal["code", "features"]
 """The output that serves as latent: the head's code, or the last convolution's features."""
 
 
-class ConvLayer(NamedTuple):
-    """Parameters of one 3x3 convolution."""
-
-    kernel: Float[Array | np.ndarray, "3 3 channels features"]
-    bias: Float[Array | np.ndarray, " features"]
-
-
-class Head(NamedTuple):
-    """Parameters of the linear layer; its input runs over rows, columns and filters."""
-
-    kernel: Float[Array | np.ndarray, "flat code"]
-    bias: Float[Array | np.ndarray, " code"]
-
-
 class ATCEncoder(NamedTuple):
-    """The parameters; without a head, the encoder returns the features."""
+    """The parameters; without a head, the encoder returns the features.
 
-    convs: tuple[ConvLayer, ...]
-    head: Head | None
+    The head's input runs over rows, columns and filters.
+    """
+
+    convs: ConvStack
+    head: Layer | None
 
 
 def from_tensors(tensors: Mapping[str, np.ndarray], output: Output = "code") -> ATCEncoder:
@@ -79,9 +71,9 @@ def from_tensors(tensors: Mapping[str, np.ndarray], output: Output = "code") -> 
         weight = tensor(f"conv.conv.{2 * index}.weight", (None, channels, 3, 3))
         channels = weight.shape[0]
         bias = tensor(f"conv.conv.{2 * index}.bias", (channels,))
-        convs.append(ConvLayer(np.ascontiguousarray(weight.transpose(2, 3, 1, 0)), bias))
+        convs.append(_layer(weight.transpose(2, 3, 1, 0), bias))
     if output == "features":
-        return ATCEncoder(tuple(convs), None)
+        return ATCEncoder(ConvStack(tuple(convs), STRIDES), None)
     if f"{prefix}head.model.0.weight" not in tensors:
         raise ValueError('it has no head that would give a code: set the output to "features"')
     if f"{prefix}head.model.2.weight" in tensors:
@@ -90,8 +82,14 @@ def from_tensors(tensors: Mapping[str, np.ndarray], output: Output = "code") -> 
     code = weight.shape[0]
     # PyTorch flattens with the filter as the slowest axis.
     by_position = weight.reshape(code, -1, POSITIONS, POSITIONS).transpose(2, 3, 1, 0)
-    kernel = np.ascontiguousarray(by_position.reshape(-1, code))
-    return ATCEncoder(tuple(convs), Head(kernel, tensor("head.model.0.bias", (code,))))
+    head = _layer(by_position.reshape(-1, code), tensor("head.model.0.bias", (code,)))
+    return ATCEncoder(ConvStack(tuple(convs), STRIDES), head)
+
+
+def _layer(kernel: Any, bias: Any) -> Layer:
+    """A layer of NumPy arrays: what a file holds stays on the host until it is used."""
+    arrays: list[Any] = [np.ascontiguousarray(kernel), bias]
+    return Layer(*arrays)
 
 
 def encode(
@@ -101,16 +99,13 @@ def encode(
 
     The axis of features runs over rows, columns and filters, the filter fastest.
     """
-    x = images.astype(jnp.float32) / 255
-    for layer, stride in zip(params.convs, STRIDES, strict=True):
-        kernel, bias = jnp.asarray(layer.kernel), jnp.asarray(layer.bias)
-        x = jax.nn.relu(conv2d(x, kernel, bias, stride))
-    x = x.reshape(x.shape[0], -1)
-    return x if params.head is None else x @ params.head.kernel + params.head.bias
+    params = jax.tree.map(jnp.asarray, params)
+    x = conv_stack.features(params.convs, images.astype(jnp.float32) / 255)
+    return x if params.head is None else linear(params.head, x)
 
 
 def latent_dim(params: ATCEncoder) -> int:
     """Length of a row of `encode`."""
     if params.head is None:
-        return POSITIONS**2 * params.convs[-1].bias.size
+        return POSITIONS**2 * params.convs.layers[-1].bias.size
     return params.head.bias.size

@@ -5,12 +5,11 @@ by a 2x2 max pool (paper, Appendix "Details on MiniGrid Experiments"): a 7x7x3 v
 becomes 64 numbers. The integer codes of the view enter unscaled.
 """
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
+from re3_jax.initializers import Layer
 from re3_jax.networks.conv import conv2x2, max_pool2x2
 
 KERNEL_SHAPES = ((2, 2, 3, 16), (2, 2, 16, 32), (2, 2, 32, 64))
@@ -18,14 +17,7 @@ FEATURE_DIM = 64
 OBSERVATION_SHAPE = (7, 7, 3)
 
 
-class ConvLayer(NamedTuple):
-    """Parameters of one 2x2 convolution."""
-
-    kernel: Float[Array, "2 2 channels features"]
-    bias: Float[Array, " features"]
-
-
-TrunkParams = tuple[ConvLayer, ConvLayer, ConvLayer]
+TrunkParams = tuple[Layer, ...]
 
 
 def trunk(params: TrunkParams, observation: Num[Array, "batch 7 7 3"]) -> Float[Array, "batch 64"]:

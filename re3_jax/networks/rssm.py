@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from re3_jax import initializers
 from re3_jax.initializers import Layer
+from re3_jax.networks.mlp import linear
 
 MIN_STD = 0.1
 
@@ -107,14 +108,14 @@ def advance(
     params: RSSM, state: State, action: Float[Array, "*batch action"]
 ) -> Float[Array, "*batch deter"]:
     """The next h, after `action` in `state`."""
-    x = jax.nn.elu(_linear(params.into, jnp.concatenate([state.stoch, action], axis=-1)))
+    x = jax.nn.elu(linear(params.into, jnp.concatenate([state.stoch, action], axis=-1)))
     return gru_step(params.gru, x, state.deter)
 
 
 def prior(params: RSSM, deter: Float[Array, "*batch deter"]) -> Normal:
     """Prior of s, given h."""
     hidden, output = params.prior
-    return _normal(output, _linear(hidden, deter))
+    return _normal(output, linear(hidden, deter))
 
 
 def posterior(
@@ -122,7 +123,7 @@ def posterior(
 ) -> Normal:
     """Posterior of s, given h and the embedding of the observation."""
     hidden, output = params.posterior
-    return _normal(output, _linear(hidden, jnp.concatenate([deter, embedding], axis=-1)))
+    return _normal(output, linear(hidden, jnp.concatenate([deter, embedding], axis=-1)))
 
 
 def sample(key: PRNGKeyArray, normal: Normal) -> Float[Array, "*batch stoch"]:
@@ -167,9 +168,5 @@ def kl_divergence(p: Normal, q: Normal) -> Float[Array, "*batch"]:
 
 
 def _normal(output: Layer, hidden: Float[Array, "*batch hidden"]) -> Normal:
-    mean, raw = jnp.split(_linear(output, jax.nn.elu(hidden)), 2, axis=-1)
+    mean, raw = jnp.split(linear(output, jax.nn.elu(hidden)), 2, axis=-1)
     return Normal(mean, jax.nn.softplus(raw) + MIN_STD)
-
-
-def _linear(layer: Layer, x: Float[Array, "*batch in"]) -> Float[Array, "*batch out"]:
-    return x @ layer.kernel + layer.bias

@@ -10,7 +10,7 @@ import torch
 
 from re3_jax import initializers
 from re3_jax.cpu import compilation
-from re3_jax.networks import pixels
+from re3_jax.networks import conv_stack
 from re3_jax.networks.conv import conv2d, conv_transpose2d
 
 
@@ -141,14 +141,13 @@ def test_one_image_for_several_kernels():
 
 
 def test_features_equal_pytorch_up_to_the_order_of_the_flat_axis():
-    layers = initializers.layers("torch", jax.random.key(0), pixels.kernel_shapes(9, 8))
-    one, two, three, four = (pixels.ConvLayer(*layer) for layer in layers)
-    params = one, two, three, four
-    observation = np.random.default_rng(0).integers(0, 256, (3, 24, 20, 9), np.uint8)
-    features = compilation.jit(pixels.features)(params, observation)
-    x = torch.tensor(observation.astype(np.float64)) / 255
-    for layer, stride in zip(params, (2, 1, 1, 1), strict=True):
+    convs = conv_stack.rad(8)
+    layers = initializers.layers("torch", jax.random.key(0), conv_stack.kernel_shapes(convs, 9))
+    images = np.random.default_rng(0).random((3, 24, 20, 9), np.float32)
+    features = compilation.jit(conv_stack.features)(conv_stack.of_layers(convs, layers), images)
+    x = torch.tensor(images.astype(np.float64))
+    for layer, stride in zip(layers, (2, 1, 1, 1), strict=True):
         x = torch.relu(torch_conv(x, *tensors(*layer), stride))
     assert x.shape == (3, 5, 3, 8)
-    assert features.shape == (3, pixels.flat_dim(24, 20, 8))
+    assert features.shape == (3, conv_stack.flat_dim(convs, 24, 20))
     assert_close(features, x.detach().numpy().reshape(3, -1))

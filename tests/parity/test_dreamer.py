@@ -47,7 +47,7 @@ def make_batch(seed=0):
 
 def torch_encode(encoder, image):
     x = image.permute(0, 3, 1, 2)
-    for layer in encoder:
+    for layer in encoder.layers:
         x = F.relu(F.conv2d(x, layer.kernel.permute(3, 2, 0, 1), layer.bias, 2))
     return x.permute(0, 2, 3, 1).flatten(1)
 

@@ -39,7 +39,7 @@ def torch_latents(params, frames, order):
     """Keras' layers of the authors' code, or the paper's order of them."""
     params = as_tensors(params)
     x = torch.tensor(np.asarray(frames, np.float64)).permute(0, 3, 1, 2) / 255 - 0.5
-    for layer in params.convs:
+    for layer in params.convs.layers:
         x = F.relu(convolve(layer, x, 2))
     x = linear(params.output, x.permute(0, 2, 3, 1).flatten(1))
     norm = lambda x: F.layer_norm(x, x.shape[1:], eps=1e-3)  # noqa: E731

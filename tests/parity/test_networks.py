@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
+from re3_jax.initializers import Layer
 from re3_jax.networks.conv import conv2x2, max_pool2x2
-from re3_jax.networks.minigrid import KERNEL_SHAPES, ConvLayer, trunk
+from re3_jax.networks.minigrid import KERNEL_SHAPES, trunk
 
 
 def random(shape, seed):
@@ -41,7 +42,7 @@ def test_max_pool_and_its_gradient_equal_pytorch():
 def test_trunk_and_its_gradients_equal_pytorch():
     views = np.random.default_rng(0).integers(0, 11, (32, 7, 7, 3), dtype=np.uint8)
     params = tuple(
-        ConvLayer(jnp.asarray(random(shape, i)), jnp.asarray(random(shape[-1:], 10 + i)))
+        Layer(jnp.asarray(random(shape, i)), jnp.asarray(random(shape[-1:], 10 + i)))
         for i, shape in enumerate(KERNEL_SHAPES)
     )
     weight = random((32, 64), 20)

@@ -36,7 +36,7 @@ def tensor(array):
 def torch_latents(params, image):
     """Conv2d, Linear and LayerNorm modules with our weights in their own orders."""
     strides, modules = (2, 1, 1, 1), []
-    for layer, stride in zip(params.convs, strides, strict=True):
+    for layer, stride in zip(params.convs.layers, strides, strict=True):
         conv = torch.nn.Conv2d(layer.kernel.shape[2], FILTERS, 3, stride)
         conv.weight.data = tensor(layer.kernel).permute(3, 2, 0, 1)
         conv.bias.data = tensor(layer.bias)
@@ -81,7 +81,7 @@ def test_each_member_of_an_ensemble_equals_pytorch(options):
 def test_weights_are_drawn_as_pytorch_draws_them():
     """U(-b, b) with b = 1 / sqrt(fan_in), for kernels and biases alike."""
     params = draw(3, **NEWEST)
-    layers = [*params.convs, params.output]
+    layers = [*params.convs.layers, params.output]
     for layer in layers:
         bound = np.prod(layer.kernel.shape[:-1]) ** -0.5
         values = np.asarray(layer.kernel).ravel()

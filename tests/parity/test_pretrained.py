@@ -110,7 +110,7 @@ def test_places_of_the_atc_encoder(tmp_path):
             path = save(content, tmp_path / f"{output}{number}")
             loaded = pretrained.load_atc(path, output)
             kernel = network.conv.conv[6].weight.permute(2, 3, 1, 0).detach()
-            np.testing.assert_array_equal(loaded.convs[3].kernel, kernel)
+            np.testing.assert_array_equal(loaded.convs.layers[3].kernel, kernel)
             assert (loaded.head is None) == (output == "features")
 
 

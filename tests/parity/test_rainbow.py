@@ -55,14 +55,13 @@ def torch_linear(layer, x, noise):
 def torch_outputs(network, observation, noise, config):
     """The network, channels first inside and channels last where it is flattened."""
     x = observation.float() / (255 if observation.dtype == torch.uint8 else 1)
-    convs = networks.CONVS[config.torso]
-    if convs:
+    if network.convs.layers:
         x = x.permute(0, 3, 1, 2)
-        for layer, conv in zip(network.torso, convs, strict=False):
-            x = F.relu(F.conv2d(x, layer.kernel.permute(3, 2, 0, 1), layer.bias, conv.stride))
+        for layer, stride in zip(network.convs.layers, network.convs.strides, strict=True):
+            x = F.relu(F.conv2d(x, layer.kernel.permute(3, 2, 0, 1), layer.bias, stride))
         x = x.permute(0, 2, 3, 1)
     x = x.flatten(1)
-    for layer in network.torso[len(convs) :]:
+    for layer in network.linear:
         x = F.relu(F.linear(x, layer.kernel.T, layer.bias))
     atoms = config.num_atoms if config.distributional else 1
     noises = iter(noise) if noise is not None else itertools.repeat(None)

@@ -21,7 +21,7 @@ from re3_jax.agents.sac.config import SACConfig
 from re3_jax.agents.sac.networks import Actor, Critic, Head
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.initializers import Layer
-from re3_jax.networks.pixels import ConvLayer
+from re3_jax.networks.conv_stack import ConvStack
 from re3_jax.replay.transitions import Transitions
 
 ACTIONS, BATCH = 3, 8
@@ -197,12 +197,13 @@ def head_of(encoder, get):
 
 
 def critic_of(critic, get=weight):
-    convs = ()
+    convs = None
     if critic.encoder.is_image:
-        convs = tuple(
-            ConvLayer(get(conv.weight).transpose(2, 3, 1, 0), get(conv.bias))
+        layers = (
+            Layer(get(conv.weight).transpose(2, 3, 1, 0), get(conv.bias))
             for conv in critic.encoder.convs
         )
+        convs = ConvStack(tuple(layers), (2, 1, 1, 1))
     return Critic(
         convs, head_of(critic.encoder, get), (mlp_of(critic.q1, get), mlp_of(critic.q2, get))
     )

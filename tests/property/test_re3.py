@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.initializers import Layer
 from re3_jax.intrinsic.base import IntrinsicBatch, Step
 from re3_jax.intrinsic.re3 import RE3Config, re3
-from re3_jax.random_encoder import LinearLayer, VectorEncoder
+from re3_jax.random_encoder import VectorEncoder
 
 VECTOR = EnvSpec("gymnax:any", (3,), np.dtype(np.float32), Discrete(3), 200)
 BATCH = 6
@@ -73,7 +74,7 @@ def test_rewards_scale_with_the_latents(rule, batches, exponent):
     """The encoder's last layer times a power of two: so is every distance."""
     encoder = START[rule].encoder
     factor = 2.0**exponent
-    output = LinearLayer(encoder.output.kernel * factor, encoder.output.bias * factor)
+    output = Layer(encoder.output.kernel * factor, encoder.output.bias * factor)
     scaled = START[rule]._replace(encoder=VectorEncoder(encoder.hidden, output))
     plain = reward(rule, *fill(rule, batches))
     np.testing.assert_allclose(

@@ -128,7 +128,7 @@ def test_stacks_of_grey_frames_go_through_dqns_convolutions(image_input, channel
     images = np.random.default_rng(0).integers(0, 256, (3, 84, 84, 4)).astype(np.uint8)
     latents = random_encoder.encode(params, jnp.asarray(images), image_input=image_input)
     x = torch.tensor(images[..., 4 - channels :]).permute(0, 3, 1, 2).float() / 255
-    for layer, stride in zip(params.convs, (4, 2, 1), strict=True):
+    for layer, stride in zip(params.convs.layers, (4, 2, 1), strict=True):
         kernel = torch.tensor(np.array(layer.kernel)).permute(3, 2, 0, 1)
         x = F.relu(F.conv2d(x, kernel, torch.tensor(np.array(layer.bias)), stride))
     flat = x.permute(0, 2, 3, 1).flatten(1)

@@ -57,7 +57,7 @@ def test_a_task_that_does_not_fit_is_refused_in_one_sentence(spec_change, config
 def test_what_the_paper_and_the_released_code_say_is_the_default():
     config = SACConfig()
     shapes = jax.eval_shape(make_sac(config, IMAGES).init, jax.random.key(0))
-    kernels = [conv.kernel.shape for conv in shapes.critic.convs]
+    kernels = [conv.kernel.shape for conv in shapes.critic.convs.layers]
     assert kernels == [(3, 3, 9, 32)] + 3 * [(3, 3, 32, 32)]
     for head in (shapes.critic.head, shapes.actor.head):
         assert head.linear.kernel.shape == (35 * 35 * 32, 50)
@@ -79,7 +79,7 @@ def test_initial_weights_are_orthogonal_and_biases_zero(state):
         gram = matrix.T @ matrix if len(matrix) >= matrix.shape[1] else matrix @ matrix.T
         np.testing.assert_allclose(gram, gain**2 * np.eye(len(gram)), atol=1e-5)
 
-    for conv in state.critic.convs:
+    for conv in state.critic.convs.layers:
         check(conv, 2**0.5)
     heads = (state.actor.head, state.critic.head)
     for layer in (*state.actor.policy, *state.critic.q[0], *state.critic.q[1]):
@@ -104,6 +104,6 @@ def test_flat_observations_have_no_encoder_and_ignore_what_concerns_images():
     drq = dataclasses.replace(SMALL, augmentation="shift", num_augmentations=2, crop_size=1)
     for config in (SMALL, drq):
         shapes = jax.eval_shape(make_sac(config, spec).init, jax.random.key(0))
-        assert shapes.critic.convs == () and shapes.critic.head is None
+        assert shapes.critic.convs is None and shapes.critic.head is None
         assert shapes.actor.policy[0].kernel.shape == (17, 16)
         assert shapes.critic.q[0][0].kernel.shape == (17 + 6, 16)

@@ -29,9 +29,8 @@ class MiniGridTrunk(nn.Module):
         for number, shape in enumerate(minigrid.KERNEL_SHAPES):
             kernel = self.param(f"kernel_{number}", initializers.torch_default, shape)
             bias = self.param(f"bias_{number}", initializers.torch_default_bias, shape)
-            layers.append(minigrid.ConvLayer(kernel, bias))
-        first, second, third = layers
-        return minigrid.trunk((first, second, third), observation)
+            layers.append(initializers.Layer(kernel, bias))
+        return minigrid.trunk(tuple(layers), observation)
 
 
 class VectorTrunk(nn.Module):

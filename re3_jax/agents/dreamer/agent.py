@@ -16,11 +16,12 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
 from re3_jax.agents.base import Info
 from re3_jax.agents.dreamer import images, imagination, losses, networks, policy
 from re3_jax.agents.dreamer.config import DreamerConfig
-from re3_jax.agents.dreamer.networks import Head, Layers, WorldModel
+from re3_jax.agents.dreamer.networks import Layers, WorldModel
 from re3_jax.agents.dreamer.optimizer import clipped_adam
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.networks import rssm
+from re3_jax.networks.mlp import MLP
 from re3_jax.networks.rssm import State
 from re3_jax.replay.sequence_ring import Sequences
 
@@ -52,8 +53,8 @@ class DreamerState(NamedTuple):
     """All that Dreamer learns, and the state of an optimiser for each part."""
 
     model: WorldModel
-    actor: Head
-    value: Head
+    actor: MLP
+    value: MLP
     model_opt_state: optax.OptState
     actor_opt_state: optax.OptState
     value_opt_state: optax.OptState

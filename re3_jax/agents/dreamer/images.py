@@ -11,11 +11,11 @@ from re3_jax.agents.dreamer import networks
 from re3_jax.agents.dreamer.config import Precision
 from re3_jax.agents.dreamer.networks import Decoder
 from re3_jax.cpu.parts import map_parts, mean_loss
-from re3_jax.initializers import Layer
+from re3_jax.networks.conv_stack import ConvStack
 
 
 def embed(
-    encoder: tuple[Layer, ...],
+    encoder: ConvStack,
     frames: UInt8[Array, "batch 64 64 channels"],
     precision: Precision = "float32",
 ) -> Float[Array, "batch embedding"]:

@@ -12,9 +12,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from re3_jax.agents.dreamer import losses, networks, policy
 from re3_jax.agents.dreamer.config import DreamerConfig
-from re3_jax.agents.dreamer.networks import Head, WorldModel
+from re3_jax.agents.dreamer.networks import WorldModel
 from re3_jax.cpu.parts import mean_over_batch
 from re3_jax.networks import rssm
+from re3_jax.networks.mlp import MLP
 from re3_jax.networks.rssm import State
 
 
@@ -43,9 +44,9 @@ class Learned(NamedTuple):
     """Both losses and their gradients, and the mean of the imagined returns."""
 
     actor_loss: Float[Array, ""]
-    actor_gradient: Head
+    actor_gradient: MLP
     value_loss: Float[Array, ""]
-    value_gradient: Head
+    value_gradient: MLP
     return_mean: Float[Array, ""]
 
 
@@ -64,8 +65,8 @@ def draw_noise(key: PRNGKeyArray, horizon: int, starts: int, action_dim: int, st
 
 def learn(
     config: DreamerConfig,
-    actor: Head,
-    value: Head,
+    actor: MLP,
+    value: MLP,
     model: WorldModel,
     start: State,
     noise: Noise,
@@ -92,7 +93,7 @@ def learn(
 
 
 def imagine(
-    config: DreamerConfig, actor: Head, model: WorldModel, start: State, noise: Noise
+    config: DreamerConfig, actor: MLP, model: WorldModel, start: State, noise: Noise
 ) -> Float[Array, "horizon start features"]:
     """Features of the states that the actor expects to come to."""
     actor = networks.cast(actor, config.precision)
@@ -111,16 +112,16 @@ def imagine(
 
 def _actor_loss(
     config: DreamerConfig,
-    actor: Head,
+    actor: MLP,
     model: WorldModel,
-    value: Head,
+    value: MLP,
     start: State,
     noise: Noise,
 ) -> tuple[Float[Array, ""], Imagined]:
     """Minus the mean of the imagined returns, each weighted by the discounts before it."""
     features = imagine(config, actor, model, start, noise)
 
-    def predict(head: Head) -> Float[Array, "horizon start"]:
+    def predict(head: MLP) -> Float[Array, "horizon start"]:
         return networks.scalar(networks.cast(head, config.precision), features)
 
     reward, values = predict(model.reward), predict(value)
@@ -136,7 +137,7 @@ def _actor_loss(
     return -jnp.mean(weight * returns), jax.lax.stop_gradient(imagined)
 
 
-def _value_loss(value: Head, config: DreamerConfig, imagined: Imagined) -> Float[Array, ""]:
+def _value_loss(value: MLP, config: DreamerConfig, imagined: Imagined) -> Float[Array, ""]:
     """Weighted squared error of the values against the returns."""
     # Of the last state too, which does not count: the actor's loss has computed the same.
     values = networks.scalar(networks.cast(value, config.precision), imagined.features)

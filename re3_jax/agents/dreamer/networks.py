@@ -13,20 +13,16 @@ from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 from re3_jax import initializers
 from re3_jax.agents.dreamer.config import DreamerConfig, Precision
 from re3_jax.initializers import Layer
-from re3_jax.networks import rssm
-from re3_jax.networks.conv import conv2d, conv_transpose2d
+from re3_jax.networks import conv_stack, mlp, rssm
+from re3_jax.networks.conv import conv_transpose2d
+from re3_jax.networks.conv_stack import ConvStack
+from re3_jax.networks.mlp import MLP, linear
 from re3_jax.networks.rssm import RSSM
 
 IMAGE_SIZE = 64
-ENCODER_KERNEL, STRIDE = 4, 2
-DECODER_KERNELS = (5, 5, 6, 6)
-EMBEDDING_PIXELS = 2 * 2
-"""What four convolutions leave of 64x64 pixels."""
+DECODER_KERNELS, DECODER_STRIDE = (5, 5, 6, 6), 2
 
 HEAD_LAYERS = {"reward": 2, "discount": 3, "actor": 4, "value": 3}
-
-Head = tuple[Layer, ...]
-"""Linear layers with ELU between them."""
 
 Layers = TypeVar("Layers")
 
@@ -49,28 +45,29 @@ class WorldModel(NamedTuple):
       discount: states to logits of the task going on, None where that is not predicted.
     """
 
-    encoder: tuple[Layer, ...]
+    encoder: ConvStack
     dynamics: RSSM
     decoder: Decoder
-    reward: Head
-    discount: Head | None
+    reward: MLP
+    discount: MLP | None
 
 
 def init_model(key: PRNGKeyArray, config: DreamerConfig, action_dim: int, channels: int):
     """Draws a world model."""
     keys = jax.random.split(key, 5)
     depth = config.conv_depth
-    encoder, embedding = encoder_shapes(channels, depth)
+    convs, embedding = conv_stack.dreamer(depth), embedding_dim(depth)
     filters = (32 * depth, 4 * depth, 2 * depth, depth, channels)
     decoder = [
         (size, size, *pair)
         for size, pair in zip(DECODER_KERNELS, zip(filters, filters[1:], strict=False), strict=True)
     ]
     features = config.deter + config.stoch
-    hidden, *convs = initializers.layers("xavier", keys[2], [(features, filters[0]), *decoder])
-    convs = [conv._replace(kernel=conv.kernel.swapaxes(2, 3)) for conv in convs]
+    hidden, *transposed = initializers.layers("xavier", keys[2], [(features, filters[0]), *decoder])
+    transposed = [conv._replace(kernel=conv.kernel.swapaxes(2, 3)) for conv in transposed]
+    encoder = initializers.layers("xavier", keys[0], conv_stack.kernel_shapes(convs, channels))
     return WorldModel(
-        encoder=tuple(initializers.layers("xavier", keys[0], encoder)),
+        encoder=conv_stack.of_layers(convs, encoder),
         dynamics=rssm.init(
             keys[1],
             action_dim=action_dim,
@@ -79,26 +76,21 @@ def init_model(key: PRNGKeyArray, config: DreamerConfig, action_dim: int, channe
             stoch=config.stoch,
             hidden=config.hidden,
         ),
-        decoder=Decoder(hidden, tuple(convs)),
+        decoder=Decoder(hidden, tuple(transposed)),
         reward=init_head(keys[3], config, "reward", 1),
         discount=init_head(keys[4], config, "discount", 1) if config.predict_discount else None,
     )
 
 
-def encoder_shapes(channels: int, depth: int) -> tuple[list[tuple[int, ...]], int]:
-    """Shapes of the encoder's kernels, and the length of an embedding."""
-    filters = (channels, depth, 2 * depth, 4 * depth, 8 * depth)
-    kernels: list[tuple[int, ...]] = [
-        (ENCODER_KERNEL, ENCODER_KERNEL, *pair) for pair in zip(filters, filters[1:], strict=False)
-    ]
-    return kernels, EMBEDDING_PIXELS * filters[-1]
+def embedding_dim(depth: int) -> int:
+    """Length of an embedding."""
+    return conv_stack.flat_dim(conv_stack.dreamer(depth), IMAGE_SIZE, IMAGE_SIZE)
 
 
-def init_head(key: PRNGKeyArray, config: DreamerConfig, name: str, outputs: int) -> Head:
+def init_head(key: PRNGKeyArray, config: DreamerConfig, name: str, outputs: int) -> MLP:
     """Draws one of `HEAD_LAYERS`."""
     widths = (config.deter + config.stoch, *[config.head_units] * HEAD_LAYERS[name], outputs)
-    shapes = list(zip(widths, widths[1:], strict=False))
-    return tuple(initializers.layers("xavier", key, shapes))
+    return tuple(initializers.layers("xavier", key, mlp.kernel_shapes(*widths)))
 
 
 def preprocess(
@@ -109,13 +101,11 @@ def preprocess(
 
 
 def encode(
-    encoder: tuple[Layer, ...], image: Float[Array, "batch 64 64 channels"]
+    encoder: ConvStack, image: Float[Array, "batch 64 64 channels"]
 ) -> Float[Array, "batch embedding"]:
     """Embeddings of a batch of images; the filter is fastest."""
-    x = image.astype(encoder[0].kernel.dtype)
-    for layer in encoder:
-        x = jax.nn.relu(conv2d(x, layer.kernel, layer.bias, STRIDE))
-    return x.reshape(x.shape[0], -1).astype(jnp.float32)
+    precision = encoder.layers[0].kernel.dtype
+    return conv_stack.features(encoder, image.astype(precision)).astype(jnp.float32)
 
 
 def decode(
@@ -123,19 +113,17 @@ def decode(
 ) -> Float[Array, "batch 64 64 channels"]:
     """Means of the images' unit normal distributions."""
     features = features.astype(decoder.hidden.kernel.dtype)
-    x = _linear(decoder.hidden, features)[:, None, None]
+    x = linear(decoder.hidden, features)[:, None, None]
     *hidden, output = decoder.convs
     for layer in hidden:
-        x = jax.nn.relu(conv_transpose2d(x, layer.kernel, layer.bias, STRIDE))
-    return conv_transpose2d(x, output.kernel, output.bias, STRIDE).astype(jnp.float32)
+        x = jax.nn.relu(conv_transpose2d(x, layer.kernel, layer.bias, DECODER_STRIDE))
+    return conv_transpose2d(x, output.kernel, output.bias, DECODER_STRIDE).astype(jnp.float32)
 
 
-def head(layers: Head, features: Float[Array, "*batch features"]) -> Float[Array, "*batch outputs"]:
+def head(layers: MLP, features: Float[Array, "*batch features"]) -> Float[Array, "*batch outputs"]:
     """Outputs of a head."""
     x = features.astype(layers[0].kernel.dtype)
-    for layer in layers[:-1]:
-        x = jax.nn.elu(_linear(layer, x))
-    return _linear(layers[-1], x).astype(jnp.float32)
+    return mlp.mlp(layers, x, jax.nn.elu).astype(jnp.float32)
 
 
 def cast(layers: Layers, precision: Precision) -> Layers:
@@ -150,10 +138,6 @@ def cast(layers: Layers, precision: Precision) -> Layers:
     )
 
 
-def _linear(layer: Layer, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-    return (x @ layer.kernel + layer.bias).astype(x.dtype)
-
-
-def scalar(layers: Head, features: Float[Array, "*batch features"]) -> Float[Array, "*batch"]:
+def scalar(layers: MLP, features: Float[Array, "*batch features"]) -> Float[Array, "*batch"]:
     """The one output of a head."""
     return head(layers, features)[..., 0]

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from re3_jax.agents.dreamer import networks
 from re3_jax.agents.dreamer.config import DreamerConfig
-from re3_jax.agents.dreamer.networks import Head
+from re3_jax.networks.mlp import MLP
 
 
 class TanhNormal(NamedTuple):
@@ -20,7 +20,7 @@ class TanhNormal(NamedTuple):
 
 
 def distribution(
-    actor: Head, features: Float[Array, "*batch features"], config: DreamerConfig
+    actor: MLP, features: Float[Array, "*batch features"], config: DreamerConfig
 ) -> TanhNormal:
     """The policy in a state."""
     mean, raw = jnp.split(networks.head(actor, features), 2, axis=-1)

@@ -20,6 +20,8 @@ from re3_jax.initializers import Layer
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import Encoder, never_trained, scaled, state_entropy
+from re3_jax.networks import conv_stack, mlp
+from re3_jax.networks.conv_stack import ConvStack
 
 LAYER_NORM_EPSILON = 1e-3
 """Keras' own."""
@@ -28,7 +30,7 @@ LAYER_NORM_EPSILON = 1e-3
 class RandomEncoder(NamedTuple):
     """Four convolutions and a linear layer."""
 
-    convs: tuple[Layer, ...]
+    convs: ConvStack
     output: Layer
 
 
@@ -42,11 +44,11 @@ def encoder_from(config: RE3Config, head_order: HeadOrder, conv_depth: int) -> E
     """
 
     def draw(key: PRNGKeyArray, channels: int) -> RandomEncoder:
-        kernels, embedding = networks.encoder_shapes(channels, conv_depth)
-        *convs, output = initializers.layers(
-            config.encoder_init, key, [*kernels, (embedding, config.latent_dim)]
-        )
-        return RandomEncoder(tuple(convs), output)
+        convs = conv_stack.dreamer(conv_depth)
+        kernels = conv_stack.kernel_shapes(convs, channels)
+        linear = networks.embedding_dim(conv_depth), config.latent_dim
+        *layers, output = initializers.layers(config.encoder_init, key, [*kernels, linear])
+        return RandomEncoder(conv_stack.of_layers(convs, layers), output)
 
     def init(key: PRNGKeyArray, spec: EnvSpec) -> RandomEncoder:
         channels = spec.observation_shape[-1]
@@ -58,10 +60,10 @@ def encoder_from(config: RE3Config, head_order: HeadOrder, conv_depth: int) -> E
         params: RandomEncoder, frames: UInt8[Array, "batch 64 64 channels"]
     ) -> Float[Array, "batch latent"]:
         x = networks.encode(params.convs, networks.preprocess(frames))
-        x = x @ params.output.kernel + params.output.bias
+        x = mlp.linear(params.output, x)
         if head_order == "layer_norm_then_tanh":
-            return jnp.tanh(_layer_norm(x))
-        return _layer_norm(jnp.tanh(x))
+            return jnp.tanh(mlp.layer_norm(x, LAYER_NORM_EPSILON))
+        return mlp.layer_norm(jnp.tanh(x), LAYER_NORM_EPSILON)
 
     def encode(params: RandomEncoder, frames: UInt8[Array, "batch 64 64 channels"]):
         if config.ensemble_size == 1:
@@ -69,10 +71,6 @@ def encoder_from(config: RE3Config, head_order: HeadOrder, conv_depth: int) -> E
         return jax.vmap(encode_one, (0, None))(params, frames)
 
     return Encoder(init, encode, lambda spec: config.latent_dim, never_trained)
-
-
-def _layer_norm(x: Float[Array, "batch latent"]) -> Float[Array, "batch latent"]:
-    return jax.nn.standardize(x, axis=-1, epsilon=LAYER_NORM_EPSILON)
 
 
 def sequence_re3(

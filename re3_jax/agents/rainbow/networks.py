@@ -10,13 +10,15 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 from re3_jax import initializers
 from re3_jax.agents.rainbow.config import RainbowConfig, Torso
 from re3_jax.initializers import Layer
-from re3_jax.networks import dqn, noisy
+from re3_jax.networks import conv_stack, noisy
+from re3_jax.networks.conv_stack import Convs, ConvStack
+from re3_jax.networks.mlp import linear
 from re3_jax.networks.noisy import Noise, NoisyLayer
 
-CONVS: dict[Torso, tuple[dqn.Conv, ...]] = {
-    "canonical": dqn.CANONICAL,
-    "data_efficient": dqn.DATA_EFFICIENT,
-    "minatar": dqn.MINATAR,
+CONVS: dict[Torso, Convs] = {
+    "canonical": conv_stack.NATURE,
+    "data_efficient": conv_stack.DATA_EFFICIENT,
+    "minatar": conv_stack.MINATAR,
     "mlp": (),
 }
 
@@ -37,12 +39,14 @@ class Network(NamedTuple):
     """Weights.
 
     Attributes:
-      torso: convolutions, then perhaps a linear layer.
+      convs: convolutions, none for flat observations.
+      linear: layers that follow them, each with a ReLU.
       value: V's stream, None without dueling.
       advantage: that of A, or of Q itself.
     """
 
-    torso: tuple[Layer, ...]
+    convs: ConvStack
+    linear: tuple[Layer, ...]
     value: Stream | None
     advantage: Stream
 
@@ -57,7 +61,8 @@ def init(
     """
     shapes, features = _torso_shapes(config.torso, observation_shape)
     torso_key, value_key, advantage_key = jax.random.split(key, 3)
-    torso = tuple(initializers.layers("torch", torso_key, shapes)) if shapes else ()
+    torso = initializers.layers("torch", torso_key, shapes) if shapes else []
+    convs = CONVS[config.torso]
     atoms = config.num_atoms if config.distributional else 1
 
     def stream(key: PRNGKeyArray, outputs: int) -> Stream:
@@ -70,7 +75,8 @@ def init(
         )
 
     return Network(
-        torso=torso,
+        convs=conv_stack.of_layers(convs, torso[: len(convs)]),
+        linear=tuple(torso[len(convs) :]),
         value=stream(value_key, atoms) if config.dueling else None,
         advantage=stream(advantage_key, num_actions * atoms),
     )
@@ -90,8 +96,9 @@ def _torso_shapes(
     features = math.prod(observation_shape)
     if convs:
         height, width, channels = observation_shape
+        shapes = conv_stack.kernel_shapes(convs, channels)
         try:
-            shapes, features = dqn.kernel_shapes(convs, height, width, channels)
+            features = conv_stack.flat_dim(convs, height, width)
         except ValueError as error:
             raise ValueError(f'{error}: choose torso "minatar" or "mlp"') from None
     if torso in FULLY_CONNECTED:
@@ -129,7 +136,7 @@ def outputs(
       config: says what there is.
     """
     atoms = config.num_atoms if config.distributional else 1
-    features = _features(network, observation, config.torso)
+    features = _features(network, observation)
     value_noise, advantage_noise = _split(noise, network)
     advantage = _stream(network.advantage, features, advantage_noise)
     advantage = advantage.reshape(features.shape[0], -1, atoms)
@@ -153,12 +160,14 @@ def _stream(stream: Stream, x, noise) -> Float[Array, "batch outputs"]:
 def _linear(layer: AnyLayer, x, noise: Noise | None):
     if isinstance(layer, NoisyLayer):
         return noisy.noisy_linear(layer, x, noise)
-    return x @ layer.kernel + layer.bias
+    return linear(layer, x)
 
 
-def _features(network: Network, observation, torso: Torso) -> Float[Array, "batch features"]:
-    convs = CONVS[torso]
-    x = dqn.features(network.torso[: len(convs)], convs, observation)
-    for layer in network.torso[len(convs) :]:
-        x = jax.nn.relu(x @ layer.kernel + layer.bias)
+def _features(network: Network, observation) -> Float[Array, "batch features"]:
+    x = observation.astype(jnp.float32)
+    if observation.dtype == jnp.uint8:
+        x = x / 255
+    x = conv_stack.features(network.convs, x)
+    for layer in network.linear:
+        x = jax.nn.relu(linear(layer, x))
     return x

@@ -9,17 +9,17 @@ flattened kernel, and 1 for linear layers), all biases 0 (denisyarats/drq, the r
 import math
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from re3_jax import distributions, initializers
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.initializers import Layer
-from re3_jax.networks import pixels
-from re3_jax.networks.pixels import ConvLayer
+from re3_jax.networks import conv_stack
+from re3_jax.networks.conv_stack import ConvStack
+from re3_jax.networks.mlp import MLP, kernel_shapes, layer_norm, linear, mlp
 
-LAYER_NORM_EPS = 1e-5
+LAYER_NORM_EPSILON = 1e-5
 """PyTorch's default."""
 
 
@@ -34,19 +34,19 @@ class Head(NamedTuple):
 class Critic(NamedTuple):
     """The tied convolutions, the critic's head, and two Q functions.
 
-    For flat observations `convs` is empty and `head` None.
+    For flat observations `convs` and `head` are None.
     """
 
-    convs: tuple[ConvLayer, ...]
+    convs: ConvStack | None
     head: Head | None
-    q: tuple[tuple[Layer, ...], tuple[Layer, ...]]
+    q: tuple[MLP, MLP]
 
 
 class Actor(NamedTuple):
     """The actor's head (None for flat observations) and the policy."""
 
     head: Head | None
-    policy: tuple[Layer, ...]
+    policy: MLP
 
 
 def init(
@@ -57,56 +57,52 @@ def init(
     Raises:
       ValueError: if images are too small for the convolutions.
     """
-    hidden, convs, heads = config.hidden_dim, [], []
+    hidden, kernels, heads = config.hidden_dim, [], []
     encoding_dim = math.prod(image_shape)
-    if len(image_shape) == 3:
+    convs = conv_stack.rad(config.num_filters)
+    if is_image := len(image_shape) == 3:
         height, width, channels = image_shape
-        convs = list(pixels.kernel_shapes(channels, config.num_filters))
-        flat_dim = pixels.flat_dim(height, width, config.num_filters)
+        kernels = conv_stack.kernel_shapes(convs, channels)
         encoding_dim = config.latent_dim
-        heads = [(flat_dim, encoding_dim)] * 2
-    q = [(encoding_dim + action_dim, hidden), (hidden, hidden), (hidden, 1)]
-    policy = [(encoding_dim, hidden), (hidden, hidden), (hidden, 2 * action_dim)]
-    made = iter(initializers.layers("orthogonal", key, [*convs, *heads, *q, *q, *policy]))
+        heads = [(conv_stack.flat_dim(convs, height, width), encoding_dim)] * 2
+    q = kernel_shapes(encoding_dim + action_dim, hidden, hidden, 1)
+    policy = kernel_shapes(encoding_dim, hidden, hidden, 2 * action_dim)
+    made = iter(initializers.layers("orthogonal", key, [*kernels, *heads, *q, *q, *policy]))
 
-    def linear() -> Layer:
+    def unit_gain() -> Layer:
         layer = next(made)
         return layer._replace(kernel=layer.kernel / initializers.RELU_GAIN)
 
     def head() -> Head:
-        return Head(linear(), jnp.ones(config.latent_dim), jnp.zeros(config.latent_dim))
+        return Head(unit_gain(), jnp.ones(config.latent_dim), jnp.zeros(config.latent_dim))
 
-    conv_layers = tuple(ConvLayer(*next(made)) for _ in convs)
-    critic_head, actor_head = (head(), head()) if heads else (None, None)
-    first, second, last = (tuple(linear() for _ in range(3)) for _ in range(3))
-    return Actor(actor_head, last), Critic(conv_layers, critic_head, (first, second))
+    stack = conv_stack.of_layers(convs, [next(made) for _ in kernels]) if is_image else None
+    critic_head, actor_head = (head(), head()) if is_image else (None, None)
+    first, second, last = (tuple(unit_gain() for _ in range(3)) for _ in range(3))
+    return Actor(actor_head, last), Critic(stack, critic_head, (first, second))
 
 
 def features(
-    convs: tuple[ConvLayer, ...], observation: Shaped[Array, " batch *observation"]
+    convs: ConvStack | None, observation: Shaped[Array, " batch *observation"]
 ) -> Float[Array, "batch flat"]:
-    """What actor and critic share: the convolutions, or a flat observation itself."""
-    if convs:
-        first, second, third, fourth = convs
-        return pixels.features((first, second, third, fourth), observation)
-    return observation.astype(jnp.float32)
+    """What actor and critic share: convolutions of bytes / 255, or a flat observation itself."""
+    x = observation.astype(jnp.float32)
+    return x if convs is None else conv_stack.features(convs, x / 255)
 
 
 def encode(head: Head | None, flat: Float[Array, "batch flat"]) -> Float[Array, "batch encoding"]:
     """Linear, LayerNorm, tanh; flat observations pass unchanged."""
     if head is None:
         return flat
-    x = _linear(head.linear, flat)
-    x = x - jnp.mean(x, axis=-1, keepdims=True)
-    x = x * jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + LAYER_NORM_EPS)
-    return jnp.tanh(x * head.scale + head.bias)
+    normalized = layer_norm(linear(head.linear, flat), LAYER_NORM_EPSILON)
+    return jnp.tanh(normalized * head.scale + head.bias)
 
 
 def policy(
     actor: Actor, flat: Float[Array, "batch flat"], config: SACConfig
 ) -> tuple[Float[Array, "batch actions"], Float[Array, "batch actions"]]:
     """Mean and log standard deviation of the Gaussian before the tanh."""
-    mean, raw = jnp.split(_mlp(actor.policy, encode(actor.head, flat)), 2, axis=-1)
+    mean, raw = jnp.split(mlp(actor.policy, encode(actor.head, flat)), 2, axis=-1)
     return mean, distributions.squash_log_std(raw, config.log_std_min, config.log_std_max)
 
 
@@ -116,16 +112,4 @@ def q_values(
     """Both Q functions; they share the critic's encoding."""
     x = jnp.concatenate([encode(critic.head, flat), action], axis=-1)
     first, second = critic.q
-    return _mlp(first, x)[:, 0], _mlp(second, x)[:, 0]
-
-
-def _linear(layer: Layer, x: Float[Array, "batch inputs"]) -> Float[Array, "batch outputs"]:
-    return x @ layer.kernel + layer.bias
-
-
-def _mlp(
-    layers: tuple[Layer, ...], x: Float[Array, "batch inputs"]
-) -> Float[Array, "batch outputs"]:
-    for layer in layers[:-1]:
-        x = jax.nn.relu(_linear(layer, x))
-    return _linear(layers[-1], x)
+    return mlp(first, x)[:, 0], mlp(second, x)[:, 0]

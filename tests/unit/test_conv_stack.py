@@ -1,13 +1,13 @@
-"""The pixel stack: what is not computed, sizes, refusals."""
+"""Convolutions: what is not computed, sizes, refusals."""
 
 import re
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
-from re3_jax.networks import pixels
+from re3_jax.initializers import Layer
+from re3_jax.networks import conv_stack
 from re3_jax.networks.conv import conv2d
 
 
@@ -59,14 +59,15 @@ def test_a_gpu_gets_the_native_convolution_without_loops():
 )
 def test_length_of_the_features(height, width, num_filters, flat):
     """The first two are the released code's."""
-    assert pixels.flat_dim(height, width, num_filters) == flat
-    kernels = [jnp.zeros(shape) for shape in pixels.kernel_shapes(3, num_filters)]
-    params = tuple(pixels.ConvLayer(kernel, jnp.zeros(num_filters)) for kernel in kernels)
-    image = jax.ShapeDtypeStruct((2, height, width, 3), np.uint8)
-    features = jax.eval_shape(pixels.features, params, image)
+    convs = conv_stack.rad(num_filters)
+    assert conv_stack.flat_dim(convs, height, width) == flat
+    kernels = [jnp.zeros(shape) for shape in conv_stack.kernel_shapes(convs, 3)]
+    layers = [Layer(kernel, jnp.zeros(num_filters)) for kernel in kernels]
+    image = jax.ShapeDtypeStruct((2, height, width, 3), jnp.float32)
+    features = jax.eval_shape(conv_stack.features, conv_stack.of_layers(convs, layers), image)
     assert (features.shape, features.dtype) == ((2, flat), jnp.float32)
 
 
 def test_too_small_images_are_refused():
     with pytest.raises(ValueError, match="images of 14x20 pixels are too small"):
-        pixels.flat_dim(14, 20, 32)
+        conv_stack.flat_dim(conv_stack.rad(32), 14, 20)

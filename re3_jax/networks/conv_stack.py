@@ -1,0 +1,100 @@
+"""Convolutions without padding, a ReLU after each: the torsos of agents and random encoders."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import jax
+from jaxtyping import Array, Float
+
+from re3_jax.initializers import Layer
+from re3_jax.networks.conv import conv2d
+
+
+class Conv(NamedTuple):
+    """Size of one convolution."""
+
+    filters: int
+    size: int
+    stride: int
+
+
+Convs = Sequence[Conv]
+
+NATURE = (Conv(32, 8, 4), Conv(64, 4, 2), Conv(64, 3, 1))
+"""DQN's for Atari (Mnih et al., 2015)."""
+
+DATA_EFFICIENT = (Conv(32, 5, 5), Conv(64, 5, 5))
+"""Data-efficient Rainbow's for Atari (Van Hasselt et al., 2019)."""
+
+MINATAR = (Conv(16, 3, 1),)
+"""Young and Tian (2019)."""
+
+
+def rad(filters: int) -> Convs:
+    """RAD's and DrQ's (paper, Appendix "Details on DeepMind Control Suite Experiments")."""
+    return [Conv(filters, 3, stride) for stride in (2, 1, 1, 1)]
+
+
+def dreamer(depth: int) -> Convs:
+    """Dreamer's, for images of 64x64 (Hafner et al., 2020)."""
+    return [Conv(depth * 2**number, 4, 2) for number in range(4)]
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class ConvStack:
+    """Parameters; the strides are static."""
+
+    layers: tuple[Layer, ...]
+    strides: tuple[int, ...] = field(metadata={"static": True})
+
+
+def of_layers(convs: Convs, layers: Sequence[Layer]) -> ConvStack:
+    """The stack with parameters of `kernel_shapes`."""
+    return ConvStack(tuple(layers), tuple(conv.stride for conv in convs))
+
+
+def kernel_shapes(convs: Convs, channels: int) -> list[tuple[int, ...]]:
+    """Shapes of the kernels for images of `channels` channels, [rows, columns, in, out]."""
+    inputs = channels, *(conv.filters for conv in convs)
+    return [
+        (conv.size, conv.size, size_in, conv.filters)
+        for conv, size_in in zip(convs, inputs, strict=False)
+    ]
+
+
+def flat_dim(convs: Convs, height: int, width: int) -> int:
+    """Length of a row of `features`.
+
+    Raises:
+      ValueError: if the images are too small.
+    """
+    sides = [height, width]
+    for conv in convs:
+        sides = [(side - conv.size) // conv.stride + 1 for side in sides]
+    if min(sides) < 1:
+        smallest = 1
+        for conv in reversed(convs):
+            smallest = (smallest - 1) * conv.stride + conv.size
+        raise ValueError(
+            f"images of {height}x{width} pixels are too small for convolutions of "
+            f"{', '.join(f'{conv.size}x{conv.size}' for conv in convs)}: they must have at least "
+            f"{smallest}x{smallest}"
+        )
+    return math.prod(sides) * convs[-1].filters
+
+
+def features(
+    stack: ConvStack, images: Float[Array, "batch height width channels"]
+) -> Float[Array, "batch flat"]:
+    """Features of images, which are scaled already; the dtype stays.
+
+    The flat axis runs over rows, columns and filters, the filter fastest: index
+    `(row * columns + column) * filters + filter`. (PyTorch's has the filter slowest.)
+    """
+    x = images
+    for layer, stride in zip(stack.layers, stack.strides, strict=True):
+        x = jax.nn.relu(conv2d(x, layer.kernel, layer.bias, stride))
+    return x.reshape(x.shape[0], -1)
