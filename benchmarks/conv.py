@@ -32,7 +32,7 @@ from re3_jax.networks import conv_stack
 from re3_jax.networks.conv_stack import ConvStack
 
 SIZE, CHANNELS, FILTERS = 84, 9, 32
-CONVS = conv_stack.rad(FILTERS)
+CONVS = conv_stack.colour("rad", FILTERS)
 SEEDS = 3
 CALLS_IN_SCAN = 2
 PEAK_SIZE = 2048

@@ -7,7 +7,7 @@ The architecture depends on the observations:
   Experiments").
 - Stacks of grey frames: DQN's convolutions and a linear layer (paper, Appendix "Details on Atari
   experiments").
-- Stacks of colour frames: RAD's convolutions, a linear layer, LayerNorm, tanh.
+- Stacks of colour frames: the convolutions of `conv_stack.colour`, a linear layer, LayerNorm, tanh.
 - Anything else: flattened, then linear, ReLU, linear. The paper has no such task, so width and
   depth are ours. Observations are not scaled: coordinates of larger range weigh more in the
   distance.
@@ -29,7 +29,7 @@ from re3_jax import initializers
 from re3_jax.envs.base import EnvSpec
 from re3_jax.initializers import Layer
 from re3_jax.networks import conv_stack, minigrid
-from re3_jax.networks.conv_stack import ConvStack
+from re3_jax.networks.conv_stack import ConvStack, Torso
 from re3_jax.networks.mlp import kernel_shapes, layer_norm, linear, mlp
 
 HIDDEN_DIM = 256
@@ -77,6 +77,7 @@ def init(
     ensemble_size: int = 1,
     image_input: ImageInput = "newest_frame",
     image_crop: int = 84,
+    torso: Torso = "rad",
     num_filters: int = 32,
 ) -> EncoderParams:
     """Draws the parameters theta.
@@ -89,13 +90,14 @@ def init(
       ensemble_size: number of independent encoders; above 1 every leaf has that leading axis.
       image_input: the part of a frame stack that is encoded.
       image_crop: height and width of `stacked_crop` in pixels.
-      num_filters: filters of each convolution over colour frames.
+      torso: the convolutions over colour frames, see `conv_stack.colour`.
+      num_filters: filters of the first of them.
 
     Raises:
       ValueError: if images are too small or their channels are not whole frames, or if the
         initialisation is unknown.
     """
-    convs = conv_stack.NATURE if spec.colours == 1 else conv_stack.rad(num_filters)
+    convs = conv_stack.NATURE if spec.colours == 1 else conv_stack.colour(torso, num_filters)
     shapes: Sequence[tuple[int, ...]]
     if is_minigrid_view(spec):
         shapes = minigrid.KERNEL_SHAPES

@@ -31,6 +31,7 @@ from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, 
 from re3_jax.intrinsic.prediction_error import Normalization
 from re3_jax.losses import l2_norm
 from re3_jax.networks import mlp
+from re3_jax.networks.conv_stack import Torso
 from re3_jax.networks.mlp import MLP
 from re3_jax.random_encoder import EncoderParams, ImageInput
 
@@ -52,7 +53,8 @@ class ICMConfig:
       image_input: the part of a frame stack that is encoded, the whole newest frame or the centre
         crop of all frames.
       image_crop: height and width of that crop in pixels.
-      num_filters: filters of each of the four convolutions over pixels.
+      torso: the convolutions over colour frames, see `conv_stack.colour`.
+      num_filters: filters of the first of them.
 
     Raises:
       ValueError: if a value is out of range; the message names it and the allowed values.
@@ -69,6 +71,7 @@ class ICMConfig:
     encoder_init: Scheme = "torch"
     image_input: ImageInput = "stacked_crop"
     image_crop: int = 84
+    torso: Torso = "rad"
     num_filters: int = 32
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ from re3_jax.envs.base import EnvSpec
 from re3_jax.initializers import Scheme
 from re3_jax.intrinsic import transforms
 from re3_jax.intrinsic.base import Info, IntrinsicReward, chain
+from re3_jax.networks.conv_stack import Torso
 from re3_jax.random_encoder import EncoderParams, ImageInput
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def check(config: Config) -> None:
     """
     checks.at_least(config, 1, "hidden_dim", "latent_dim", "image_crop", "num_filters")
     checks.positive(config, "learning_rate")
-    checks.one_of(config, normalize=Normalization, encoder_init=Scheme, image_input=ImageInput)
+    checks.one_of(config, normalize=Normalization, encoder_init=Scheme)
+    checks.one_of(config, image_input=ImageInput, torso=Torso)
     schedules.exponential_decay(config.beta, config.rho)
 
 
@@ -48,6 +50,7 @@ def init_encoder(key: PRNGKeyArray, spec: EnvSpec, config: Config) -> EncoderPar
         latent_dim=config.latent_dim,
         image_input=config.image_input,
         image_crop=config.image_crop,
+        torso=config.torso,
         num_filters=config.num_filters,
     )
 

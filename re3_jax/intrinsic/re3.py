@@ -33,6 +33,7 @@ def encoder_from(config: RE3Config) -> Encoder:
             ensemble_size=config.ensemble_size,
             image_input=config.image_input,
             image_crop=config.image_crop,
+            torso=config.torso,
             num_filters=config.num_filters,
         )
 

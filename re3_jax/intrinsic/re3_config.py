@@ -5,6 +5,7 @@ from typing import Literal
 
 from re3_jax import checks, schedules
 from re3_jax.initializers import Scheme
+from re3_jax.networks.conv_stack import Torso
 from re3_jax.random_encoder import ImageInput
 
 Normalization = Literal["none", "running_std", "released_running_std"]
@@ -39,7 +40,8 @@ class RE3Config:
       image_input: the part of a frame stack that is encoded, the whole newest frame (released
         code) or the centre crop of all frames.
       image_crop: height and width of that crop in pixels.
-      num_filters: filters of each of the four convolutions over pixels.
+      torso: the convolutions over colour frames, see `conv_stack.colour`.
+      num_filters: filters of the first of them.
 
     Raises:
       ValueError: if a value is out of range; the message names it and the allowed values.
@@ -60,6 +62,7 @@ class RE3Config:
     ensemble_size: int = 1
     image_input: ImageInput = "newest_frame"
     image_crop: int = 84
+    torso: Torso = "rad"
     num_filters: int = 32
 
     def __post_init__(self) -> None:
@@ -93,5 +96,6 @@ class RE3Config:
                 f"a ring of {searched} latents has no neighbour of rank "
                 f"{self.last_neighbour}: raise {size} or lower last_neighbour"
             )
-        checks.one_of(self, normalize=Normalization, encoder_init=Scheme, image_input=ImageInput)
+        checks.one_of(self, normalize=Normalization, encoder_init=Scheme)
+        checks.one_of(self, image_input=ImageInput, torso=Torso)
         schedules.exponential_decay(self.beta, self.rho)

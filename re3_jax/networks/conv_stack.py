@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 from jaxtyping import Array, Float
@@ -32,9 +32,21 @@ MINATAR = (Conv(16, 3, 1),)
 """Young and Tian (2019)."""
 
 
-def rad(filters: int) -> Convs:
-    """RAD's and DrQ's (paper, Appendix "Details on DeepMind Control Suite Experiments")."""
-    return [Conv(filters, 3, stride) for stride in (2, 1, 1, 1)]
+Torso = Literal["rad", "patches"]
+"""What sees the colour frames of DeepMind Control, see `colour`."""
+
+
+def colour(torso: Torso, filters: int) -> Convs:
+    """The torso of that name.
+
+    - `rad`: RAD's and DrQ's four 3x3 convolutions, the first of stride 2 (paper, Appendix "Details
+      on DeepMind Control Suite Experiments").
+    - `patches`: ours, a tenth of the operations: 4x4 patches side by side, then a 3x3 convolution
+      of stride 2 with twice the filters.
+    """
+    if torso == "rad":
+        return [Conv(filters, 3, stride) for stride in (2, 1, 1, 1)]
+    return [Conv(filters, 4, 4), Conv(2 * filters, 3, 2)]
 
 
 def dreamer(depth: int) -> Convs:

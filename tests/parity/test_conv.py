@@ -140,14 +140,15 @@ def test_one_image_for_several_kernels():
         assert_close(out[member], expected.detach().numpy())
 
 
-def test_features_equal_pytorch_up_to_the_order_of_the_flat_axis():
-    convs = conv_stack.rad(8)
+@pytest.mark.parametrize(("torso", "shape"), [("rad", (3, 5, 3, 8)), ("patches", (3, 2, 2, 16))])
+def test_features_equal_pytorch_up_to_the_order_of_the_flat_axis(torso, shape):
+    convs = conv_stack.colour(torso, 8)
     layers = initializers.layers("torch", jax.random.key(0), conv_stack.kernel_shapes(convs, 9))
     images = np.random.default_rng(0).random((3, 24, 20, 9), np.float32)
     features = compilation.jit(conv_stack.features)(conv_stack.of_layers(convs, layers), images)
     x = torch.tensor(images.astype(np.float64))
-    for layer, stride in zip(layers, (2, 1, 1, 1), strict=True):
+    for layer, stride in zip(layers, {"rad": (2, 1, 1, 1), "patches": (4, 2)}[torso], strict=True):
         x = torch.relu(torch_conv(x, *tensors(*layer), stride))
-    assert x.shape == (3, 5, 3, 8)
+    assert x.shape == shape
     assert features.shape == (3, conv_stack.flat_dim(convs, 24, 20))
     assert_close(features, x.detach().numpy().reshape(3, -1))

@@ -59,7 +59,7 @@ def test_a_gpu_gets_the_native_convolution_without_loops():
 )
 def test_length_of_the_features(height, width, num_filters, flat):
     """The first two are the released code's."""
-    convs = conv_stack.rad(num_filters)
+    convs = conv_stack.colour("rad", num_filters)
     assert conv_stack.flat_dim(convs, height, width) == flat
     kernels = [jnp.zeros(shape) for shape in conv_stack.kernel_shapes(convs, 3)]
     layers = [Layer(kernel, jnp.zeros(num_filters)) for kernel in kernels]
@@ -70,4 +70,4 @@ def test_length_of_the_features(height, width, num_filters, flat):
 
 def test_too_small_images_are_refused():
     with pytest.raises(ValueError, match="images of 14x20 pixels are too small"):
-        conv_stack.flat_dim(conv_stack.rad(32), 14, 20)
+        conv_stack.flat_dim(conv_stack.colour("rad", 32), 14, 20)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from re3_jax import checks
+from re3_jax.networks.conv_stack import Torso
 
 Augmentation = Literal["crop", "shift", "none"]
 
@@ -22,7 +23,8 @@ class SACConfig:
         critic losses, summed, K = M.
       crop_size: side of the square that `crop` cuts out, in pixels.
       shift_pad: the largest displacement of `shift`, in pixels.
-      num_filters: filters of each of the four convolutions.
+      torso: the convolutions, see `conv_stack.colour`.
+      num_filters: filters of the first convolution.
       latent_dim: length of the encoding of an image.
       hidden_dim: width of the two hidden layers of the actor and of each Q function.
       log_std_min: lower bound of the policy's log standard deviation before the tanh.
@@ -50,6 +52,7 @@ class SACConfig:
     num_augmentations: int = 1
     crop_size: int = 84
     shift_pad: int = 4
+    torso: Torso = "rad"
     num_filters: int = 32
     latent_dim: int = 50
     hidden_dim: int = 1024
@@ -72,7 +75,7 @@ class SACConfig:
 
     def __post_init__(self) -> None:
         """Validates the fields."""
-        checks.one_of(self, augmentation=Augmentation)
+        checks.one_of(self, augmentation=Augmentation, torso=Torso)
         sizes = "num_augmentations", "crop_size", "shift_pad", "num_filters", "latent_dim"
         periods = "hidden_dim", "actor_every", "target_every", "batch_size", "replay_capacity"
         loop = "initial_agent_steps", "updates_per_step", "num_envs"

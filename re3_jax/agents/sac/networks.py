@@ -59,7 +59,7 @@ def init(
     """
     hidden, kernels, heads = config.hidden_dim, [], []
     encoding_dim = math.prod(image_shape)
-    convs = conv_stack.rad(config.num_filters)
+    convs = conv_stack.colour(config.torso, config.num_filters)
     if is_image := len(image_shape) == 3:
         height, width, channels = image_shape
         kernels = conv_stack.kernel_shapes(convs, channels)
