@@ -10,9 +10,9 @@ import numpy as np
 import psutil
 import pytest
 
-from re3_jax.envs.host import dmc, make
-from re3_jax.envs.host import lanes as lanes_module
+from re3_jax.envs.host import dmc, make, worker_process
 from re3_jax.envs.host.config import DMCConfig
+from re3_jax.envs.host.lanes import DMCLanes
 from tests.dm_control_suite import actions, load
 
 TASK = "pendulum_swingup"
@@ -115,10 +115,18 @@ def test_worker_after_worker_lost_ends_the_run(start, monkeypatch):
     env, said = start(num_lanes=1)
     env.reset(np.array([1]))
     workers()[0].kill()
-    monkeypatch.setattr(lanes_module.sys, "executable", "/bin/false")
+    monkeypatch.setattr(worker_process.sys, "executable", "/bin/false")
     with pytest.raises(RuntimeError, match="4 workers were lost in a row"):
         step(env)
     assert len(said) == 3
+
+
+def test_a_renderer_that_cannot_draw_leaves_nothing_open(monkeypatch):
+    monkeypatch.setattr(worker_process.gl, "probe", lambda: None)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(ValueError, match="GL"):
+        DMCLanes(TASK, DMCConfig(image_size=16), 1, "gl", print)
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_reset_survives_a_lost_worker(start):

@@ -4,33 +4,24 @@ from __future__ import annotations
 
 import mmap
 import os
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable
-from multiprocessing import Pipe
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from re3_jax.envs.base import EnvSpec, LaneStep
-from re3_jax.envs.host import dmc, gl, tasks
+from re3_jax.envs.host import dmc, tasks
 from re3_jax.envs.host.config import DMCConfig
 from re3_jax.envs.host.worker import RESET, STEP, Setup, layout
+from re3_jax.envs.host.worker_process import Lost, WorkerProcess, environment, usable_cores
 
 START_TIMEOUT_SECONDS = 300.0
 """Time limit for a worker to load its task and draw its first frame (kernels compile)."""
 
 MAX_LOSSES_IN_A_ROW = 3
 """Workers lost in a row, without a step between them, before the run gives up."""
-
-
-class _Lost(Exception):
-    """A worker died or does not answer; the message says how."""
 
 
 class DMCLanes:
@@ -69,6 +60,8 @@ class DMCLanes:
         self._timeout = config.step_timeout_seconds
         action_dim = tasks.find(task_id).action_dim
         dtype = layout(config.image_size, action_dim)
+        count = min(num_lanes, config.workers or usable_cores())
+        environments = [environment(renderer, number, count) for number in range(count)]
         memory_fd = os.memfd_create("re3_jax-lanes")
         os.ftruncate(memory_fd, num_lanes * dtype.itemsize)
         self._shared = np.ndarray(
@@ -80,9 +73,8 @@ class DMCLanes:
         self._frame = np.zeros_like(self._shared["frame"])
         self._losses = 0
         self._sent_at: float | None = None
-        count = min(num_lanes, config.workers or usable_cores())
         self._workers = [
-            _Worker(
+            WorkerProcess(
                 Setup(
                     task_id,
                     config,
@@ -93,9 +85,11 @@ class DMCLanes:
                     threading.current_thread() is threading.main_thread(),
                 ),
                 memory_fd,
-                _environment(renderer, number, count),
+                of_worker,
             )
-            for number, lanes in enumerate(np.array_split(np.arange(num_lanes), count))
+            for of_worker, lanes in zip(
+                environments, np.array_split(np.arange(num_lanes), count), strict=True
+            )
         ]
         self._close = weakref.finalize(self, _end, self._workers, memory_fd)
         try:
@@ -103,7 +97,7 @@ class DMCLanes:
                 worker.start()
             for worker in self._workers:
                 worker.wait("ready", START_TIMEOUT_SECONDS)
-        except _Lost as lost:
+        except Lost as lost:
             self.close()
             raise RuntimeError(f"a worker for {task_id} {lost}") from None
         except BaseException:
@@ -126,7 +120,7 @@ class DMCLanes:
         for worker in self._workers:
             try:
                 worker.wait("done", self._timeout)
-            except _Lost as lost:
+            except Lost as lost:
                 self._replace(worker, lost)
         self._cut[:] = False
         self._losses = 0
@@ -154,7 +148,7 @@ class DMCLanes:
         for worker in self._workers:
             try:
                 worker.wait("done", deadline - time.monotonic())
-            except _Lost as lost:
+            except Lost as lost:
                 lost_workers.append((worker, lost))
         for worker, why in lost_workers:
             self._replace(worker, why)
@@ -189,7 +183,7 @@ class DMCLanes:
         for worker in self._workers:
             try:
                 states += worker.wait("state", self._timeout)
-            except _Lost as lost:
+            except Lost as lost:
                 self._replace(worker, lost)
                 worker.send("get_state")
                 states += worker.wait("state", self._timeout)
@@ -223,7 +217,7 @@ class DMCLanes:
         for worker in self._workers:
             try:
                 worker.wait("done", self._timeout)
-            except _Lost as lost:
+            except Lost as lost:
                 raise RuntimeError(f"a worker {lost} while its lanes were restored") from None
 
     def close(self) -> None:
@@ -242,7 +236,7 @@ class DMCLanes:
             self._shared["seed"][lane] = sequence.generate_state(1)[0]
             self._shared["command"][lane] = RESET
 
-    def _replace(self, worker: _Worker, lost: _Lost) -> None:
+    def _replace(self, worker: WorkerProcess, lost: Lost) -> None:
         """Restarts a lost worker; its lanes begin new episodes."""
         lanes = list(worker.lanes)
         while True:
@@ -264,127 +258,13 @@ class DMCLanes:
                 worker.wait("ready", START_TIMEOUT_SECONDS)
                 worker.send("run")
                 worker.wait("done", self._timeout)
-            except _Lost as again:
+            except Lost as again:
                 lost = again
             else:
                 return
 
 
-class _Worker:
-    """One worker process, which can be restarted."""
-
-    def __init__(self, setup: Setup, memory_fd: int, environment: dict[str, str]):
-        self.lanes = setup.lanes
-        self._setup = setup
-        self._memory_fd = memory_fd
-        self._environment = environment
-        self._process: subprocess.Popen | None = None
-
-    def start(self) -> None:
-        """Starts the process, after ending the one before it."""
-        self.stop()
-        # The last line of a dying process (a driver's, the interpreter's) goes into the error.
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
-        self._connection, theirs = Pipe()
-        with theirs:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "re3_jax.envs.host.worker",
-                    str(theirs.fileno()),
-                    str(self._memory_fd),
-                ],
-                env=self._environment,
-                pass_fds=(theirs.fileno(), self._memory_fd),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._stderr,
-                # Ctrl-C in the terminal is for the parent alone.
-                start_new_session=True,
-            )
-        self.send(*self._setup)
-
-    def send(self, *message: Any) -> None:
-        """Sends a message; `wait` finds out whether anyone reads it."""
-        try:
-            self._connection.send(message)
-        except OSError:
-            return
-
-    def wait(self, expected: str, timeout_seconds: float) -> Any:
-        """The content of the answer called `expected`.
-
-        Raises:
-          _Lost: if the process died, failed or does not answer in time.
-          ValueError: if the worker cannot start because of a ValueError.
-        """
-        try:
-            if not self._connection.poll(max(timeout_seconds, 0.0)):
-                raise _Lost(f"did not answer for {self._limit(timeout_seconds):g} s")
-            kind, *content = self._connection.recv()
-        except (EOFError, OSError):
-            raise _Lost(f"died{self._last_word()}") from None
-        if kind == "failed":
-            name, text = content
-            if name == "ValueError" and expected == "ready":
-                raise ValueError(text)
-            raise _Lost(f"failed with {name}: {text}")
-        return content[0] if content else None
-
-    def stop(self) -> None:
-        """Kills the process and closes its pipe and its error file."""
-        if self._process is None:
-            return
-        self._connection.close()
-        self._process.kill()
-        self._process.wait()
-        self._stderr.close()
-        self._process = None
-
-    def _limit(self, waited_seconds: float) -> float:
-        return max(waited_seconds, self._setup.config.step_timeout_seconds)
-
-    def _last_word(self) -> str:
-        assert self._process is not None
-        try:
-            code = self._process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            return ""
-        self._stderr.seek(0)
-        lines = self._stderr.read().decode(errors="replace").split("\n")
-        said = [line.strip() for line in lines if line.strip()]
-        return f" (exit code {code}{': ' + said[-1] if said else ''})"
-
-
-def usable_cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0))
-
-
-def _end(workers: list[_Worker], memory_fd: int) -> None:
+def _end(workers: list[WorkerProcess], memory_fd: int) -> None:
     for worker in workers:
         worker.stop()
     os.close(memory_fd)
-
-
-def _environment(renderer: str, number: int, count: int) -> dict[str, str]:
-    environment = dict(os.environ)
-    root = str(Path(__file__).parents[3])
-    environment["PYTHONPATH"] = os.pathsep.join(
-        [root, *filter(None, [environment.get("PYTHONPATH")])]
-    )
-    # Software GL draws with its own threads: limit them to the cores of each worker.
-    environment.setdefault("LP_NUM_THREADS", str(max(1, usable_cores() // count)))
-    environment.pop("PYOPENGL_PLATFORM", None)
-    if renderer == "warp":
-        environment["MUJOCO_GL"] = "disable"
-        return environment
-    driver = gl.probe()
-    if driver is None:
-        raise ValueError(gl.missing())
-    environment["MUJOCO_GL"] = driver.backend
-    device = gl.device(number)
-    if driver.on_gpu and device is not None:
-        environment["MUJOCO_EGL_DEVICE_ID"] = device
-    return environment
