@@ -50,7 +50,7 @@ def ensure_all(
             task,
             preset,
             seeds=seeds,
-            steps=minigrid.TASKS[TASKS[task]].budget,
+            steps=minigrid.BUDGETS[TASKS[task]],
             beta=betas.get(task, {}).get(name),
             runs=runs,
             jobs=jobs,

@@ -47,9 +47,9 @@ EPISODES = 30
 
 def search(name: str, task: str, preset: str, seeds: int, runs: Path, jobs: Jobs) -> dict[str, Any]:
     """The best beta of one row on one task, and every score on the way."""
-    known = minigrid.TASKS[TASKS[task]]
-    evaluations = max(1, known.budget // known.evaluation_frequency // LEAST_EVALUATIONS)
-    every = evaluations * known.evaluation_frequency
+    budget = minigrid.BUDGETS[TASKS[task]]
+    figures = minigrid.TASKS[TASKS[task]]["evaluation.every_env_frames"]
+    every = max(1, budget // figures // LEAST_EVALUATIONS) * figures
 
     def score(beta: float, steps: int) -> float:
         changes = {"evaluation.every-env-frames": str(every), "evaluation.episodes": str(EPISODES)}
@@ -70,7 +70,7 @@ def search(name: str, task: str, preset: str, seeds: int, runs: Path, jobs: Jobs
     left, report = list(BETAS), []
     for share, kept in RUNGS:
         left = left[:kept]
-        steps = known.budget if share == 1 else every * math.ceil(share * known.budget / every)
+        steps = budget if share == 1 else every * math.ceil(share * budget / every)
         scores = dict(zip(left, jobs.map(partial(score, steps=steps), left), strict=True))
         left.sort(key=scores.__getitem__, reverse=True)
         report.append(

@@ -25,6 +25,7 @@ from matplotlib.figure import Figure
 
 from experiments.errors import UsageError
 from experiments.presets import dmc as presets
+from experiments.presets import tables
 from re3_jax import random_encoder
 from re3_jax.cpu import compilation
 from re3_jax.envs.host import dmc, gl, renderer, tasks
@@ -98,7 +99,7 @@ def position(physics: Any) -> Float[np.ndarray, " state"]:
 
 def encode(images: UInt8[np.ndarray, "frame height width 3"], seed: int) -> np.ndarray:
     """Latents of RE3's random encoder as the released code has it, [frame, latent]."""
-    re3 = presets.RELEASED_RE3
+    re3 = tables.run(presets.RELEASED_RE3).re3
     spec = dmc.spec("hopper_hop", DMCConfig(image_size=images.shape[1], frame_stack=1))
     params = random_encoder.init(
         jax.random.key(seed),
