@@ -9,10 +9,7 @@ player's, 1 a human's, see `re3_jax.envs.host.atari_games`), and the screens see
 that all runs of the game came to. Screens count as Go-Explore's cells do.
 """
 
-import argparse
-import sys
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,12 +37,7 @@ class Run(NamedTuple):
     screens: Curve
 
 
-def load(folder: Path) -> Run:
-    """Reads one run.
-
-    Raises:
-      UsageError: there is no run of Rainbow on an Atari game.
-    """
+def _load(folder: Path) -> Run:
     env, bonus = runs.options(folder, "env", "bonus")
     suite, game = suites.find(env)
     if suite.name != "atari":
@@ -57,25 +49,20 @@ def load(folder: Path) -> Run:
     return Run(find(game), curves.load(label, [folder]), screens)
 
 
-def table_rows(runs: Sequence[Run]) -> list[list[str]]:
-    """A row for each run, under `COLUMNS`."""
+def _table_rows(runs: Sequence[Run]) -> list[list[object]]:
     found = []
     for run in runs:
         frame = min(one.screens.env_frames[-1] for one in runs if one.game == run.game)
         seen = run.screens.returns[:, np.searchsorted(run.screens.env_frames, frame)].mean()
-        final = run.evaluations.returns[:, -1].mean()
-        found.append(
-            [
-                *(run.game, run.evaluations.label, str(len(run.evaluations.returns))),
-                *(str(run.evaluations.env_frames[-1]), f"{final:.6g}"),
-                *(f"{human_normalised(run.game, final):.4f}", f"{seen:.6g}", str(frame)),
-            ]
-        )
+        label, env_frames, returns = run.evaluations
+        final = returns[:, -1].mean()
+        scores = f"{final:.6g}", f"{human_normalised(run.game, final):.4f}"
+        counts = len(returns), env_frames[-1]
+        found.append([run.game, label, *counts, *scores, f"{seen:.6g}", frame])
     return found
 
 
-def draw(runs: Sequence[Run]) -> Figure:
-    """Returns above, screens below."""
+def _draw(runs: Sequence[Run]) -> Figure:
     games = list(dict.fromkeys(run.game for run in runs))
     figure = Figure(figsize=(4.6 * len(games), 7.0), dpi=130, layout="constrained")
     places = figure.subplots(2, len(games), squeeze=False)
@@ -87,21 +74,21 @@ def draw(runs: Sequence[Run]) -> Figure:
     return figure
 
 
-def _make(words: argparse.Namespace) -> Iterator[Path]:
-    drawn = [load(folder) for folder in words.folders]
+def _make(words: command.Words) -> command.Lines:
+    drawn = [_load(folder) for folder in words.folders]
     names = runs.copy_evaluations(words.folders, words.out)
     for name, run in zip(names, drawn, strict=True):
         mean = run.screens.returns.mean(axis=0)
         seen = zip(run.screens.env_frames, mean, strict=True)
         curves.write_csv(words.out / f"{name}-screens.csv", ("env_frames", "screens_seen"), seen)
-    curves.write_csv(words.out / "table.csv", COLUMNS, table_rows(drawn))
-    draw(drawn).savefig(words.out / "curves.png")
+    curves.write_csv(words.out / "table.csv", COLUMNS, _table_rows(drawn))
+    _draw(drawn).savefig(words.out / "curves.png")
     yield words.out / "curves.png"
 
 
 OPTIONS: command.Options = {"folders": {"nargs": "+", "type": Path, "metavar": "RUN_DIR"}}
 
-main = partial(command.run, "atari", _make, OPTIONS)
+main = command.of("atari", _make, OPTIONS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -8,10 +8,6 @@ with a panel for each loss, and losses.csv with all values. The frames are those
 stored; the batches are those of its updates.
 """
 
-import argparse
-import sys
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -37,12 +33,7 @@ Losses = dict[str, dict[str, dict[int, float]]]
 """Column of train.csv -> seed -> env frames -> loss, wherever the agent had begun to learn."""
 
 
-def load(folder: Path, column: str) -> dict[str, dict[int, float]]:
-    """The losses of a run in this column.
-
-    Raises:
-      UsageError: it has no such column.
-    """
+def _load(folder: Path, column: str) -> dict[str, dict[int, float]]:
     path = folder / "train.csv"
     try:
         series = curves.read(path, column)
@@ -54,8 +45,7 @@ def load(folder: Path, column: str) -> dict[str, dict[int, float]]:
     }
 
 
-def draw(losses: Losses) -> Figure:
-    """A panel for each loss, a line for each seed."""
+def _draw(losses: Losses) -> Figure:
     figure = Figure(figsize=(4.0 * len(losses), 3.4), dpi=110, layout="constrained")
     panels = figure.subplots(1, len(losses), squeeze=False)[0]
     for axes, (column, of_seed) in zip(panels, losses.items(), strict=True):
@@ -68,16 +58,15 @@ def draw(losses: Losses) -> Figure:
     return figure
 
 
-def _make(words: argparse.Namespace) -> Iterator[Path]:
-    seeds, steps = words.seeds or 3, words.steps or 8_000
+def _make(words: command.Words) -> command.Lines:
     # One evaluation, at the end.
-    changes = {"evaluation.every-env-frames": str(steps)}
+    changes = {"evaluation.every-env-frames": str(words.steps)}
     of_columns = [
-        Run(words.task, bonus, words.preset, seeds, steps, "rad", changes)
+        Run(words.task, bonus, words.preset, words.seeds, words.steps, "rad", changes)
         for bonus, _ in LOSSES.values()
     ]
     folders = Runs(words.runs, words.jobs).ensure_all(of_columns)
-    losses = {name: load(folder, name) for name, folder in zip(LOSSES, folders, strict=True)}
+    losses = {name: _load(folder, name) for name, folder in zip(LOSSES, folders, strict=True)}
     words.out.mkdir(parents=True, exist_ok=True)
     table = [
         (name, seed, frames, f"{loss:.6g}")
@@ -86,16 +75,18 @@ def _make(words: argparse.Namespace) -> Iterator[Path]:
         for frames, loss in points.items()
     ]
     curves.write_csv(words.out / "losses.csv", ("loss", "seed", "env_frames", "value"), table)
-    draw(losses).savefig(words.out / "losses.png")
+    _draw(losses).savefig(words.out / "losses.png")
     yield words.out / "losses.png"
 
 
 OPTIONS: command.Options = {
     "--task": {"default": "cheetah_run_sparse"},
     "--preset": {"default": "small", "choices": get_args(PresetName)},
+    "--seeds": {"type": int, "default": 3},
+    "--steps": {"type": int, "default": 8_000, "help": "env frames"},
 }
 
-main = partial(command.run, "bonus_losses", _make, OPTIONS | command.STEPS | command.OF_RUNS)
+main = command.of("bonus_losses", _make, command.OF_RUNS | OPTIONS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -1,12 +1,18 @@
 """What the commands of all figures share: options, where they write, how they end."""
 
-import argparse
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from experiments.errors import UsageError
+
+Words = Namespace
+"""Values of options."""
+
+Lines = Iterator[Any]
+"""What is printed, each as soon as it is there: the files written."""
 
 Options = dict[str, Mapping[str, Any]]
 """Each with the keywords of argparse."""
@@ -21,31 +27,28 @@ OF_RUNS: Options = {
 STEPS: Options = {"--steps": {"type": int, "help": "env frames; by default the figure's"}}
 
 
-def run(
-    name: str,
-    make: Callable[[argparse.Namespace], Iterable[object]],
-    options: Options,
-    argv: Sequence[str] | None = None,
-) -> int:
-    """The command of a figure.
+def some_of(names: Iterable[str]) -> Mapping[str, Any]:
+    """An option that takes some of these, all by default."""
+    return {"nargs": "+", "default": list(names), "choices": list(names)}
 
-    Args:
-      name: of its module, and of its folder in `results` where `--out` names no other.
-      make: (values of the options) -> lines to print, each as soon as it is there.
-      options: beside `--out`.
-      argv: words of the command line.
 
-    Returns:
-      the exit code.
+def of(name: str, make: Callable[[Words], Lines], options: Options) -> Callable[..., int]:
+    """The command of the module `name`: (words of the command line) -> exit code.
+
+    It has the option `--out` too, by default a folder in `results` called like the module.
     """
-    parser = argparse.ArgumentParser(prog=f"python -m experiments.figures.{name}")
-    out = {"--out": {"type": Path, "default": Path("results") / name}}
-    for option, keywords in (options | out | options).items():
-        parser.add_argument(option, **keywords)
-    try:
-        for line in make(parser.parse_args(argv)):
-            print(line)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+
+    def main(argv: Sequence[str] | None = None) -> int:
+        parser = ArgumentParser(prog=f"python -m experiments.figures.{name}")
+        out = {"--out": {"type": Path, "default": Path("results") / name}}
+        for option, keywords in (options | out | options).items():
+            parser.add_argument(option, **keywords)
+        try:
+            for line in make(parser.parse_args(argv)):
+                print(line)
+        except UsageError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        return 0
+
+    return main

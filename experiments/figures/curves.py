@@ -5,14 +5,11 @@
 Runs of the same label are pooled. Beside FILE.png, FILE.csv holds the table.
 """
 
-import argparse
 import csv
 import math
-import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib
 import numpy as np
@@ -22,11 +19,7 @@ from matplotlib.figure import Figure
 
 from experiments.errors import UsageError
 from experiments.figures import command
-from experiments.statistics import (
-    interquartile_mean,
-    interquartile_mean_interval,
-    mean_half_width,
-)
+from experiments.statistics import interquartile_mean, interquartile_mean_interval, mean_half_width
 
 matplotlib.use("Agg")
 
@@ -41,15 +34,8 @@ TABLE_COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class Curve:
-    """Evaluation returns of all seeds under one label.
-
-    Attributes:
-      label: name in the legend.
-      env_frames: where they were evaluated.
-      returns: mean return of each evaluation.
-    """
+class Curve(NamedTuple):
+    """Mean returns of the evaluations of all seeds under one label, and where they were."""
 
     label: str
     env_frames: Int[np.ndarray, " point"]
@@ -145,20 +131,22 @@ def draw_axes(axes: Axes, curves: Sequence[Curve], title: str) -> None:
     axes.legend(frameon=False, loc="best")
 
 
-def table_rows(curves: Sequence[Curve]) -> list[list[str]]:
-    """One row per curve under `TABLE_COLUMNS`: final return with 95% intervals, and area.
+def area(curve: Curve) -> float:
+    """Its mean height over its frames (trapezoids), mean over seeds, in units of return."""
+    heights = curve.returns.mean(axis=0)
+    span = curve.env_frames[-1] - curve.env_frames[0]
+    return float(np.trapezoid(heights, curve.env_frames) / span if span else heights[0])
 
-    The area is the mean height of the curve over its frames (trapezoids), in units of return.
-    """
+
+def table_rows(curves: Sequence[Curve]) -> list[list[str]]:
+    """One row per curve under `TABLE_COLUMNS`: final return with 95% intervals, and area."""
     rows = []
     for curve in curves:
         final = curve.returns[:, -1]
         mean, half = final.mean(), mean_half_width(final)
         low, high = interquartile_mean_interval(final)
-        heights = curve.returns.mean(axis=0)
-        span = curve.env_frames[-1] - curve.env_frames[0]
-        area = np.trapezoid(heights, curve.env_frames) / span if span else heights[0]
-        numbers = (mean, mean - half, mean + half, interquartile_mean(final), low, high, area)
+        middle = interquartile_mean(final)
+        numbers = (mean, mean - half, mean + half, middle, low, high, area(curve))
         counts = (len(final), curve.env_frames[-1])
         rows.append([curve.label, *map(str, counts), *(f"{x:.6g}" for x in numbers)])
     return rows
@@ -176,7 +164,7 @@ def write_table(curves: Sequence[Curve], path: Path, **before: Iterable[str]) ->
     write_csv(path, [*before, *TABLE_COLUMNS], [[*first, *row] for *first, row in rows])
 
 
-def _make(words: argparse.Namespace) -> Iterator[Path]:
+def _make(words: command.Words) -> command.Lines:
     folders: dict[str, list[Path]] = {}
     for word in words.runs:
         label, equals, folder = word.partition("=")
@@ -197,7 +185,7 @@ OPTIONS: command.Options = {
     "--title": {"default": ""},
 }
 
-main = partial(command.run, "curves", _make, OPTIONS)
+main = command.of("curves", _make, OPTIONS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -9,12 +9,9 @@ and every run's eval.csv. A reference has the columns env, seed, step (in env fr
 episode_reward, and is drawn up to where the runs end.
 """
 
-import argparse
 import csv
-import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -31,12 +28,8 @@ BONUSES = {"none": "", "re3": " + RE3"}
 PANELS_PER_ROW = 3
 
 
-def kind(folder: Path) -> tuple[str, str, str, str]:
-    """Task, agent, bonus and preset of the run in a folder.
-
-    Raises:
-      UsageError: there is no run of one of `AGENTS` with RE3 or without.
-    """
+def _kind(folder: Path) -> tuple[str, str, str, str]:
+    """Task, agent, bonus and preset of the run in a folder."""
     env, agent, bonus, preset = runs.options(folder, "env", "agent", "bonus", "preset")
     if agent not in AGENTS or bonus not in BONUSES:
         raise UsageError(
@@ -46,12 +39,8 @@ def kind(folder: Path) -> tuple[str, str, str, str]:
     return env.removeprefix("dmc:"), agent, bonus, preset
 
 
-def load_reference(path: Path) -> dict[str, Curve]:
-    """Curves of a reference CSV by task, at the steps at which every seed was evaluated.
-
-    Raises:
-      UsageError: it cannot be read, or has other columns.
-    """
+def _load_reference(path: Path) -> dict[str, Curve]:
+    """Curves by task, at the steps at which every seed was evaluated."""
     series: dict[str, dict[str, dict[int, float]]] = {}
     try:
         with path.open(newline="") as lines:
@@ -66,11 +55,11 @@ def load_reference(path: Path) -> dict[str, Curve]:
     return {task: curves.common(path.stem, seeds.values()) for task, seeds in series.items()}
 
 
-def panels(folders: Sequence[Path], reference: dict[str, Curve]) -> dict[str, list[Curve]]:
+def _panels(folders: Sequence[Path], reference: dict[str, Curve]) -> dict[str, list[Curve]]:
     """Task -> its curves: those without a bonus first, the reference last."""
     pooled = defaultdict(list)
     for folder in folders:
-        pooled[kind(folder)].append(folder)
+        pooled[_kind(folder)].append(folder)
     several = len({preset for *_, preset in pooled}) > 1
     order = list(AGENTS).index
     found = defaultdict(list)
@@ -88,8 +77,8 @@ def panels(folders: Sequence[Path], reference: dict[str, Curve]) -> dict[str, li
     return found
 
 
-def _make(words: argparse.Namespace) -> Iterator[Path]:
-    reference = load_reference(words.reference) if words.reference else {}
+def _make(words: command.Words) -> command.Lines:
+    reference = _load_reference(words.reference) if words.reference else {}
     folders = words.folders
     if not folders:
         missing = []
@@ -100,7 +89,7 @@ def _make(words: argparse.Namespace) -> Iterator[Path]:
                 Run(task, bonus, words.preset, seeds, steps, words.agent) for bonus in BONUSES
             ]
         folders = runs.Runs(words.runs, words.jobs).ensure_all(missing)
-    drawn = panels(folders, reference)
+    drawn = _panels(folders, reference)
     runs.copy_evaluations(folders, words.out)
     curves.draw_panels(drawn, (4.6, 3.8), PANELS_PER_ROW).savefig(words.out / "curves.png")
     tasks = [task for task, panel in drawn.items() for _ in panel]
@@ -117,7 +106,7 @@ OPTIONS: command.Options = {
     "--reference": {"type": Path, "metavar": "FILE.csv"},
 }
 
-main = partial(command.run, "dmc", _make, OPTIONS | command.STEPS | command.OF_RUNS)
+main = command.of("dmc", _make, OPTIONS | command.STEPS | command.OF_RUNS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

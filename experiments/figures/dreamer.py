@@ -4,7 +4,6 @@ make figure FIG=dreamer [ARGS="--jobs 2"]
 python -m experiments.figures.dreamer [--seeds N] [--steps N]
 """
 
-import sys
 from functools import partial
 
 from experiments.figures import rows
@@ -27,7 +26,7 @@ PANELS: Panels = {
     ),
 }
 
-main = partial(rows.main, "dreamer", PANELS, ("image_loss", "reward_loss", "kl"))
+main = rows.figure("dreamer", PANELS, ("image_loss", "reward_loss", "kl"))
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -8,13 +8,9 @@ with a panel per task and a table; and every run's eval.csv beside them. Betas a
 `minigrid_betas` found for the preset, on other seeds; where it has not searched, the preset's.
 """
 
-import argparse
 import json
-import sys
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 from matplotlib.figure import Figure
 
@@ -89,8 +85,8 @@ VARIANTS = {
 }
 
 
-def searched_betas(preset: str, folder: Path = SEARCHED) -> dict[tuple[str, str], float]:
-    """(Task, row) -> the best beta that `minigrid_betas` found; empty if it has not run.
+def searched(preset: str, folder: Path = SEARCHED) -> dict[str, dict[str, dict[str, Any]]]:
+    """Task -> row -> what `minigrid_betas` found, `beta` being the best; empty if it has not run.
 
     Raises:
       UsageError: the file is not one that it wrote.
@@ -99,11 +95,11 @@ def searched_betas(preset: str, folder: Path = SEARCHED) -> dict[tuple[str, str]
     if not path.exists():
         return {}
     try:
-        return {
-            (task, row): float(result["beta"])
-            for task, of_task in json.loads(path.read_text())["searched"].items()
-            for row, result in of_task.items()
-        }
+        found = json.loads(path.read_text())["searched"]
+        for of_task in found.values():
+            for result in of_task.values():
+                float(result["beta"])
+        return found
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UsageError(
             f"{path} does not hold searched betas ({type(error).__name__}: {error}): "
@@ -111,8 +107,7 @@ def searched_betas(preset: str, folder: Path = SEARCHED) -> dict[tuple[str, str]
         ) from None
 
 
-def draw(panels: dict[str, list[Curve]]) -> Figure:
-    """One panel a task, one curve a row, and one legend for all."""
+def _draw(panels: dict[str, list[Curve]]) -> Figure:
     figure = curves.draw_panels(panels, (4.6, 4.3), len(panels))
     lines, labels = figure.axes[0].get_legend_handles_labels()
     for axes in figure.axes:
@@ -123,14 +118,14 @@ def draw(panels: dict[str, list[Curve]]) -> Figure:
     return figure
 
 
-def _make(words: argparse.Namespace) -> Iterator[Path]:
+def _make(words: command.Words) -> command.Lines:
     tasks = [task for task in TASKS if task in words.tasks]
     cells = [(task, name) for task in tasks for name in VARIANTS if name in words.rows]
     for preset in words.presets:
-        searched = searched_betas(preset, words.betas)
+        found = searched(preset, words.betas)
         of_cells, betas = [], []
         for task, name in cells:
-            row, beta = VARIANTS[name], searched.get((task, name))
+            row, beta = VARIANTS[name], found.get(task, {}).get(name, {}).get("beta")
             name = f"{preset}-{task}-{name}"
             of_cells.append(Row(row.label, name, row.run(task, preset, beta)))
             beta = row.preset_beta(task, preset) if beta is None else beta
@@ -139,7 +134,7 @@ def _make(words: argparse.Namespace) -> Iterator[Path]:
         panels: dict[str, list[Curve]] = {TASKS[task]: [] for task in tasks}
         for (task, _), curve in zip(cells, drawn, strict=True):
             panels[TASKS[task]].append(curve)
-        draw(panels).savefig(words.out / f"{preset}.png")
+        _draw(panels).savefig(words.out / f"{preset}.png")
         table = words.out / f"{preset}.csv"
         curves.write_table(drawn, table, task=[task for task, _ in cells], beta=betas)
         yield words.out / f"{preset}.png"
@@ -147,12 +142,12 @@ def _make(words: argparse.Namespace) -> Iterator[Path]:
 
 OPTIONS: command.Options = {
     "--presets": {"nargs": "+", "default": ["recommended"], "choices": get_args(PresetName)},
-    "--tasks": {"nargs": "+", "default": list(TASKS), "choices": list(TASKS)},
-    "--rows": {"nargs": "+", "default": list(VARIANTS), "choices": list(VARIANTS)},
+    "--tasks": command.some_of(TASKS),
+    "--rows": command.some_of(VARIANTS),
     "--betas": {"type": Path, "default": SEARCHED},
 }
 
-main = partial(command.run, "minigrid", _make, OPTIONS | command.OF_RUNS)
+main = command.of("minigrid", _make, OPTIONS | command.OF_RUNS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

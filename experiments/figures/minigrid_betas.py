@@ -10,12 +10,8 @@ seeds. Writes a JSON per preset, which `minigrid` reads; a search of some tasks 
 others in it as they were.
 """
 
-import argparse
-import json
 import math
-import sys
 import threading
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +20,8 @@ import numpy as np
 
 from experiments import run_folder
 from experiments.figures import command, curves
-from experiments.figures.minigrid import TASKS, VARIANTS, searched_betas
+from experiments.figures.curves import Curve
+from experiments.figures.minigrid import TASKS, VARIANTS, searched
 from experiments.figures.runs import Runs
 from experiments.presets.minigrid import BUDGETS
 from experiments.presets.minigrid import TASKS as ROWS
@@ -68,27 +65,25 @@ def search(name: str, task: str, preset: str, seeds: int, runs: Runs) -> dict[st
 
 
 def area(folder: Path, env_frames: int) -> float:
-    """Mean height of a run's evaluation curve up to about `env_frames`, mean over seeds."""
+    """`curves.area` of a run's evaluations up to about `env_frames`."""
     curve = curves.load("", [folder])
     # A run that was once trained further counts as far as this rung goes.
     last = int(np.searchsorted(curve.env_frames, env_frames)) + 1
-    frames, heights = curve.env_frames[:last], curve.returns.mean(axis=0)[:last]
-    return float(np.trapezoid(heights, frames) / (frames[-1] - frames[0]))
+    return curves.area(Curve("", curve.env_frames[:last], curve.returns[:, :last]))
 
 
-def _make(words: argparse.Namespace) -> Iterator[Path]:
+def _make(words: command.Words) -> command.Lines:
     runs, path = Runs(words.runs, words.jobs), words.out / f"{words.preset}.json"
-    searched_betas(words.preset, words.out)
-    searched = json.loads(path.read_text())["searched"] if path.exists() else {}
+    results = searched(words.preset, words.out)
     words.out.mkdir(parents=True, exist_ok=True)
     writing = threading.Lock()
 
     def find(cell: tuple[str, str]) -> None:
         task, name = cell
-        found = search(name, task, words.preset, words.seeds or 3, runs)
+        found = search(name, task, words.preset, words.seeds, runs)
         with writing:
-            searched.setdefault(task, {})[name] = found
-            run_folder.write_json(path, {"preset": words.preset, "searched": searched})
+            results.setdefault(task, {})[name] = found
+            run_folder.write_json(path, {"preset": words.preset, "searched": results})
             print(f"{task}, {VARIANTS[name].label}: beta {found['beta']:g}", flush=True)
 
     runs.map(find, [(task, name) for task in words.tasks for name in words.rows])
@@ -97,11 +92,12 @@ def _make(words: argparse.Namespace) -> Iterator[Path]:
 
 OPTIONS: command.Options = {
     "--preset": {"default": "recommended"},
-    "--tasks": {"nargs": "+", "default": list(TASKS), "choices": list(TASKS)},
-    "--rows": {"nargs": "+", "default": WITH_BETA, "choices": WITH_BETA},
+    "--tasks": command.some_of(TASKS),
+    "--rows": command.some_of(WITH_BETA),
+    "--seeds": {"type": int, "default": 3},
 }
 
-main = partial(command.run, "minigrid_betas", _make, OPTIONS | command.OF_RUNS)
+main = command.of("minigrid_betas", _make, command.OF_RUNS | OPTIONS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -6,12 +6,6 @@ to what the paper's text says; the `paper` preset, and that with RMSprop's epsil
     make figure FIG=minigrid_deviations
 """
 
-import argparse
-import sys
-from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
-
 from experiments.figures import command, curves, rows
 from experiments.figures.rows import Row
 from experiments.figures.runs import Run
@@ -42,7 +36,7 @@ def file_name(label: str) -> str:
     return "".join(c if c.isalnum() or c in ".-" else "_" for c in label)
 
 
-def _make(words: argparse.Namespace) -> Iterator[Path]:
+def _make(words: command.Words) -> command.Lines:
     drawn = rows.load(
         words,
         [
@@ -55,7 +49,7 @@ def _make(words: argparse.Namespace) -> Iterator[Path]:
     yield words.out / "curves.png"
 
 
-main = partial(command.run, "minigrid_deviations", _make, command.STEPS | command.OF_RUNS)
+main = command.of("minigrid_deviations", _make, command.STEPS | command.OF_RUNS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

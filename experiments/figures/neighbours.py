@@ -9,12 +9,8 @@ because one follows the other.
     make figure FIG=neighbours [ARGS="--task cheetah_run --frames 4000"]
 """
 
-import argparse
 import json
 import os
-import sys
-from collections.abc import Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -157,7 +153,7 @@ def draw(
     return figure
 
 
-def _make(words: argparse.Namespace) -> Iterator[str]:
+def _make(words: command.Words) -> command.Lines:
     # Ten control steps with one action, so that bodies move far and frames differ.
     config = DMCConfig(action_repeat=10, renderer=words.renderer)
     per_episode = tasks.EPISODE_CONTROL_STEPS // config.action_repeat
@@ -176,7 +172,6 @@ def _make(words: argparse.Namespace) -> Iterator[str]:
     queries = random.choice(words.frames, words.queries, replace=False)
     every = random.choice(words.frames, min(words.frames, 200), replace=False)
     latents = encode(frames.images, words.seed)
-
     seen = nearest(latents, frames.episodes, every)
     share = share_nearer(seen, nearest(frames.states, frames.episodes, every), words.k)
     encoded = nearest(latents, frames.episodes, queries)
@@ -199,7 +194,7 @@ OPTIONS: command.Options = {
     "--renderer": {"default": "auto", "choices": ("auto", "gl", "warp")},
 }
 
-main = partial(command.run, "neighbours", _make, OPTIONS)
+main = command.of("neighbours", _make, OPTIONS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

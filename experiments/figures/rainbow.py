@@ -4,7 +4,6 @@ make figure FIG=rainbow [ARGS="--jobs 2"]
 python -m experiments.figures.rainbow [--tasks breakout deep_sea] [--seeds N] [--steps N]
 """
 
-import sys
 from functools import partial
 
 from experiments.figures import rows
@@ -34,7 +33,7 @@ PANELS: Panels = {
     ),
 }
 
-main = partial(rows.main, "rainbow", PANELS, ())
+main = rows.figure("rainbow", PANELS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -1,11 +1,10 @@
 """Figures of runs: panels, their rows, and the picture and table of what the rows' runs reached."""
 
-import argparse
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -28,7 +27,7 @@ Panels = dict[str, tuple[str, Sequence[Row]]]
 
 
 def load(
-    words: argparse.Namespace, rows: Sequence[Row], files: Sequence[str] = ("eval",)
+    words: command.Words, rows: Sequence[Row], files: Sequence[str] = ("eval",)
 ) -> list[Curve]:
     """The curve of each row, once all runs are there.
 
@@ -40,7 +39,8 @@ def load(
     Raises:
       UsageError or SystemExit: as `Runs`.
     """
-    given = {name: value for name in ("seeds", "steps") if (value := getattr(words, name, None))}
+    asked = {name: getattr(words, name, None) for name in ("seeds", "steps")}
+    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     folders = Runs(words.runs, words.jobs).ensure_all(row.run._replace(**given) for row in rows)
     words.out.mkdir(parents=True, exist_ok=True)
     for row, folder in zip(rows, folders, strict=True):
@@ -50,19 +50,16 @@ def load(
     return [curves.load(row.label, [folder]) for row, folder in zip(rows, folders, strict=True)]
 
 
-def main(
-    agent: str, panels: Panels, losses: Sequence[str] = (), argv: Sequence[str] | None = None
-) -> int:
-    """The command of a figure of one agent.
+def figure(name: str, panels: Panels, losses: Sequence[str] = ()) -> Callable[..., int]:
+    """The command of a figure of panels.
 
     Args:
-      agent: also the figure's name.
+      name: of its module.
       panels: panels.
       losses: columns of train.csv that are drawn below the returns; the table is then copied.
-      argv: words of the command line.
     """
 
-    def make(words: argparse.Namespace) -> Iterator[Path]:
+    def make(words: command.Words) -> command.Lines:
         chosen = {name: panels[name] for name in words.tasks}
         rows = [(name, row) for name, (_, rows) in chosen.items() for row in rows]
         files = ("eval", "train") if losses else ("eval",)
@@ -72,8 +69,8 @@ def main(
         _draw(chosen, iter(loaded), losses, words.out).savefig(words.out / "curves.png")
         yield words.out / "curves.png"
 
-    tasks = {"nargs": "+", "default": list(panels), "choices": list(panels)}
-    return command.run(agent, make, {"--tasks": tasks, **command.STEPS, **command.OF_RUNS}, argv)
+    tasks: command.Options = {"--tasks": command.some_of(panels)}
+    return command.of(name, make, tasks | command.STEPS | command.OF_RUNS)
 
 
 def _draw(panels: Panels, loaded: Iterator[Curve], losses: Sequence[str], out: Path) -> Figure:

@@ -126,17 +126,16 @@ def test_the_search_halves_the_papers_nine_and_keeps_the_best(asked, tmp_path):
     found = written["searched"]["doorkey_8x8"]["icm"]
     assert found["seeds"] == [101, 102] and found["beta"] == 0.005
     assert [len(rung["scores"]) for rung in found["rungs"]] == [9, 3]
-    betas = minigrid.searched_betas("recommended", tmp_path)
-    assert betas == {("doorkey_8x8", "icm"): 0.005}
+    assert minigrid.searched("recommended", tmp_path) == {"doorkey_8x8": {"icm": found}}
 
 
 def test_a_search_leaves_what_was_found_before(asked, tmp_path):
     for task in ("doorkey_6x6", "empty_16x16"):
         words = ["--tasks", task, "--rows", "rnd", "--seeds", "2", "--out", str(tmp_path)]
         assert minigrid_betas.main([*words, "--runs", str(tmp_path / task)]) == 0
-    assert minigrid.searched_betas("recommended", tmp_path).keys() == {
-        ("doorkey_6x6", "rnd"),
-        ("empty_16x16", "rnd"),
+    assert minigrid.searched("recommended", tmp_path).keys() == {
+        "doorkey_6x6",
+        "empty_16x16",
     }
 
 
@@ -155,7 +154,7 @@ def test_the_figures_seeds_are_not_searched_with():
 def test_a_file_that_is_no_search_is_refused(tmp_path, text):
     (tmp_path / "recommended.json").write_text(text)
     with pytest.raises(UsageError, match="does not hold searched betas .* FIG=minigrid_betas"):
-        minigrid.searched_betas("recommended", tmp_path)
+        minigrid.searched("recommended", tmp_path)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
