@@ -29,6 +29,7 @@ from benchmarks.knn import fill, finished, take_turns, walk_latents
 from benchmarks.torch_rainbow import TorchRainbow
 from experiments import machine
 from experiments.presets import rainbow as presets
+from experiments.presets import tables
 from re3_jax import intrinsic, knn
 from re3_jax.agents.base import LearnerState
 from re3_jax.agents.rainbow.agent import make_rainbow
@@ -154,9 +155,10 @@ def contenders(
     runs: dict[str, Callable[[], Any]] = {
         "re3_jax": Contender(config, shared, intrinsic.base.none(), ())
     }
+    paper = tables.run(presets.RE3).re3
     # Slots of the replay are places in the ring, which is larger: those are searched as well.
     for size in RING_SIZES:
-        re3 = replace(presets.RE3, ring_size=size, image_input="stacked_crop")
+        re3 = replace(paper, ring_size=size)
         bonus, ring = from_config(re3), fill(walk_latents(size, re3.latent_dim), size)
         state = bonus.init(jax.random.key(0), SPEC)
         state = state._replace(bonus=state.bonus._replace(ring=ring))

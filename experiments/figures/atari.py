@@ -9,11 +9,6 @@ player's, 1 a human's, see `re3_jax.envs.host.atari_games`), and the screens see
 that all runs of the game came to. Screens count as Go-Explore's cells do.
 """
 
-import argparse
-import csv
-import json
-import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -21,11 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments import run_folder
+from experiments import suites
 from experiments.errors import UsageError
-from experiments.figures import curves
+from experiments.figures import command, curves, runs
 from experiments.figures.curves import Curve
-from re3_jax.envs import registry
 from re3_jax.envs.host.atari_games import find, human_normalised
 
 LABELS = {"none": "Rainbow", "re3": "Rainbow + RE3"}
@@ -43,95 +37,58 @@ class Run(NamedTuple):
     screens: Curve
 
 
-def load(folder: Path) -> Run:
-    """Reads one run.
-
-    Raises:
-      UsageError: there is no run of Rainbow on an Atari game.
-    """
-    try:
-        config = json.loads((folder / run_folder.CONFIG).read_text())["config"]
-        suite, _, game = registry.canonical(config["env"]).partition(":")
-        label = LABELS.get(config["bonus"], f"Rainbow + {config['bonus']}")
-    except (OSError, ValueError, LookupError, TypeError):
-        raise UsageError(f"{folder} holds no run: give folders with a config.json") from None
-    if suite != "atari":
-        raise UsageError(f"the run in {folder} is of {config['env']}: this figure draws Atari's")
-    series: dict[str, dict[int, float]] = {}
-    try:
-        with (folder / "train.csv").open(newline="") as lines:
-            for row in csv.DictReader(lines):
-                points = series.setdefault(row["seed"], {})
-                points[int(row["env_frames"])] = float(row["screens_seen"])
-    except OSError:
-        raise UsageError(f"{folder} has no train.csv: give the folder of a run") from None
-    frames = sorted(set.intersection(*map(set, series.values()))) if series else []
-    if not frames:
+def _load(folder: Path) -> Run:
+    env, bonus = runs.options(folder, "env", "bonus")
+    suite, game = suites.find(env)
+    if suite.name != "atari":
+        raise UsageError(f"the run in {folder} is of {env}: this figure draws Atari's")
+    label = LABELS.get(bonus, f"Rainbow + {bonus}")
+    screens = curves.common(label, curves.read(folder / "train.csv", "screens_seen").values())
+    if not screens.env_frames.size:
         raise UsageError(f"the run in {folder} has no row in train.csv: let it train first")
-    screens = [[points[frame] for frame in frames] for points in series.values()]
-    return Run(
-        find(game), curves.load(label, [folder]), Curve(label, np.array(frames), np.array(screens))
-    )
+    return Run(find(game), curves.load(label, [folder]), screens)
 
 
-def table_rows(runs: Sequence[Run]) -> list[list[str]]:
-    """A row for each run, under `COLUMNS`."""
+def _table_rows(runs: Sequence[Run]) -> list[list[object]]:
     found = []
     for run in runs:
         frame = min(one.screens.env_frames[-1] for one in runs if one.game == run.game)
         seen = run.screens.returns[:, np.searchsorted(run.screens.env_frames, frame)].mean()
-        final = run.evaluations.returns[:, -1].mean()
-        found.append(
-            [
-                *(run.game, run.evaluations.label, str(len(run.evaluations.returns))),
-                *(str(run.evaluations.env_frames[-1]), f"{final:.6g}"),
-                *(f"{human_normalised(run.game, final):.4f}", f"{seen:.6g}", str(frame)),
-            ]
-        )
+        label, env_frames, returns = run.evaluations
+        final = returns[:, -1].mean()
+        scores = f"{final:.6g}", f"{human_normalised(run.game, final):.4f}"
+        counts = len(returns), env_frames[-1]
+        found.append([run.game, label, *counts, *scores, f"{seen:.6g}", frame])
     return found
 
 
-def draw(runs: Sequence[Run], path: Path) -> None:
-    """Returns above, screens below."""
+def _draw(runs: Sequence[Run]) -> Figure:
     games = list(dict.fromkeys(run.game for run in runs))
     figure = Figure(figsize=(4.6 * len(games), 7.0), dpi=130, layout="constrained")
     places = figure.subplots(2, len(games), squeeze=False)
-    for column, game in enumerate(games):
+    for (above, below), game in zip(places.T, games, strict=True):
         of_game = [run for run in runs if run.game == game]
-        curves.draw_axes(places[0, column], [run.evaluations for run in of_game], game)
-        curves.draw_axes(places[1, column], [run.screens for run in of_game], "")
-        places[1, column].set_ylabel("different screens seen")
-    figure.savefig(path)
+        curves.draw_axes(above, [run.evaluations for run in of_game], game)
+        curves.draw_axes(below, [run.screens for run in of_game], "")
+        below.set_ylabel("different screens seen")
+    return figure
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command in this module's docstring."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.figures.atari")
-    parser.add_argument("folders", nargs="+", type=Path, metavar="RUN_DIR")
-    parser.add_argument("--out", type=Path, default=Path("results/atari"))
-    words = parser.parse_args(argv)
-    names = [folder.resolve().name for folder in words.folders]
-    try:
-        if len(set(names)) < len(names):
-            raise UsageError("two of the folders have the same name: rename one")
-        runs = [load(folder) for folder in words.folders]
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    words.out.mkdir(parents=True, exist_ok=True)
-    for folder, name, run in zip(words.folders, names, runs, strict=True):
-        shutil.copyfile(folder / "eval.csv", words.out / f"{name}.csv")
-        with (words.out / f"{name}-screens.csv").open("w", newline="") as lines:
-            table = csv.writer(lines)
-            table.writerow(["env_frames", "screens_seen"])
-            mean = run.screens.returns.mean(axis=0)
-            table.writerows(zip(run.screens.env_frames, mean, strict=True))
-    with (words.out / "table.csv").open("w", newline="") as lines:
-        csv.writer(lines).writerows([COLUMNS, *table_rows(runs)])
-    draw(runs, words.out / "curves.png")
-    print(words.out / "curves.png")
-    return 0
+def _make(words: command.Words) -> command.Lines:
+    drawn = [_load(folder) for folder in words.folders]
+    names = runs.copy_evaluations(words.folders, words.out)
+    for name, run in zip(names, drawn, strict=True):
+        mean = run.screens.returns.mean(axis=0)
+        seen = zip(run.screens.env_frames, mean, strict=True)
+        curves.write_csv(words.out / f"{name}-screens.csv", ("env_frames", "screens_seen"), seen)
+    curves.write_csv(words.out / "table.csv", COLUMNS, _table_rows(drawn))
+    _draw(drawn).savefig(words.out / "curves.png")
+    yield words.out / "curves.png"
 
+
+OPTIONS: command.Options = {"folders": {"nargs": "+", "type": Path, "metavar": "RUN_DIR"}}
+
+main = command.of("atari", _make, OPTIONS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -8,21 +8,16 @@ with a panel for each loss, and losses.csv with all values. The frames are those
 stored; the batches are those of its updates.
 """
 
-import argparse
-import csv
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
 import numpy as np
-from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from experiments.config import PresetName
 from experiments.errors import UsageError
-from experiments.figures import rows
-from experiments.figures.curves import COLOURS
+from experiments.figures import command, curves
+from experiments.figures.runs import Run, Runs
 
 LOSSES = {
     "rnd_loss": ("rnd", "RND: predictor's squared error"),
@@ -34,74 +29,64 @@ LOSSES = {
 """Column of train.csv -> the bonus that has it, and its title."""
 
 
-def load(path: Path, column: str) -> dict[int, Float[np.ndarray, " point 2"]]:
-    """Seed -> (env frames, loss) wherever the agent had begun to learn.
-
-    Raises:
-      UsageError: the run has no such column.
-    """
-    found: dict[int, list[tuple[float, float]]] = {}
-    with path.open(newline="") as lines:
-        for row in csv.DictReader(lines):
-            if column not in row:
-                raise UsageError(f"{path} has no column {column}: give another --runs")
-            point = float(row["env_frames"]), float(row[column])
-            if np.isfinite(point[1]):
-                found.setdefault(int(row["seed"]), []).append(point)
-    return {seed: np.array(points) for seed, points in found.items()}
+Losses = dict[str, dict[str, dict[int, float]]]
+"""Column of train.csv -> seed -> env frames -> loss, wherever the agent had begun to learn."""
 
 
-def draw(losses: dict[str, dict[int, np.ndarray]], out: Path) -> None:
-    """A panel for each loss, a line for each seed; and all values beside it."""
+def _load(folder: Path, column: str) -> dict[str, dict[int, float]]:
+    path = folder / "train.csv"
+    try:
+        series = curves.read(path, column)
+    except KeyError:
+        raise UsageError(f"{path} has no column {column}: give another --runs") from None
+    return {
+        seed: {frames: loss for frames, loss in points.items() if np.isfinite(loss)}
+        for seed, points in series.items()
+    }
+
+
+def _draw(losses: Losses) -> Figure:
     figure = Figure(figsize=(4.0 * len(losses), 3.4), dpi=110, layout="constrained")
     panels = figure.subplots(1, len(losses), squeeze=False)[0]
-    with (out / "losses.csv").open("w", newline="") as lines:
-        table = csv.writer(lines)
-        table.writerow(["loss", "seed", "env_frames", "value"])
-        for axes, (column, of_seed) in zip(panels, losses.items(), strict=True):
-            for colour, (seed, points) in zip(COLOURS, of_seed.items(), strict=False):
-                axes.plot(*points.T, color=colour, label=f"seed {seed}")
-                table.writerows([column, seed, int(x), f"{y:.6g}"] for x, y in points)
-            axes.set_title(LOSSES[column][1], fontsize=9)
-            axes.set_xlabel("env frames")
-            axes.set_yscale("log")
-            axes.grid(alpha=0.25)
+    for axes, (column, of_seed) in zip(panels, losses.items(), strict=True):
+        for colour, (seed, points) in zip(curves.COLOURS, of_seed.items(), strict=False):
+            axes.plot(list(points), list(points.values()), color=colour, label=f"seed {seed}")
+        axes.set_title(LOSSES[column][1], fontsize=9)
+        axes.set(xlabel="env frames", yscale="log")
+        axes.grid(alpha=0.25)
     panels[0].legend(frameon=False)
-    figure.savefig(out / "losses.png")
+    return figure
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command in this module's docstring."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.figures.bonus_losses")
-    parser.add_argument("--task", default="cheetah_run_sparse")
-    parser.add_argument("--preset", default="small", choices=get_args(PresetName))
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=8_000, help="env frames")
-    parser.add_argument("--runs", type=Path, default=rows.RUNS)
-    parser.add_argument("--out", type=Path, default=Path("results/bonus_losses"))
-    words = parser.parse_args(argv)
+def _make(words: command.Words) -> command.Lines:
+    # One evaluation, at the end.
+    changes = {"evaluation.every-env-frames": str(words.steps)}
+    of_columns = [
+        Run(words.task, bonus, words.preset, words.seeds, words.steps, "rad", changes)
+        for bonus, _ in LOSSES.values()
+    ]
+    folders = Runs(words.runs, words.jobs).ensure_all(of_columns)
+    losses = {name: _load(folder, name) for name, folder in zip(LOSSES, folders, strict=True)}
     words.out.mkdir(parents=True, exist_ok=True)
-    losses = {}
-    try:
-        for column, (bonus, _) in LOSSES.items():
-            folder = rows.ensure(
-                words.task,
-                bonus,
-                words.preset,
-                agent="rad",
-                seeds=words.seeds,
-                steps=words.steps,
-                changes={"evaluation.every-env-frames": str(words.steps)},
-                runs=words.runs,
-            )
-            losses[column] = load(folder / "train.csv", column)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    draw(losses, words.out)
-    print(words.out / "losses.png")
-    return 0
+    table = [
+        (name, seed, frames, f"{loss:.6g}")
+        for name, of_seed in losses.items()
+        for seed, points in of_seed.items()
+        for frames, loss in points.items()
+    ]
+    curves.write_csv(words.out / "losses.csv", ("loss", "seed", "env_frames", "value"), table)
+    _draw(losses).savefig(words.out / "losses.png")
+    yield words.out / "losses.png"
 
+
+OPTIONS: command.Options = {
+    "--task": {"default": "cheetah_run_sparse"},
+    "--preset": {"default": "small", "choices": get_args(PresetName)},
+    "--seeds": {"type": int, "default": 3},
+    "--steps": {"type": int, "default": 8_000, "help": "env frames"},
+}
+
+main = command.of("bonus_losses", _make, command.OF_RUNS | OPTIONS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -5,12 +5,11 @@
 Runs of the same label are pooled. Beside FILE.png, FILE.csv holds the table.
 """
 
-import argparse
 import csv
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib
 import numpy as np
@@ -19,11 +18,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.errors import UsageError
-from experiments.statistics import (
-    interquartile_mean,
-    interquartile_mean_interval,
-    mean_half_width,
-)
+from experiments.figures import command
+from experiments.statistics import interquartile_mean, interquartile_mean_interval, mean_half_width
 
 matplotlib.use("Agg")
 
@@ -31,32 +27,44 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 """Okabe and Ito's palette: told apart by colour-blind readers too."""
 
 TABLE_COLUMNS = (
-    "label",
-    "seeds",
-    "env_frames",
-    "final_return_mean",
-    "final_return_mean_low",
-    "final_return_mean_high",
-    "final_return_iqm",
-    "final_return_iqm_low",
-    "final_return_iqm_high",
+    *("label", "seeds", "env_frames"),
+    *("final_return_mean", "final_return_mean_low", "final_return_mean_high"),
+    *("final_return_iqm", "final_return_iqm_low", "final_return_iqm_high"),
     "area_under_curve",
 )
 
 
-@dataclass(frozen=True)
-class Curve:
-    """Evaluation returns of all seeds under one label.
-
-    Attributes:
-      label: name in the legend.
-      env_frames: where they were evaluated.
-      returns: mean return of each evaluation.
-    """
+class Curve(NamedTuple):
+    """Mean returns of the evaluations of all seeds under one label, and where they were."""
 
     label: str
     env_frames: Int[np.ndarray, " point"]
     returns: Float[np.ndarray, "seed point"]
+
+
+def read(path: Path, column: str) -> dict[str, dict[int, float]]:
+    """Seed -> env frames -> value in a table of a run; NaN where it is empty.
+
+    Raises:
+      UsageError: there is no such file.
+      KeyError: it has no such column.
+    """
+    series: dict[str, dict[int, float]] = {}
+    try:
+        with path.open(newline="") as lines:
+            for row in csv.DictReader(lines):
+                value = "nan" if row[column] == "" else row[column]
+                series.setdefault(row["seed"], {})[int(row["env_frames"])] = float(value)
+    except OSError:
+        raise UsageError(f"{path.parent} has no {path.name}: give the folder of a run") from None
+    return series
+
+
+def common(label: str, series: Collection[Mapping[int, float]]) -> Curve:
+    """The curve of what each seed has at its env frames, where all have something."""
+    frames = sorted(set.intersection(*map(set, series))) if series else []
+    returns = [[points[frame] for frame in frames] for points in series]
+    return Curve(label, np.asarray(frames), np.asarray(returns))
 
 
 def load(label: str, folders: Sequence[Path]) -> Curve:
@@ -65,29 +73,34 @@ def load(label: str, folders: Sequence[Path]) -> Curve:
     Raises:
       UsageError: a folder has no eval.csv with rows, or the runs share no frame.
     """
-    series: dict[tuple[Path, str], dict[int, float]] = {}
-    for folder in folders:
-        try:
-            with (folder / "eval.csv").open() as lines:
-                for row in csv.DictReader(lines):
-                    points = series.setdefault((folder, row["seed"]), {})
-                    points[int(row["env_frames"])] = float(row["return_mean"])
-        except OSError:
-            raise UsageError(f"{folder} has no eval.csv: give the folder of a run") from None
-    frames = sorted(set.intersection(*map(set, series.values()))) if series else []
-    if not frames:
+    tables = [read(folder / "eval.csv", "return_mean") for folder in folders]
+    curve = common(label, [points for table in tables for points in table.values()])
+    if not curve.env_frames.size:
         raise UsageError(f"the runs of {label} have no evaluated frame in common")
-    returns = [[points[frame] for frame in frames] for points in series.values()]
-    return Curve(label, np.asarray(frames), np.asarray(returns))
+    return curve
 
 
 def draw(curves: Sequence[Curve], title: str, path: Path) -> None:
     """Draws all curves into one picture: mean over seeds, 95% band of the mean."""
-    figure = Figure(figsize=(6.4, 4.2), dpi=150, layout="constrained")
-    draw_axes(figure.subplots(), curves, title)
-    partial = path.with_name(f".{path.name}")
-    figure.savefig(partial, format=path.suffix.lstrip(".") or "png")
-    partial.replace(path)
+    figure = draw_panels({title: curves}, (6.4, 4.2), across=1, dpi=150)
+    unfinished = path.with_name(f".{path.name}")
+    figure.savefig(unfinished, format=path.suffix.lstrip(".") or "png")
+    unfinished.replace(path)
+
+
+def draw_panels(
+    panels: Mapping[str, Sequence[Curve]], size: tuple[float, float], across: int, dpi: int = 130
+) -> Figure:
+    """A panel for each title, of `size` inches, at most `across` in a line."""
+    across = min(across, len(panels))
+    down = math.ceil(len(panels) / across)
+    figure = Figure(figsize=(size[0] * across, size[1] * down), dpi=dpi, layout="constrained")
+    places = figure.subplots(down, across, squeeze=False).ravel()
+    for axes, (title, curves) in zip(places, panels.items(), strict=False):
+        draw_axes(axes, curves, title)
+    for axes in places[len(panels) :]:
+        axes.set_visible(False)
+    return figure
 
 
 def draw_axes(axes: Axes, curves: Sequence[Curve], title: str) -> None:
@@ -95,20 +108,13 @@ def draw_axes(axes: Axes, curves: Sequence[Curve], title: str) -> None:
     for i, curve in enumerate(curves):
         colour = COLOURS[i % len(COLOURS)]
         line = "-" if i < len(COLOURS) else "--"
-        mean = curve.returns.mean(axis=0)
-        half = mean_half_width(curve.returns)
-        seeds = curve.returns.shape[0]
-        axes.plot(
-            curve.env_frames,
-            mean,
-            line,
-            color=colour,
-            linewidth=1.8,
-            label=f"{curve.label} ({seeds} seed{'s' if seeds > 1 else ''})",
-        )
+        frames, mean, seeds = curve.env_frames, curve.returns.mean(axis=0), len(curve.returns)
+        label = f"{curve.label} ({seeds} seed{'s' if seeds > 1 else ''})"
+        axes.plot(frames, mean, line, color=colour, linewidth=1.8, label=label)
         if seeds > 1:
+            half = mean_half_width(curve.returns)
             axes.fill_between(
-                curve.env_frames, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0
+                frames, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0
             )
     # A band of few seeds may reach far beyond what was ever measured; the axis does not.
     low = min(curve.returns.min() for curve in curves)
@@ -125,55 +131,61 @@ def draw_axes(axes: Axes, curves: Sequence[Curve], title: str) -> None:
     axes.legend(frameon=False, loc="best")
 
 
-def table_rows(curves: Sequence[Curve]) -> list[list[str]]:
-    """One row per curve under `TABLE_COLUMNS`: final return with 95% intervals, and area.
+def area(curve: Curve) -> float:
+    """Its mean height over its frames (trapezoids), mean over seeds, in units of return."""
+    heights = curve.returns.mean(axis=0)
+    span = curve.env_frames[-1] - curve.env_frames[0]
+    return float(np.trapezoid(heights, curve.env_frames) / span if span else heights[0])
 
-    The area is the mean height of the curve over its frames (trapezoids), in units of return.
-    """
+
+def table_rows(curves: Sequence[Curve]) -> list[list[str]]:
+    """One row per curve under `TABLE_COLUMNS`: final return with 95% intervals, and area."""
     rows = []
     for curve in curves:
         final = curve.returns[:, -1]
         mean, half = final.mean(), mean_half_width(final)
         low, high = interquartile_mean_interval(final)
-        heights = curve.returns.mean(axis=0)
-        span = curve.env_frames[-1] - curve.env_frames[0]
-        area = np.trapezoid(heights, curve.env_frames) / span if span else heights[0]
-        numbers = (mean, mean - half, mean + half, interquartile_mean(final), low, high, area)
+        middle = interquartile_mean(final)
+        numbers = (mean, mean - half, mean + half, middle, low, high, area(curve))
         counts = (len(final), curve.env_frames[-1])
         rows.append([curve.label, *map(str, counts), *(f"{x:.6g}" for x in numbers)])
     return rows
 
 
-def write_table(curves: Sequence[Curve], path: Path) -> None:
-    """Writes `table_rows` with their header."""
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Writes a table."""
     with path.open("w", newline="") as out:
-        csv.writer(out).writerows([TABLE_COLUMNS, *table_rows(curves)])
+        csv.writer(out).writerows([header, *rows])
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command in this module's docstring."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.figures.curves")
-    parser.add_argument("runs", nargs="+", metavar="LABEL=RUN_DIR")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE.png")
-    parser.add_argument("--title", default="")
-    words = parser.parse_args(argv)
+def write_table(curves: Sequence[Curve], path: Path, **before: Iterable[str]) -> None:
+    """Writes `table_rows` with their header, after columns that have a value a curve."""
+    rows = zip(*before.values(), table_rows(curves), strict=True)
+    write_csv(path, [*before, *TABLE_COLUMNS], [[*first, *row] for *first, row in rows])
+
+
+def _make(words: command.Words) -> command.Lines:
     folders: dict[str, list[Path]] = {}
-    try:
-        for word in words.runs:
-            label, equals, folder = word.partition("=")
-            if not equals:
-                raise UsageError(f"'{word}' is not a labelled run: write it as LABEL=RUN_DIR")
-            folders.setdefault(label, []).append(Path(folder))
-        curves = [load(label, paths) for label, paths in folders.items()]
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    for word in words.runs:
+        label, equals, folder = word.partition("=")
+        if not equals:
+            raise UsageError(f"'{word}' is not a labelled run: write it as LABEL=RUN_DIR")
+        folders.setdefault(label, []).append(Path(folder))
+    curves = [load(label, paths) for label, paths in folders.items()]
     words.out.parent.mkdir(parents=True, exist_ok=True)
     draw(curves, words.title, words.out)
     write_table(curves, words.out.with_suffix(".csv"))
-    print(f"{words.out}\n{words.out.with_suffix('.csv')}")
-    return 0
+    yield words.out
+    yield words.out.with_suffix(".csv")
 
+
+OPTIONS: command.Options = {
+    "runs": {"nargs": "+", "metavar": "LABEL=RUN_DIR"},
+    "--out": {"type": Path, "required": True, "metavar": "FILE.png"},
+    "--title": {"default": ""},
+}
+
+main = command.of("curves", _make, OPTIONS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

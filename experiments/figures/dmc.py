@@ -9,66 +9,38 @@ and every run's eval.csv. A reference has the columns env, seed, step (in env fr
 episode_reward, and is drawn up to where the runs end.
 """
 
-import argparse
 import csv
-import json
-import math
-import shutil
-import sys
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, cast, get_args
+from typing import get_args
 
-import numpy as np
-from matplotlib.figure import Figure
-
-from experiments import run_folder
-from experiments.config import PresetName, RunConfig
+from experiments.config import PresetName
 from experiments.errors import UsageError
-from experiments.figures import curves, rows
+from experiments.figures import command, curves, runs
 from experiments.figures.curves import Curve
-from experiments.presets import dmc
+from experiments.figures.runs import Run
+from experiments.presets.dmc import MAIN_TASKS
+from experiments.resolve import resolve
 
 AGENTS = {"rad": "RAD", "drq": "DrQ", "dreamer": "Dreamer"}
 BONUSES = {"none": "", "re3": " + RE3"}
 PANELS_PER_ROW = 3
 
 
-class Kind(NamedTuple):
-    """What runs of one curve have in common."""
-
-    task: str
-    agent: str
-    bonus: str
-    preset: str
-
-
-def kind(folder: Path) -> Kind:
-    """What the run in a folder is.
-
-    Raises:
-      UsageError: there is no run of one of `AGENTS` with RE3 or without.
-    """
-    try:
-        config = json.loads((folder / run_folder.CONFIG).read_text())["config"]
-        task = config["env"].removeprefix("dmc:")
-        found = Kind(task, config["agent"], config["bonus"], config["preset"])
-    except (OSError, ValueError, LookupError, TypeError):
-        raise UsageError(f"{folder} holds no run: give folders with a config.json") from None
-    if found.agent not in AGENTS or found.bonus not in BONUSES:
+def _kind(folder: Path) -> tuple[str, str, str, str]:
+    """Task, agent, bonus and preset of the run in a folder."""
+    env, agent, bonus, preset = runs.options(folder, "env", "agent", "bonus", "preset")
+    if agent not in AGENTS or bonus not in BONUSES:
         raise UsageError(
-            f"the run in {folder} is of {found.agent} with {found.bonus}: this figure draws "
+            f"the run in {folder} is of {agent} with {bonus}: this figure draws "
             f"{', '.join(AGENTS)} with {' and '.join(BONUSES)}"
         )
-    return found
+    return env.removeprefix("dmc:"), agent, bonus, preset
 
 
-def load_reference(path: Path) -> dict[str, Curve]:
-    """Curves of a reference CSV by task, at the steps at which every seed was evaluated.
-
-    Raises:
-      UsageError: it cannot be read, or has other columns.
-    """
+def _load_reference(path: Path) -> dict[str, Curve]:
+    """Curves by task, at the steps at which every seed was evaluated."""
     series: dict[str, dict[str, dict[int, float]]] = {}
     try:
         with path.open(newline="") as lines:
@@ -80,39 +52,21 @@ def load_reference(path: Path) -> dict[str, Curve]:
             f"{path} cannot be read as a reference ({type(error).__name__}: {error}): give a CSV "
             "with the columns env, seed, step and episode_reward"
         ) from None
-    found = {}
-    for task, seeds in series.items():
-        frames = sorted(set.intersection(*map(set, seeds.values())))
-        returns = [[points[frame] for frame in frames] for points in seeds.values()]
-        found[task] = Curve(path.stem, np.asarray(frames), np.asarray(returns))
-    return found
+    return {task: curves.common(path.stem, seeds.values()) for task, seeds in series.items()}
 
 
-def preset_of(task: str, name: str, agent: str) -> RunConfig:
-    """The preset of a task.
-
-    Raises:
-      UsageError: there is no such task.
-    """
-    try:
-        return dmc.preset(task, cast(PresetName, name), agent)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-
-
-def panels(folders: Sequence[Path], reference: dict[str, Curve]) -> dict[str, list[Curve]]:
+def _panels(folders: Sequence[Path], reference: dict[str, Curve]) -> dict[str, list[Curve]]:
     """Task -> its curves: those without a bonus first, the reference last."""
-    pooled: dict[Kind, list[Path]] = {}
+    pooled = defaultdict(list)
     for folder in folders:
-        pooled.setdefault(kind(folder), []).append(folder)
-    several = len({one.preset for one in pooled}) > 1
-    found: dict[str, list[Curve]] = {}
-    order = list(AGENTS)
-    for one in sorted(
-        pooled, key=lambda one: (order.index(one.agent), one.bonus == "re3", one.preset)
-    ):
-        label = AGENTS[one.agent] + BONUSES[one.bonus] + several * f", {one.preset}"
-        found.setdefault(one.task, []).append(curves.load(label, pooled[one]))
+        pooled[_kind(folder)].append(folder)
+    several = len({preset for *_, preset in pooled}) > 1
+    order = list(AGENTS).index
+    found = defaultdict(list)
+    for one in sorted(pooled, key=lambda one: (order(one[1]), one[2] == "re3", one[3])):
+        task, agent, bonus, preset = one
+        label = AGENTS[agent] + BONUSES[bonus] + several * f", {preset}"
+        found[task].append(curves.load(label, pooled[one]))
     for task, drawn in found.items():
         if task in reference:
             theirs = reference[task]
@@ -123,77 +77,36 @@ def panels(folders: Sequence[Path], reference: dict[str, Curve]) -> dict[str, li
     return found
 
 
-def draw(drawn: dict[str, list[Curve]], out: Path) -> None:
-    """One panel a task; and the table under all of them."""
-    across = min(PANELS_PER_ROW, len(drawn))
-    down = math.ceil(len(drawn) / across)
-    figure = Figure(figsize=(4.6 * across, 3.8 * down), dpi=130, layout="constrained")
-    table = [["task", *curves.TABLE_COLUMNS]]
-    places = figure.subplots(down, across, squeeze=False).ravel()
-    for axes, (task, panel) in zip(places, drawn.items(), strict=False):
-        curves.draw_axes(axes, panel, task)
-        table += [[task, *row] for row in curves.table_rows(panel)]
-    for axes in places[len(drawn) :]:
-        axes.set_visible(False)
-    figure.savefig(out / "curves.png")
-    with (out / "table.csv").open("w", newline="") as lines:
-        csv.writer(lines).writerows(table)
-
-
-def copy_evaluations(folders: Sequence[Path], out: Path) -> None:
-    """Every run's eval.csv, named after its folder.
-
-    Raises:
-      UsageError: two folders have the same name.
-    """
-    names = [folder.resolve().name for folder in folders]
-    for folder, name in zip(folders, names, strict=True):
-        if names.count(name) > 1:
-            raise UsageError(f"two of the folders are called {name}: rename one")
-        shutil.copyfile(folder / "eval.csv", out / f"{name}.csv")
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command in this module's docstring."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.figures.dmc")
-    parser.add_argument("folders", nargs="*", type=Path, metavar="RUN_DIR")
-    parser.add_argument("--tasks", nargs="+", default=list(dmc.MAIN_TASKS))
-    parser.add_argument("--agent", default="rad", choices=list(AGENTS))
-    parser.add_argument("--preset", default="released", choices=get_args(PresetName))
-    parser.add_argument("--seeds", type=int, help="by default as many as the preset has")
-    parser.add_argument("--steps", type=int, help="env frames; by default the preset's")
-    parser.add_argument("--reference", type=Path, metavar="FILE.csv")
-    parser.add_argument("--runs", type=Path, default=rows.RUNS)
-    parser.add_argument("--out", type=Path, default=Path("results/dmc"))
-    words = parser.parse_args(argv)
+def _make(words: command.Words) -> command.Lines:
+    reference = _load_reference(words.reference) if words.reference else {}
     folders = words.folders
-    try:
-        reference = load_reference(words.reference) if words.reference else {}
-        if not folders:
-            for task in words.tasks:
-                preset = preset_of(task, words.preset, words.agent)
-                folders += [
-                    rows.ensure(
-                        task,
-                        bonus,
-                        words.preset,
-                        agent=words.agent,
-                        seeds=words.seeds or preset.seeds,
-                        steps=words.steps or preset.steps,
-                        runs=words.runs,
-                    )
-                    for bonus in BONUSES
-                ]
-        drawn = panels(folders, reference)
-        words.out.mkdir(parents=True, exist_ok=True)
-        copy_evaluations(folders, words.out)
-        draw(drawn, words.out)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    print(words.out / "curves.png")
-    return 0
+    if not folders:
+        missing = []
+        for task in words.tasks:
+            preset = resolve(f"dmc:{task}", words.agent, preset=words.preset)
+            seeds, steps = words.seeds or preset.seeds, words.steps or preset.steps
+            missing += [
+                Run(task, bonus, words.preset, seeds, steps, words.agent) for bonus in BONUSES
+            ]
+        folders = runs.Runs(words.runs, words.jobs).ensure_all(missing)
+    drawn = _panels(folders, reference)
+    runs.copy_evaluations(folders, words.out)
+    curves.draw_panels(drawn, (4.6, 3.8), PANELS_PER_ROW).savefig(words.out / "curves.png")
+    tasks = [task for task, panel in drawn.items() for _ in panel]
+    every = [curve for panel in drawn.values() for curve in panel]
+    curves.write_table(every, words.out / "table.csv", task=tasks)
+    yield words.out / "curves.png"
 
+
+OPTIONS: command.Options = {
+    "folders": {"nargs": "*", "type": Path, "metavar": "RUN_DIR"},
+    "--tasks": {"nargs": "+", "default": list(MAIN_TASKS)},
+    "--agent": {"default": "rad", "choices": list(AGENTS)},
+    "--preset": {"default": "released", "choices": get_args(PresetName)},
+    "--reference": {"type": Path, "metavar": "FILE.csv"},
+}
+
+main = command.of("dmc", _make, OPTIONS | command.STEPS | command.OF_RUNS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -4,28 +4,29 @@ make figure FIG=dreamer [ARGS="--jobs 2"]
 python -m experiments.figures.dreamer [--seeds N] [--steps N]
 """
 
-import sys
 from functools import partial
 
-from experiments.figures import with_re3
-from experiments.figures.with_re3 import WITH_AND_WITHOUT, Panel, Row
+from experiments.figures import rows
+from experiments.figures.rows import Panels, Row
+from experiments.figures.runs import Run
 
-WHOLE_RING = Row(" + RE3, whole ring", "re3", {"dreamer.neighbours": "ring"}, "re3-ring")
+bar = partial(Run, "pixels:bar", preset="recommended", agent="dreamer", seeds=5, steps=2_400)
+whole_ring = bar("re3", changes={"dreamer.neighbours": "ring"})
+narrow = bar("re3", changes={"dreamer.precision": "bfloat16"})
 
-NARROW = Row(" + RE3, bfloat16", "re3", {"dreamer.precision": "bfloat16"}, "re3-bfloat16")
-
-PANELS = {
-    "bar": Panel(
-        "pixels:bar",
+PANELS: Panels = {
+    "bar": (
         "A bar in pixels",
-        5,
-        2_400,
-        losses=("image_loss", "reward_loss", "kl"),
-        rows=(*WITH_AND_WITHOUT, WHOLE_RING, NARROW),
+        [
+            Row("Dreamer", "bar-none", bar("none")),
+            Row("Dreamer + RE3", "bar-re3", bar("re3")),
+            Row("Dreamer + RE3, whole ring", "bar-re3-ring", whole_ring),
+            Row("Dreamer + RE3, bfloat16", "bar-re3-bfloat16", narrow),
+        ],
     ),
 }
 
-main = partial(with_re3.main, "dreamer", "Dreamer", PANELS)
+main = rows.figure("dreamer", PANELS, ("image_loss", "reward_loss", "kl"))
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

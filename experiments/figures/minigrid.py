@@ -8,107 +8,146 @@ with a panel per task and a table; and every run's eval.csv beside them. Betas a
 `minigrid_betas` found for the preset, on other seeds; where it has not searched, the preset's.
 """
 
-import argparse
-import csv
-import shutil
-import sys
-from collections.abc import Sequence
+import json
 from pathlib import Path
-from typing import get_args
+from typing import Any, NamedTuple, get_args
 
 from matplotlib.figure import Figure
 
-from experiments.config import PresetName
+from experiments.config import BonusName, PresetName, flatten
 from experiments.errors import UsageError
-from experiments.figures import curves, minigrid_rows, rows
-from experiments.figures.jobs import Jobs
-from experiments.figures.minigrid_rows import ROWS, TASKS
-from experiments.presets import minigrid
+from experiments.figures import command, curves, rows
+from experiments.figures.curves import Curve
+from experiments.figures.rows import Row
+from experiments.figures.runs import Run
+from experiments.presets.minigrid import BUDGETS
+from experiments.resolve import resolve
 
-Runs = dict[tuple[str, str], Path]
-"""(task, row) -> run folder."""
+TASKS = {"empty_16x16": "Empty-16x16", "doorkey_6x6": "DoorKey-6x6", "doorkey_8x8": "DoorKey-8x8"}
+"""Tasks by bare name, and their rows in the paper's table."""
 
-Betas = dict[str, dict[str, float]]
-"""Task -> row -> beta."""
+SEEDS = 10
 
+PRETRAINING_TASK = "empty_16x16"
+PRETRAINING_FRAMES = 100_000
+"""Where, and for how many env frames, the rows called PT train on the bonus alone."""
 
-def ensure_all(
-    preset: str,
-    tasks: Sequence[str],
-    names: Sequence[str],
-    seeds: int,
-    betas: Betas,
-    runs: Path,
-    jobs: Jobs,
-) -> Runs:
-    """The folders of all cells, each run to the paper's budget."""
-
-    def ensure(cell: tuple[str, str]) -> Path:
-        task, name = cell
-        return minigrid_rows.ensure(
-            ROWS[name],
-            task,
-            preset,
-            seeds=seeds,
-            steps=minigrid.TASKS[TASKS[task]].budget,
-            beta=betas.get(task, {}).get(name),
-            runs=runs,
-            jobs=jobs,
-        )
-
-    cells = [(task, name) for task in tasks for name in names]
-    return dict(zip(cells, jobs.map(ensure, cells), strict=True))
+SEARCHED = Path("results/minigrid_betas")
+"""What `minigrid_betas` found, one JSON a preset."""
 
 
-def draw(preset: PresetName, runs: Runs, betas: Betas, out: Path) -> None:
-    """One panel a task, one curve a row; and the table under all of them."""
-    tasks = [task for task in TASKS if any(key[0] == task for key in runs)]
-    figure = Figure(figsize=(4.6 * len(tasks), 4.3), dpi=130, layout="constrained")
-    table = [["task", "beta", *curves.TABLE_COLUMNS]]
-    for axes, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
-        names = [name for name in ROWS if (task, name) in runs]
-        panel = [curves.load(ROWS[name].label, [runs[task, name]]) for name in names]
-        curves.draw_axes(axes, panel, TASKS[task])
-        axes.set_ylim(-0.02, 1.0)
-        axes.get_legend().remove()
-        for name, row in zip(names, curves.table_rows(panel), strict=True):
-            beta = minigrid_rows.beta_of(name, task, preset, betas)
-            table.append([task, "" if beta is None else f"{beta:g}", *row])
-    lines, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(lines, labels, loc="outside lower center", ncols=3, frameon=False)
-    figure.savefig(out / f"{preset}.png")
-    with (out / f"{preset}.csv").open("w", newline="") as lines_out:
-        csv.writer(lines_out).writerows(table)
+class Variant(NamedTuple):
+    """One curve in every panel.
+
+    Attributes:
+      label: its name in the figure.
+      bonus: the intrinsic reward beside the task's.
+      beta: the option that weighs it, if it has one.
+      pretraining: the bonus of the run it starts from, if it starts from one.
+    """
+
+    label: str
+    bonus: BonusName
+    beta: str | None = None
+    pretraining: BonusName | None = None
+
+    def run(self, task: str, preset: str, beta: float | None) -> Run:
+        """Its run in the figure, with this weight of the bonus or the preset's.
+
+        All that have the same `pretraining` start from the same run, seed by seed.
+        """
+        weight = {self.beta: f"{beta:g}"} if self.beta and beta is not None else {}
+        run = Run(task, self.bonus, preset, SEEDS, BUDGETS[TASKS[task]], changes=weight)
+        if self.pretraining is None:
+            return run
+        bonus, frames = self.pretraining, PRETRAINING_FRAMES
+        pretrain = {"pretrain": str(frames)}
+        before = Run(PRETRAINING_TASK, bonus, preset, SEEDS, frames, changes=pretrain)
+        return run._replace(init=before)
+
+    def preset_beta(self, task: str, preset: PresetName) -> float | None:
+        """Its weight in a preset; None without one."""
+        if self.beta is None:
+            return None
+        tuned = self.pretraining is not None
+        config = resolve(task, bonus=self.bonus, preset=preset, fine_tunes=tuned)
+        return float(flatten(config)[self.beta])
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command in this module's docstring."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.figures.minigrid")
-    presets = get_args(PresetName)
-    parser.add_argument("--presets", nargs="+", default=["recommended"], choices=presets)
-    parser.add_argument("--tasks", nargs="+", default=list(TASKS), choices=list(TASKS))
-    parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=list(ROWS))
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each on its cores")
-    parser.add_argument("--betas", type=Path, default=minigrid_rows.BETAS)
-    parser.add_argument("--runs", type=Path, default=rows.RUNS)
-    parser.add_argument("--out", type=Path, default=Path("results/minigrid"))
-    words = parser.parse_args(argv)
-    words.out.mkdir(parents=True, exist_ok=True)
+VARIANTS = {
+    "none": Variant("A2C", "none"),
+    "re3": Variant("A2C + RE3", "re3", beta="re3.beta"),
+    "rnd": Variant("A2C + RND", "rnd", beta="rnd.beta"),
+    "icm": Variant("A2C + ICM", "icm", beta="icm.beta"),
+    "re3_pt": Variant("A2C + RE3 + PT", "re3", beta="re3.beta", pretraining="re3"),
+    # Without a bonus while it is fine-tuned, as the paper has it (after Liu and Abbeel, 2021).
+    "contrastive_pt": Variant("A2C + SE w/ Contrastive + PT", "none", pretraining="contrastive"),
+}
+
+
+def searched(preset: str, folder: Path = SEARCHED) -> dict[str, dict[str, dict[str, Any]]]:
+    """Task -> row -> what `minigrid_betas` found, `beta` being the best; empty if it has not run.
+
+    Raises:
+      UsageError: the file is not one that it wrote.
+    """
+    path = folder / f"{preset}.json"
+    if not path.exists():
+        return {}
     try:
-        jobs = Jobs(words.jobs)
-        for preset in words.presets:
-            betas = minigrid_rows.searched_betas(preset, words.betas)
-            runs = ensure_all(preset, words.tasks, words.rows, words.seeds, betas, words.runs, jobs)
-            for (task, name), folder in runs.items():
-                shutil.copyfile(folder / "eval.csv", words.out / f"{preset}-{task}-{name}.csv")
-            draw(preset, runs, betas, words.out)
-            print(words.out / f"{preset}.png")
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+        found = json.loads(path.read_text())["searched"]
+        for of_task in found.values():
+            for result in of_task.values():
+                float(result["beta"])
+        return found
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"{path} does not hold searched betas ({type(error).__name__}: {error}): "
+            f"remove it and run make figure FIG=minigrid_betas"
+        ) from None
 
+
+def _draw(panels: dict[str, list[Curve]]) -> Figure:
+    figure = curves.draw_panels(panels, (4.6, 4.3), len(panels))
+    lines, labels = figure.axes[0].get_legend_handles_labels()
+    for axes in figure.axes:
+        axes.set_ylim(-0.02, 1.0)
+        if (legend := axes.get_legend()) is not None:
+            legend.remove()
+    figure.legend(lines, labels, loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+def _make(words: command.Words) -> command.Lines:
+    tasks = [task for task in TASKS if task in words.tasks]
+    cells = [(task, name) for task in tasks for name in VARIANTS if name in words.rows]
+    for preset in words.presets:
+        found = searched(preset, words.betas)
+        of_cells, betas = [], []
+        for task, name in cells:
+            row, beta = VARIANTS[name], found.get(task, {}).get(name, {}).get("beta")
+            name = f"{preset}-{task}-{name}"
+            of_cells.append(Row(row.label, name, row.run(task, preset, beta)))
+            beta = row.preset_beta(task, preset) if beta is None else beta
+            betas.append("" if beta is None else f"{beta:g}")
+        drawn = rows.load(words, of_cells)
+        panels: dict[str, list[Curve]] = {TASKS[task]: [] for task in tasks}
+        for (task, _), curve in zip(cells, drawn, strict=True):
+            panels[TASKS[task]].append(curve)
+        _draw(panels).savefig(words.out / f"{preset}.png")
+        table = words.out / f"{preset}.csv"
+        curves.write_table(drawn, table, task=[task for task, _ in cells], beta=betas)
+        yield words.out / f"{preset}.png"
+
+
+OPTIONS: command.Options = {
+    "--presets": {"nargs": "+", "default": ["recommended"], "choices": get_args(PresetName)},
+    "--tasks": command.some_of(TASKS),
+    "--rows": command.some_of(VARIANTS),
+    "--betas": {"type": Path, "default": SEARCHED},
+}
+
+main = command.of("minigrid", _make, OPTIONS | command.OF_RUNS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -6,18 +6,13 @@ to what the paper's text says; the `paper` preset, and that with RMSprop's epsil
     make figure FIG=minigrid_deviations
 """
 
-import argparse
-import shutil
-import sys
-from collections.abc import Sequence
-from pathlib import Path
-
-from experiments.errors import UsageError
-from experiments.figures import curves, rows
+from experiments.figures import command, curves, rows
+from experiments.figures.rows import Row
+from experiments.figures.runs import Run
 
 TASK = "doorkey_6x6"
 
-ROWS: dict[str, tuple[str, str, dict[str, str]]] = {
+ROWS: dict[str, tuple[str, str, dict[str, str | bool]]] = {
     "released": ("re3", "released", {}),
     "5 frames per process": ("re3", "released", {"a2c.rollout-length": "5"}),
     "RMSprop eps 0.01": ("re3", "released", {"a2c.rmsprop-eps": "0.01"}),
@@ -41,37 +36,20 @@ def file_name(label: str) -> str:
     return "".join(c if c.isalnum() or c in ".-" else "_" for c in label)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command in this module's docstring."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.figures.minigrid_deviations")
-    parser.add_argument("--steps", type=int, default=400_000)
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--runs", type=Path, default=rows.RUNS)
-    parser.add_argument("--out", type=Path, default=Path("results/minigrid_deviations"))
-    words = parser.parse_args(argv)
-    words.out.mkdir(parents=True, exist_ok=True)
-    drawn = []
-    try:
-        for label, (bonus, preset, changes) in ROWS.items():
-            folder = rows.ensure(
-                TASK,
-                bonus,
-                preset,
-                seeds=words.seeds,
-                steps=words.steps,
-                changes=changes,
-                runs=words.runs,
-            )
-            shutil.copyfile(folder / "eval.csv", words.out / f"{file_name(label)}.csv")
-            drawn.append(curves.load(label, [folder]))
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+def _make(words: command.Words) -> command.Lines:
+    drawn = rows.load(
+        words,
+        [
+            Row(label, file_name(label), Run(TASK, bonus, preset, 10, 400_000, changes=changes))
+            for label, (bonus, preset, changes) in ROWS.items()
+        ],
+    )
     curves.draw(drawn, f"{TASK}, A2C + RE3, one change at a time", words.out / "curves.png")
     curves.write_table(drawn, words.out / "table.csv")
-    print(words.out / "curves.png")
-    return 0
+    yield words.out / "curves.png"
 
+
+main = command.of("minigrid_deviations", _make, command.STEPS | command.OF_RUNS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -9,28 +9,23 @@ because one follows the other.
     make figure FIG=neighbours [ARGS="--task cheetah_run --frames 4000"]
 """
 
-import argparse
 import json
 import os
-import sys
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import matplotlib
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 from matplotlib.figure import Figure
 
 from experiments.errors import UsageError
+from experiments.figures import command
 from experiments.presets import dmc as presets
+from experiments.presets import tables
 from re3_jax import random_encoder
 from re3_jax.cpu import compilation
 from re3_jax.envs.host import dmc, gl, renderer, tasks
 from re3_jax.envs.host.config import DMCConfig
-
-matplotlib.use("Agg")
 
 UNSEEN_JOINT = "rootx"
 """How far a body has come: the camera moves along, so frames do not show it."""
@@ -39,13 +34,7 @@ ENCODED_AT_ONCE = 100
 
 
 class Frames(NamedTuple):
-    """What random actions came by.
-
-    Attributes:
-      images: uint8 [frame, height, width, 3].
-      states: positions, [frame, state].
-      episodes: number of the episode that each frame is of, [frame].
-    """
+    """What random actions came by: frames, positions, and the number of each frame's episode."""
 
     images: UInt8[np.ndarray, "frame height width 3"]
     states: Float[np.ndarray, "frame state"]
@@ -98,7 +87,7 @@ def position(physics: Any) -> Float[np.ndarray, " state"]:
 
 def encode(images: UInt8[np.ndarray, "frame height width 3"], seed: int) -> np.ndarray:
     """Latents of RE3's random encoder as the released code has it, [frame, latent]."""
-    re3 = presets.RELEASED_RE3
+    re3 = tables.run(presets.RELEASED_RE3).re3
     spec = dmc.spec("hopper_hop", DMCConfig(image_size=images.shape[1], frame_stack=1))
     params = random_encoder.init(
         jax.random.key(seed),
@@ -143,24 +132,16 @@ def draw(
     k: int,
 ) -> Figure:
     """One row per query: the frame, its k neighbours by latents, its k by states."""
-    figure = Figure(figsize=(1.05 * (2 * k + 1.6), 1.05 * len(queries) + 0.45), dpi=150)
+    height = 1.05 * len(queries) + 0.45
+    figure = Figure(figsize=(1.05 * (2 * k + 1.6), height), dpi=150)
     widths = [1, 0.15, *[1] * k, 0.15, *[1] * k]
-    grid = figure.add_gridspec(
-        len(queries),
-        len(widths),
-        width_ratios=widths,
-        wspace=0.06,
-        hspace=0.06,
-        left=0.01,
-        right=0.99,
-        bottom=0.01,
-        top=1 - 0.36 / (1.05 * len(queries) + 0.45),
-    )
+    margins = {"left": 0.01, "right": 0.99, "bottom": 0.01, "top": 1 - 0.36 / height}
+    spaces = {"wspace": 0.06, "hspace": 0.06, "width_ratios": widths}
+    grid = figure.add_gridspec(len(queries), len(widths), **margins, **spaces)
+    columns = [0, *range(2, 2 + k), *range(3 + k, 3 + 2 * k)]
     for row, query in enumerate(queries):
-        shown = {0: query}
-        shown |= {2 + i: encoded[row, i] for i in range(k)}
-        shown |= {3 + k + i: true[row, i] for i in range(k)}
-        for column, frame in shown.items():
+        shown = [query, *encoded[row, :k], *true[row, :k]]
+        for column, frame in zip(columns, shown, strict=True):
             axes = figure.add_subplot(grid[row, column])
             axes.imshow(frames.images[frame], interpolation="nearest")
             axes.set_axis_off()
@@ -172,58 +153,48 @@ def draw(
     return figure
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command in this module's docstring."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.figures.neighbours")
-    parser.add_argument("--task", default="hopper_hop", help="a task of DeepMind Control")
-    parser.add_argument("--frames", type=int, default=2000)
-    parser.add_argument("--queries", type=int, default=4)
-    parser.add_argument("--k", type=int, default=4, help="neighbours shown of each")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--renderer", default="auto", choices=("auto", "gl", "warp"))
-    parser.add_argument("--out", type=Path, default=Path("results/neighbours"))
-    words = parser.parse_args(argv)
+def _make(words: command.Words) -> command.Lines:
     # Ten control steps with one action, so that bodies move far and frames differ.
     config = DMCConfig(action_repeat=10, renderer=words.renderer)
     per_episode = tasks.EPISODE_CONTROL_STEPS // config.action_repeat
+    if words.frames < per_episode + words.k or min(words.queries, words.k) < 1:
+        raise UsageError(
+            f"--frames {words.frames} with --k {words.k} leaves no neighbours: give more than "
+            f"one episode of {per_episode} frames, and --k and --queries of at least 1"
+        )
     try:
-        if words.frames < per_episode + words.k or min(words.queries, words.k) < 1:
-            raise UsageError(
-                f"--frames {words.frames} with --k {words.k} leaves no neighbours: give more than "
-                f"one episode of {per_episode} frames, and --k and --queries of at least 1"
-            )
         tasks.find(words.task)
         frames = collect(words.task, config, words.frames, words.seed)
         words.out.mkdir(parents=True, exist_ok=True)
-    except (UsageError, ValueError, ImportError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    except (ValueError, ImportError, OSError) as error:
+        raise UsageError(str(error)) from None
     random = np.random.default_rng(words.seed)
     queries = random.choice(words.frames, words.queries, replace=False)
+    every = random.choice(words.frames, min(words.frames, 200), replace=False)
     latents = encode(frames.images, words.seed)
+    seen = nearest(latents, frames.episodes, every)
+    share = share_nearer(seen, nearest(frames.states, frames.episodes, every), words.k)
     encoded = nearest(latents, frames.episodes, queries)
     true = nearest(frames.states, frames.episodes, queries)
-    every = random.choice(words.frames, min(words.frames, 200), replace=False)
-    share = share_nearer(
-        nearest(latents, frames.episodes, every),
-        nearest(frames.states, frames.episodes, every),
-        words.k,
-    )
     path = words.out / f"{words.task}.png"
     draw(frames, queries, encoded, true, words.k).savefig(path)
-    measured = {
-        "task": words.task,
-        "frames": words.frames,
-        "k": words.k,
-        "seed": words.seed,
-        "renderer": renderer.choose(config),
-        "share_nearer_in_true_state": share,
-    }
+    measured = {name: getattr(words, name) for name in ("task", "frames", "k", "seed")}
+    measured |= {"renderer": renderer.choose(config), "share_nearer_in_true_state": share}
     path.with_suffix(".json").write_text(json.dumps(measured, indent=2) + "\n")
-    print(f"share of frames nearer in the true state than the encoder's {words.k}: {share:.3f}")
-    print(f"figure  {path}")
-    return 0
+    yield f"share of frames nearer in the true state than the encoder's {words.k}: {share:.3f}"
+    yield f"figure  {path}"
 
+
+OPTIONS: command.Options = {
+    "--task": {"default": "hopper_hop", "help": "a task of DeepMind Control"},
+    "--frames": {"type": int, "default": 2000},
+    "--queries": {"type": int, "default": 4},
+    "--k": {"type": int, "default": 4, "help": "neighbours shown of each"},
+    "--seed": {"type": int, "default": 1},
+    "--renderer": {"default": "auto", "choices": ("auto", "gl", "warp")},
+}
+
+main = command.of("neighbours", _make, OPTIONS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

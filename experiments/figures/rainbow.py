@@ -4,28 +4,36 @@ make figure FIG=rainbow [ARGS="--jobs 2"]
 python -m experiments.figures.rainbow [--tasks breakout deep_sea] [--seeds N] [--steps N]
 """
 
-import sys
 from functools import partial
 
-from experiments.figures import with_re3
-from experiments.figures.with_re3 import Panel, Row
+from experiments.figures import rows
+from experiments.figures.rows import Panels, Row
+from experiments.figures.runs import Run
 
-PANELS = {
-    "breakout": Panel("gymnax:Breakout-MinAtar", "Breakout (MinAtar)", 5, 400_000),
-    "deep_sea": Panel(
-        "gymnax:DeepSea-bsuite-14",
+of_agent = partial(Run, preset="recommended", agent="rainbow")
+breakout = partial(of_agent, "gymnax:Breakout-MinAtar", seeds=5, steps=400_000)
+deep_sea = partial(of_agent, "gymnax:DeepSea-bsuite-14", seeds=10, steps=60_000)
+noisy = deep_sea("none", changes={"rainbow.noisy": True})
+
+PANELS: Panels = {
+    "breakout": (
+        "Breakout (MinAtar)",
+        [
+            Row("Rainbow", "breakout-none", breakout("none")),
+            Row("Rainbow + RE3", "breakout-re3", breakout("re3")),
+        ],
+    ),
+    "deep_sea": (
         "DeepSea of 14 rows",
-        10,
-        60_000,
-        rows=(
-            Row(", epsilon-greedy", "none"),
-            Row(", noisy layers", "none", {"rainbow.noisy": True}, "noisy"),
-            Row(", epsilon-greedy + RE3", "re3"),
-        ),
+        [
+            Row("Rainbow, epsilon-greedy", "deep_sea-none", deep_sea("none")),
+            Row("Rainbow, noisy layers", "deep_sea-noisy", noisy),
+            Row("Rainbow, epsilon-greedy + RE3", "deep_sea-re3", deep_sea("re3")),
+        ],
     ),
 }
 
-main = partial(with_re3.main, "rainbow", "Rainbow", PANELS)
+main = rows.figure("rainbow", PANELS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -1,90 +1,91 @@
-"""One row of a figure: a training run in a process of its own, run once and gone on with.
+"""Figures of runs: panels, their rows, and the picture and table of what the rows' runs reached."""
 
-Rows that several figures share are one run: its folder is named after its options.
-"""
-
-import json
-import sys
-from collections.abc import Mapping
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from experiments import run_folder
-from experiments.errors import UsageError
-from experiments.figures.jobs import ONE_AT_A_TIME, Jobs
+import numpy as np
+from matplotlib.figure import Figure
 
-RUNS = Path("runs/figures")
+from experiments.figures import command, curves
+from experiments.figures.curves import Curve
+from experiments.figures.runs import Run, Runs
 
 
-def ensure(
-    task: str,
-    bonus: str,
-    preset: str,
-    *,
-    agent: str = "a2c",
-    seeds: int,
-    steps: int,
-    changes: Mapping[str, str | bool] | None = None,
-    runs: Path = RUNS,
-    jobs: Jobs = ONE_AT_A_TIME,
-) -> Path:
-    """The folder of a finished run, which is run or gone on with if need be.
+class Row(NamedTuple):
+    """One curve: its label, the name of its files, and the run whose evaluations it shows."""
+
+    label: str
+    name: str
+    run: Run
+
+
+Panels = dict[str, tuple[str, Sequence[Row]]]
+"""Short name of a task -> title and rows of its panel."""
+
+
+def load(
+    words: command.Words, rows: Sequence[Row], files: Sequence[str] = ("eval",)
+) -> list[Curve]:
+    """The curve of each row, once all runs are there.
 
     Args:
-      task: task.
-      bonus: intrinsic reward.
-      preset: preset.
-      agent: agent; part of the folder's name unless it is A2C.
-      seeds: number of seeds.
-      steps: env frames per seed.
-      changes: further options of `experiments.train`, without the leading dashes, a switch with
-        True or False; of a path only the last part goes into the folder's name.
-      runs: folder of all runs.
-      jobs: what starts the processes.
+      words: values of `command.OF_RUNS`, which go over those of the rows, and of `--out`.
+      rows: rows.
+      files: tables of every run that are copied, `eval` as NAME.csv, others as NAME-TABLE.csv.
 
     Raises:
-      UsageError: the folder holds a run of another number of seeds.
-      SystemExit: the run failed or was stopped; with its exit code.
+      UsageError or SystemExit: as `Runs`.
     """
-    changes = changes or {}
-    extra = "".join(
-        f"-{name.rpartition('.')[2]}_{Path(str(value)).name}" for name, value in changes.items()
-    )
-    name = task if agent == "a2c" else f"{task}-{agent}"
-    folder = runs / f"{name}-{bonus}-{preset}{extra}"
-    options = {"env": task, "agent": agent, "bonus": bonus, "preset": preset}
-    options |= {"seeds": str(seeds), "out": str(folder)}
-    # A run of pre-training says by that option how long it is.
-    if "pretrain" not in changes:
-        options["steps"] = str(steps)
-    command = [sys.executable, "-m", "experiments.train", "--no-tensorboard"]
-    for option, value in {**options, **changes}.items():
-        command += _words(option, value)
-    with jobs.alone_in(folder):
-        if _is_finished(folder, seeds, steps):
-            return folder
-        if (folder / run_folder.CONFIG).exists():
-            command.append("--resume")
-        code = jobs.run(command, folder.name, runs / f"{folder.name}.log")
-    if code:
-        raise SystemExit(code)
-    return folder
+    asked = {name: getattr(words, name, None) for name in ("seeds", "steps")}
+    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    folders = Runs(words.runs, words.jobs).ensure_all(row.run._replace(**given) for row in rows)
+    words.out.mkdir(parents=True, exist_ok=True)
+    for row, folder in zip(rows, folders, strict=True):
+        for file in files:
+            name = row.name if file == "eval" else f"{row.name}-{file}"
+            shutil.copyfile(folder / f"{file}.csv", words.out / f"{name}.csv")
+    return [curves.load(row.label, [folder]) for row, folder in zip(rows, folders, strict=True)]
 
 
-def _words(option: str, value: str | bool) -> list[str]:
-    if isinstance(value, str):
-        return [f"--{option}", value]
-    group, dot, leaf = option.rpartition(".")
-    return [f"--{option}" if value else f"--{group}{dot}no-{leaf}"]
+def figure(name: str, panels: Panels, losses: Sequence[str] = ()) -> Callable[..., int]:
+    """The command of a figure of panels.
+
+    Args:
+      name: of its module.
+      panels: panels.
+      losses: columns of train.csv that are drawn below the returns; the table is then copied.
+    """
+
+    def make(words: command.Words) -> command.Lines:
+        chosen = {name: panels[name] for name in words.tasks}
+        rows = [(name, row) for name, (_, rows) in chosen.items() for row in rows]
+        files = ("eval", "train") if losses else ("eval",)
+        loaded = load(words, [row for _, row in rows], files)
+        tasks = [name for name, _ in rows]
+        curves.write_table(loaded, words.out / "table.csv", task=tasks)
+        _draw(chosen, iter(loaded), losses, words.out).savefig(words.out / "curves.png")
+        yield words.out / "curves.png"
+
+    tasks: command.Options = {"--tasks": command.some_of(panels)}
+    return command.of(name, make, tasks | command.STEPS | command.OF_RUNS)
 
 
-def _is_finished(folder: Path, seeds: int, steps: int) -> bool:
-    summary = folder / "summary.json"
-    if not summary.exists():
-        return False
-    reached = json.loads(summary.read_text())
-    if len(reached["final_return"]) != seeds:
-        raise UsageError(
-            f"the run in {folder} has {len(reached['final_return'])} seed(s), not {seeds}: "
-            "give as many with --seeds, or another folder for all runs with --runs"
-        )
-    return bool(reached["complete"]) and reached["env_frames"] >= steps
+def _draw(panels: Panels, loaded: Iterator[Curve], losses: Sequence[str], out: Path) -> Figure:
+    heights = [3.9] + [2.0] * len(losses)
+    figure = Figure((4.8 * len(panels), sum(heights)), dpi=130, layout="constrained")
+    places = figure.subplots(len(heights), len(panels), squeeze=False, height_ratios=heights)
+    for (title, rows), (above, *below) in zip(panels.values(), places.T, strict=True):
+        curves.draw_axes(above, [next(loaded) for _ in rows], title)
+        for axes, loss in zip(below, losses, strict=True):
+            for row, colour in zip(rows, curves.COLOURS, strict=False):
+                found = defaultdict(list)
+                for points in curves.read(out / f"{row.name}-train.csv", loss).values():
+                    for frame, value in points.items():
+                        found[frame].append(value)
+                known = [frame for frame in sorted(found) if not np.isnan(found[frame]).all()]
+                axes.plot(known, [np.nanmean(found[frame]) for frame in known], color=colour)
+            axes.set(xlabel="env frames", ylabel=loss.replace("_", " "), yscale="log")
+    return figure

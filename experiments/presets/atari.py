@@ -6,14 +6,10 @@ for RND and ICM. What its text leaves open is in `docs/deviations.md`.
 
 from dataclasses import replace
 
-from experiments.config import AgentName, BonusName, EvaluationConfig, PresetName, RunConfig
-from experiments.presets import rainbow
-from re3_jax.agents.rainbow.config import RainbowConfig
+from experiments.config import AgentName, BonusName, PresetName, RunConfig
+from experiments.presets import rainbow, tables
+from experiments.presets.tables import Values, options
 from re3_jax.envs.host import atari
-from re3_jax.envs.host.config import AtariConfig
-from re3_jax.intrinsic.icm import ICMConfig
-from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
-from re3_jax.intrinsic.rnd import RNDConfig
 
 DEFAULT_BONUS: BonusName = "re3"
 
@@ -28,21 +24,38 @@ OTHER_BETA = 0.0001
 LATENT_DIM = {"montezuma_revenge": 150}
 """50 on every other game."""
 
-SEARCH_SIZE = 100_000
-"""Of the 1,000,000 latents kept: the time of a search grows with them."""
+COMMON: Values = {
+    "seeds": 3,
+    "steps": 200_000_000,
+    "checkpoint_seconds": 600.0,
+    "video": True,
+    **rainbow.RE3,
+    "re3.ring_size": 1_000_000,
+    # Of all the latents kept: the time of a search grows with them.
+    "re3.search_size": 100_000,
+    "re3.image_crop": atari.SIZE,
+    **options("learned", augmentation="shift", shift_pad=4),
+    **options("evaluation", episodes=10, greedy=True),
+    "evaluation.every_env_frames": 100_000 * atari.FRAME_SKIP,
+}
 
-DATA_EFFICIENT = RainbowConfig(
-    torso="data_efficient",
-    hidden_dim=256,
-    n_steps=20,
-    learning_rate=1e-4,
-    target_every=2_000,
-    replay_capacity=100_000,
-    initial_agent_steps=1_600,
-    agent_steps_per_update=1,
-    anneal_agent_steps=100_000,
-)
+DATA_EFFICIENT: Values = {
+    "steps": 100_000 * atari.FRAME_SKIP,
+    **options("rainbow", torso="data_efficient", hidden_dim=256, n_steps=20, learning_rate=1e-4),
+    **options("rainbow", target_every=2_000, replay_capacity=100_000, initial_agent_steps=1_600),
+    **options("rainbow", agent_steps_per_update=1, anneal_agent_steps=100_000),
+    **options("re3", ring_size=100_000, search_size=None),
+    "evaluation.every_env_frames": 10_000 * atari.FRAME_SKIP,
+}
 """Van Hasselt et al. (2019), with the numbers of Kaixhin's README."""
+
+DEBUG = rainbow.DEBUG | {
+    "atari.max_agent_steps": 250,
+    **options("rainbow", torso="data_efficient", num_envs=1, replay_capacity=400),
+    **options("rainbow", initial_agent_steps=100, agent_steps_per_update=10),
+    **options("re3", ring_size=400, search_size=200),
+    "evaluation.episodes": 1,
+}
 
 
 def default_agent(task_id: str) -> AgentName:
@@ -54,61 +67,13 @@ def default_agent(task_id: str) -> AgentName:
 def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
     """Configuration of a game, such as `montezuma_revenge`."""
     del agent
-    config = RunConfig(
-        seeds=3,
-        steps=200_000_000,
-        checkpoint_seconds=600.0,
-        video=True,
-        rainbow=RainbowConfig(),
-        atari=AtariConfig(),
-        re3=replace(
-            rainbow.RE3,
-            beta=BETA.get(task_id, OTHER_BETA),
-            latent_dim=LATENT_DIM.get(task_id, 50),
-            ring_size=RainbowConfig().replay_capacity,
-            search_size=SEARCH_SIZE,
-            image_input="stacked_crop",
-            image_crop=atari.SIZE,
-        ),
-        rnd=RNDConfig(beta=OTHER_BETA),
-        icm=ICMConfig(beta=OTHER_BETA),
-        learned=LearnedEncoderConfig(augmentation="shift", shift_pad=4),
-        evaluation=EvaluationConfig(
-            every_env_frames=100_000 * atari.FRAME_SKIP, episodes=10, greedy=True
-        ),
-    )
-    if name == "data_efficient":
-        config = replace(
-            config,
-            steps=100_000 * atari.FRAME_SKIP,
-            rainbow=DATA_EFFICIENT,
-            re3=replace(config.re3, ring_size=DATA_EFFICIENT.replay_capacity, search_size=None),
-            evaluation=replace(config.evaluation, every_env_frames=10_000 * atari.FRAME_SKIP),
-        )
-    return shrink(config) if name == "debug" else config
+    beta, latent_dim = BETA.get(task_id, OTHER_BETA), LATENT_DIM.get(task_id, 50)
+    of_game = options("re3", beta=beta, latent_dim=latent_dim)
+    smaller = {"data_efficient": DATA_EFFICIENT, "debug": DEBUG}.get(name, {})
+    return tables.run(COMMON, of_game, smaller)
 
 
 def with_learned_encoder(task_id: str, config: RunConfig) -> RunConfig:
     """`config` for state entropy over an encoder that is learned."""
     beta = CONTRASTIVE_BETA.get(task_id, OTHER_BETA)
     return replace(config, re3=replace(config.re3, beta=beta))
-
-
-def shrink(config: RunConfig) -> RunConfig:
-    """The same program with small numbers, for tests and first tries."""
-    config = rainbow.shrink(config)
-    return replace(
-        config,
-        video=False,
-        atari=replace(config.atari, max_agent_steps=250),
-        rainbow=replace(
-            config.rainbow,
-            torso="data_efficient",
-            num_envs=1,
-            replay_capacity=400,
-            initial_agent_steps=100,
-            agent_steps_per_update=10,
-        ),
-        re3=replace(config.re3, ring_size=400, search_size=200),
-        evaluation=replace(config.evaluation, episodes=1),
-    )

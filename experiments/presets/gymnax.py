@@ -5,17 +5,10 @@ time limit is bootstrapped, because it cuts off rewards that an episode would st
 brought in tasks such as CartPole, which pays every step, though not in all of gymnax.
 """
 
-from dataclasses import replace
-
 from experiments.agents import AGENTS
-from experiments.config import (
-    AgentName,
-    BonusName,
-    EvaluationConfig,
-    PresetName,
-    RunConfig,
-)
-from experiments.presets import brax, minigrid, rainbow
+from experiments.config import AgentName, BonusName, PresetName, RunConfig
+from experiments.presets import brax, minigrid, rainbow, tables
+from experiments.presets.tables import Values
 from re3_jax.envs.base import Box
 
 DEFAULT_BONUS: BonusName = "re3"
@@ -29,6 +22,14 @@ CONTINUOUS = (
 )
 """Tasks whose actions are real numbers; written down because gymnax may not be installed."""
 
+ROW: Values = minigrid.TASKS["DoorKey-6x6"] | {
+    "steps": 500_000,
+    "a2c.bootstrap_truncation": True,
+    # Real-valued observations hardly repeat.
+    "re3.merge_copies": False,
+    "evaluation.every_env_frames": 25_600,
+}
+
 
 def default_agent(task_id: str) -> AgentName:
     """The agent whose actions are of the task's kind."""
@@ -41,13 +42,4 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
         return rainbow.preset(task_id, name)
     if AGENTS[agent].actions is Box:
         return brax.preset(task_id, name, agent)
-    base = minigrid.preset("DoorKey-6x6", "released" if name == "debug" else name)
-    config = replace(
-        base,
-        steps=500_000,
-        a2c=replace(base.a2c, bootstrap_truncation=True),
-        # Real-valued observations hardly repeat.
-        re3=replace(base.re3, merge_copies=False),
-        evaluation=EvaluationConfig(every_env_frames=25_600, episodes=100),
-    )
-    return minigrid.shrink(config) if name == "debug" else config
+    return tables.run(*minigrid.of_a2c(name, ROW))

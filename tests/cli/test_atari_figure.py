@@ -57,7 +57,8 @@ def test_what_is_no_run_of_atari_is_refused(tmp_path, capsys):
     ):
         assert atari.main([str(tmp_path / name), "--out", str(tmp_path / "out")]) == 2
         assert sentence in capsys.readouterr().err
-    same = str(tmp_path / "young")
-    assert atari.main([same, same]) == 2
-    assert "rename one" in capsys.readouterr().err
+    write_run(tmp_path / "whole", "re3", [1])
+    same = str(tmp_path / "whole")
+    assert atari.main([same, same, "--out", str(tmp_path / "out")]) == 2
+    assert "two of the folders are called whole: rename one" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -4,8 +4,9 @@ import csv
 
 import pytest
 
-from experiments.figures import bonus_losses, rows
+from experiments.figures import bonus_losses
 from experiments.figures.bonus_losses import LOSSES
+from experiments.figures.runs import Runs
 
 
 @pytest.fixture
@@ -13,11 +14,11 @@ def asked(monkeypatch):
     """Runs asked for; each logs its losses for two seeds, after a chunk without updates."""
     runs_asked = []
 
-    def ensure(task, bonus, preset, *, agent, seeds, steps, changes, runs):
-        runs_asked.append((task, bonus, preset, agent, seeds, steps, changes))
-        folder = runs / bonus
+    def ensure(runs, run):
+        runs_asked.append(run)
+        folder = runs.folder / run.bonus
         folder.mkdir(parents=True, exist_ok=True)
-        columns = [column for column, (of, _) in LOSSES.items() if of == bonus]
+        columns = [column for column, (of, _) in LOSSES.items() if of == run.bonus]
         with (folder / "train.csv").open("w", newline="") as out:
             log = csv.writer(out)
             log.writerow(["seed", "env_frames", *columns])
@@ -27,17 +28,17 @@ def asked(monkeypatch):
                     log.writerow([seed, frames, *(seed / 2**i for _ in columns)])
         return folder
 
-    monkeypatch.setattr(rows, "ensure", ensure)
+    monkeypatch.setattr(Runs, "ensure", ensure)
     return runs_asked
 
 
 def test_every_learned_bonus_is_run_and_all_its_losses_are_written(asked, tmp_path):
     words = ["--seeds", "2", "--steps", "300", "--runs", str(tmp_path / "runs")]
     assert bonus_losses.main([*words, "--out", str(tmp_path / "out")]) == 0
-    assert {run[1] for run in asked} == {"rnd", "icm", "contrastive", "inverse_dynamics"}
-    assert {run[3:6] for run in asked} == {("rad", 2, 300)}
+    assert {run.bonus for run in asked} == {"rnd", "icm", "contrastive", "inverse_dynamics"}
+    assert {(run.agent, run.seeds, run.steps) for run in asked} == {("rad", 2, 300)}
     # One evaluation, at the end.
-    assert all(run[6] == {"evaluation.every-env-frames": "300"} for run in asked)
+    assert all(run.changes == {"evaluation.every-env-frames": "300"} for run in asked)
     with (tmp_path / "out" / "losses.csv").open() as lines:
         table = list(csv.DictReader(lines))
     assert {row["loss"] for row in table} == set(LOSSES)
@@ -51,14 +52,14 @@ def test_every_learned_bonus_is_run_and_all_its_losses_are_written(asked, tmp_pa
 
 
 def test_a_run_without_the_loss_is_refused(asked, tmp_path, monkeypatch, capsys):
-    made = rows.ensure
+    made = Runs.ensure
 
-    def ensure(*words, **options):
-        folder = made(*words, **options)
+    def ensure(runs, run):
+        folder = made(runs, run)
         (folder / "train.csv").write_text("seed,env_frames\n1,100\n")
         return folder
 
-    monkeypatch.setattr(rows, "ensure", ensure)
+    monkeypatch.setattr(Runs, "ensure", ensure)
     words = ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
     assert bonus_losses.main(words) == 2
     said = capsys.readouterr().err

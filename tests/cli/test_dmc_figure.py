@@ -2,10 +2,12 @@
 
 import csv
 import json
+import subprocess
 
 import pytest
 
-from experiments.figures import dmc, jobs, rows
+from experiments.figures import dmc
+from experiments.figures.runs import Run, Runs
 
 
 def write_run(folder, task="walker_walk", agent="rad", bonus="re3", preset="small", **change):
@@ -74,18 +76,18 @@ def test_presets_are_told_apart(tmp_path):
 def test_without_folders_the_missing_runs_are_made(monkeypatch, tmp_path):
     asked = []
 
-    def ensure(task, bonus, preset, *, agent, seeds, steps, runs):
-        asked.append((task, bonus, preset, agent, seeds, steps))
-        folder = runs / f"{task}-{agent}-{bonus}-{preset}"
-        write_run(folder, task, agent, bonus, preset)
+    def ensure(runs, run):
+        asked.append(run)
+        folder = runs.folder / f"{run.task}-{run.agent}-{run.bonus}-{run.preset}"
+        write_run(folder, run.task, run.agent, run.bonus, run.preset)
         return folder
 
-    monkeypatch.setattr(rows, "ensure", ensure)
+    monkeypatch.setattr(Runs, "ensure", ensure)
     words = ["--tasks", "walker_walk", "pendulum_swingup", "--preset", "small", "--steps", "70000"]
     words += ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
     assert dmc.main(words) == 0
     expected = [
-        (task, bonus, "small", "rad", 3, 70_000)
+        Run(task, bonus, "small", seeds=3, steps=70_000, agent="rad")
         for task in ("walker_walk", "pendulum_swingup")
         for bonus in ("none", "re3")
     ]
@@ -106,10 +108,9 @@ def test_the_agent_is_in_the_name_of_a_run_made_for_it(monkeypatch, tmp_path):
         started.append(command)
         return type("Ended", (), {"returncode": 0})
 
-    monkeypatch.setattr(jobs.subprocess, "run", run)
-    folder = rows.ensure(
-        "walker_walk", "re3", "small", agent="drq", seeds=1, steps=5, runs=tmp_path
-    )
+    monkeypatch.setattr(subprocess, "run", run)
+    wanted = Run("walker_walk", "re3", "small", seeds=1, steps=5, agent="drq")
+    folder = Runs(tmp_path).ensure(wanted)
     assert folder.name == "walker_walk-drq-re3-small"
     assert started[0][started[0].index("--agent") + 1] == "drq"
 

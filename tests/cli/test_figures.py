@@ -9,8 +9,8 @@ import time
 import pytest
 
 from experiments.errors import UsageError
-from experiments.figures import dreamer, minigrid, minigrid_deviations, rainbow, rows
-from experiments.figures.jobs import Jobs
+from experiments.figures import dreamer, minigrid, minigrid_deviations, rainbow
+from experiments.figures.runs import Run, Runs
 
 
 def write_run(folder, *, seeds=2, complete=True, env_frames=100, final=0.5):
@@ -43,9 +43,11 @@ def started(monkeypatch):
     return commands
 
 
-def ensure(runs, **changes):
-    options = {"seeds": 2, "steps": 100, "runs": runs} | changes
-    return rows.ensure("doorkey_6x6", "re3", "released", **options)
+RUN = Run("doorkey_6x6", "re3", "released", seeds=2, steps=100)
+
+
+def ensure(folder, **changes):
+    return Runs(folder).ensure(RUN._replace(**changes))
 
 
 FOLDER = "doorkey_6x6-re3-released"
@@ -97,16 +99,15 @@ def test_rows_that_share_a_run_make_it_once(monkeypatch, tmp_path):
     """Though both ask for it at the same time."""
     begun = []
 
-    def run(jobs, command, name, log):
-        begun.append(name)
+    def start(runs, command, log):
+        begun.append(log)
         time.sleep(0.2)
         write_run(tmp_path / FOLDER)
         return 0
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
-    monkeypatch.setattr(Jobs, "run", run)
-    jobs = Jobs(2)
-    folders = jobs.map(lambda _: ensure(tmp_path, jobs=jobs), range(2))
+    monkeypatch.setattr(Runs, "start", start)
+    folders = Runs(tmp_path, 2).ensure_all([RUN, RUN])
     assert folders == [tmp_path / FOLDER] * 2
     assert len(begun) == 1
 
@@ -161,19 +162,19 @@ def test_minigrid_has_a_panel_a_task_and_a_row_a_curve(started, tmp_path):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """What `rows.ensure` was asked for, in order; the n-th run ends with a return of n / 10."""
+    """Runs that were asked for, in order; the n-th ends with a return of n / 10."""
     asked = []
 
-    def ensure(task, bonus, preset, *, seeds, steps, runs, **more):
-        folder = runs / str(len(asked))
-        asked.append({"task": task, "bonus": bonus, "preset": preset, "steps": steps, **more})
-        write_run(folder, seeds=seeds, env_frames=steps, final=len(asked) / 10)
+    def ensure(runs, run):
+        folder = runs.folder / str(len(asked))
+        asked.append(run)
+        write_run(folder, seeds=run.seeds, env_frames=run.steps, final=len(asked) / 10)
         with (folder / "train.csv").open("w") as out:
             out.write("seed,env_frames,image_loss,reward_loss,kl\n")
-            out.writelines(f"{i},{steps},{i + 1},nan,1\n" for i in range(seeds))
+            out.writelines(f"{i},{run.steps},{i + 1},nan,1\n" for i in range(run.seeds))
         return folder
 
-    monkeypatch.setattr(rows, "ensure", ensure)
+    monkeypatch.setattr(Runs, "ensure", ensure)
     return asked
 
 
@@ -181,29 +182,39 @@ def asked(monkeypatch):
 def test_an_agent_has_a_panel_a_task_with_and_without_re3(figure, agent, asked, tmp_path):
     out = tmp_path / "out"
     assert figure.main(["--runs", str(tmp_path / "runs"), "--out", str(out)]) == 0
-    panels = figure.PANELS.values()
-    assert {(run["agent"], run["preset"]) for run in asked} == {(agent, "recommended")}
-    expected = [(p.task, row.bonus, row.changes, p.steps) for p in panels for row in p.rows]
-    names = "task", "bonus", "changes", "steps"
-    assert [tuple(run[name] for name in names) for run in asked] == expected
-    assert {row.bonus for p in panels for row in p.rows} == {"none", "re3"}
+    rows = [row for _, panel in figure.PANELS.values() for row in panel]
+    assert asked == [row.run for row in rows]
+    assert {(run.agent, run.preset) for run in asked} == {(agent, "recommended")}
+    assert {run.bonus for run in asked} == {"none", "re3"}
     table = read(out / "table.csv")
-    assert [float(row["final_return_mean"]) for row in table] == [
-        pytest.approx((i + 1) / 10) for i in range(len(asked))
+    assert [(row["label"], float(row["final_return_mean"])) for row in table] == [
+        (row.label, pytest.approx((i + 1) / 10)) for i, row in enumerate(rows)
     ]
-    keys = [(p, f"{name}-{row.key}") for name, p in figure.PANELS.items() for row in p.rows]
-    copies = {f"{key}.csv" for _, key in keys}
-    copies |= {f"{key}-train.csv" for panel, key in keys if panel.losses}
-    assert len(keys) == len(asked) == len({key for _, key in keys})
+    tasks = [name for name, (_, panel) in figure.PANELS.items() for _ in panel]
+    assert [row["task"] for row in table] == tasks
+    assert all(row.name.startswith(f"{task}-") for row, task in zip(rows, tasks, strict=True))
+    copies = {f"{row.name}.csv" for row in rows}
+    copies |= {f"{row.name}-train.csv" for row in rows if figure is dreamer}
+    assert len({row.name for row in rows}) == len(rows)
     assert {path.name for path in out.iterdir()} == {"table.csv", "curves.png", *copies}
+
+
+def test_numbers_that_are_given_go_over_the_figures(asked, tmp_path):
+    words = ["--tasks", "deep_sea", "--seeds", "2", "--steps", "1000"]
+    words += ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+    assert rainbow.main(words) == 0
+    assert {(run.task, run.seeds, run.steps) for run in asked} == {
+        ("gymnax:DeepSea-bsuite-14", 2, 1000)
+    }
 
 
 def test_deviations_have_a_row_a_change(asked, tmp_path):
     out = tmp_path / "out"
     words = ["--seeds", "2", "--steps", "100", "--runs", str(tmp_path / "runs")]
     assert minigrid_deviations.main([*words, "--out", str(out)]) == 0
-    found = [tuple(run[name] for name in ("task", "bonus", "preset", "changes")) for run in asked]
+    found = [(run.task, run.bonus, run.preset, run.changes) for run in asked]
     assert found == [("doorkey_6x6", *row) for row in minigrid_deviations.ROWS.values()]
+    assert {(run.seeds, run.steps) for run in asked} == {(2, 100)}
     table = read(out / "table.csv")
     labels = list(minigrid_deviations.ROWS)
     assert [row["label"] for row in table] == labels

@@ -1,4 +1,4 @@
-"""The rows of the MiniGrid figure: what starts from what, which beta, and the search of it."""
+"""The MiniGrid figure: what starts from what, which beta, and the search of it."""
 
 import csv
 import json
@@ -7,21 +7,21 @@ import numpy as np
 import pytest
 
 from experiments.errors import UsageError
-from experiments.figures import minigrid, minigrid_betas, minigrid_rows, rows
-from experiments.figures.minigrid_rows import ROWS
+from experiments.figures import minigrid, minigrid_betas
+from experiments.figures.minigrid import VARIANTS
+from experiments.figures.runs import Runs
 from experiments.options import parse
 
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Runs asked for, as (task, bonus, preset, options); each has an eval.csv of zeros."""
-    runs = []
+    """Runs asked for; each has an eval.csv of two rows a seed."""
+    asked = []
 
-    def ensure(task, bonus, preset, *, seeds, steps, changes, runs: object, jobs):
-        options = {"seeds": seeds, "steps": steps, **changes}
-        runs_asked.append((task, bonus, preset, options))
-        folder = runs / f"{len(runs_asked)}-{task}-{bonus}"
-        write_evaluations(folder, [(0, 0.0), (steps, height(options))], seeds)
+    def ensure(runs, run):
+        asked.append(run)
+        folder = runs.folder / f"{len(asked)}-{run.task}-{run.bonus}"
+        write_evaluations(folder, [(0, 0.0), (run.steps, height(run.changes))], run.seeds)
         return folder
 
     def height(options):
@@ -29,9 +29,8 @@ def asked(monkeypatch):
         betas = [float(value) for name, value in options.items() if name.endswith(".beta")]
         return sum(1 - abs(np.log10(beta) + 2.3) / 10 for beta in betas)
 
-    runs_asked = runs
-    monkeypatch.setattr(rows, "ensure", ensure)
-    return runs
+    monkeypatch.setattr(Runs, "ensure", ensure)
+    return asked
 
 
 def write_evaluations(folder, points, seeds=1):
@@ -47,14 +46,14 @@ def test_every_cell_is_run_to_the_papers_budget_with_the_beta_that_was_searched(
     (tmp_path / "recommended.json").write_text(json.dumps({"searched": searched}))
     words = ["--seeds", "2", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
     assert minigrid.main([*words, "--betas", str(tmp_path)]) == 0
-    cells = [run for run in asked if "pretrain" not in run[3]]
-    assert len(cells) == 3 * len(ROWS)
+    assert len(asked) == 3 * len(VARIANTS)
     budgets = {"empty_16x16": 400_000, "doorkey_6x6": 400_000, "doorkey_8x8": 2_400_000}
-    assert {(task, options["steps"]) for task, _, _, options in cells} == set(budgets.items())
+    assert {(run.task, run.steps) for run in asked} == set(budgets.items())
+    assert {run.seeds for run in asked} == {2}
     betas = [
-        (task, bonus, name, value)
-        for task, bonus, _, options in cells
-        for name, value in options.items()
+        (run.task, run.bonus, name, value)
+        for run in asked
+        for name, value in run.changes.items()
         if name.endswith("beta")
     ]
     assert betas == [
@@ -63,7 +62,7 @@ def test_every_cell_is_run_to_the_papers_budget_with_the_beta_that_was_searched(
     ]
     with (tmp_path / "out" / "recommended.csv").open() as lines:
         table = list(csv.DictReader(lines))
-    assert [row["label"] for row in table] == 3 * [row.label for row in ROWS.values()]
+    assert [row["label"] for row in table] == 3 * [row.label for row in VARIANTS.values()]
     of_rnd = [row["beta"] for row in table if row["label"] == "A2C + RND"]
     # Searched on one task; the paper's on the others; none for a row without a bonus.
     assert of_rnd == ["5e-05", "0.0005", "5e-05"]
@@ -73,7 +72,7 @@ def test_every_cell_is_run_to_the_papers_budget_with_the_beta_that_was_searched(
         "0.05",
         "0.05",
     ]
-    assert len(list((tmp_path / "out").glob("recommended-*.csv"))) == len(cells)
+    assert len(list((tmp_path / "out").glob("recommended-*.csv"))) == len(asked)
 
 
 @pytest.mark.parametrize("first_seed", [1, 101])
@@ -82,24 +81,34 @@ def test_every_cell_is_run_to_the_papers_budget_with_the_beta_that_was_searched(
     [("re3_pt", "re3", "re3"), ("contrastive_pt", "contrastive", "none")],
 )
 def test_a_row_starts_from_its_pretraining_with_the_same_seeds(
-    asked, tmp_path, name, pretrained, then, first_seed
+    monkeypatch, tmp_path, name, pretrained, then, first_seed
 ):
-    minigrid_rows.ensure(
-        ROWS[name],
-        "doorkey_8x8",
-        "recommended",
-        seeds=2,
-        first_seed=first_seed,
-        steps=1_000,
-        runs=tmp_path,
-    )
-    before, after = asked
-    seed = {} if first_seed == 1 else {"seed": str(first_seed)}
-    expected = {"seeds": 2, "steps": 100_000, "pretrain": "100000", **seed}
-    assert before == ("empty_16x16", pretrained, "recommended", expected)
-    folder = str(tmp_path / f"1-empty_16x16-{pretrained}")
-    expected = {"seeds": 2, "steps": 1_000, "init": folder, **seed}
-    assert after == ("doorkey_8x8", then, "recommended", expected)
+    started = []
+
+    def start(runs, command, log):
+        words = command[4:]
+        started.append(dict(zip(words[::2], words[1::2], strict=True)))
+        return 0
+
+    monkeypatch.setattr(Runs, "start", start)
+    run = VARIANTS[name].run("doorkey_8x8", "recommended", None)
+    Runs(tmp_path).ensure(run._replace(seeds=2, seed=first_seed, steps=1_000))
+    before, after = started
+    shared = {"--agent": "a2c", "--preset": "recommended", "--seeds": "2"}
+    shared |= {} if first_seed == 1 else {"--seed": str(first_seed)}
+    folder = before.pop("--out")
+    assert before == shared | {
+        "--env": "empty_16x16",
+        "--bonus": pretrained,
+        "--pretrain": "100000",
+    }
+    assert after.pop("--out") != folder
+    assert after == shared | {
+        "--env": "doorkey_8x8",
+        "--bonus": then,
+        "--steps": "1000",
+        "--init": folder,
+    }
 
 
 def test_the_search_halves_the_papers_nine_and_keeps_the_best(asked, tmp_path):
@@ -107,25 +116,24 @@ def test_the_search_halves_the_papers_nine_and_keeps_the_best(asked, tmp_path):
     words = ["--tasks", "doorkey_8x8", "--rows", "icm", "--seeds", "2", "--out", str(tmp_path)]
     assert minigrid_betas.main([*words, "--runs", str(tmp_path / "runs")]) == 0
     first, second = asked[:9], asked[9:]
-    assert [float(run[3]["icm.beta"]) for run in first] == list(minigrid_betas.BETAS)
-    assert [float(run[3]["icm.beta"]) for run in second] == [0.005, 0.01, 0.001]
-    assert {run[3]["steps"] for run in first} == {1_024_000}
-    assert {run[3]["steps"] for run in second} == {2_400_000}
-    assert {run[3]["evaluation.every-env-frames"] for run in asked} == {"128000"}
-    assert {run[3]["seed"] for run in asked} == {"101"}
+    assert [float(run.changes["icm.beta"]) for run in first] == list(minigrid_betas.BETAS)
+    assert [float(run.changes["icm.beta"]) for run in second] == [0.005, 0.01, 0.001]
+    assert {run.steps for run in first} == {1_024_000}
+    assert {run.steps for run in second} == {2_400_000}
+    assert {run.changes["evaluation.every-env-frames"] for run in asked} == {"128000"}
+    assert {(run.seeds, run.seed) for run in asked} == {(2, 101)}
     written = json.loads((tmp_path / "recommended.json").read_text())
     found = written["searched"]["doorkey_8x8"]["icm"]
     assert found["seeds"] == [101, 102] and found["beta"] == 0.005
     assert [len(rung["scores"]) for rung in found["rungs"]] == [9, 3]
-    betas = minigrid_rows.searched_betas("recommended", tmp_path)
-    assert betas == {"doorkey_8x8": {"icm": 0.005}}
+    assert minigrid.searched("recommended", tmp_path) == {"doorkey_8x8": {"icm": found}}
 
 
 def test_a_search_leaves_what_was_found_before(asked, tmp_path):
     for task in ("doorkey_6x6", "empty_16x16"):
         words = ["--tasks", task, "--rows", "rnd", "--seeds", "2", "--out", str(tmp_path)]
         assert minigrid_betas.main([*words, "--runs", str(tmp_path / task)]) == 0
-    assert minigrid_rows.searched_betas("recommended", tmp_path).keys() == {
+    assert minigrid.searched("recommended", tmp_path).keys() == {
         "doorkey_6x6",
         "empty_16x16",
     }
@@ -146,12 +154,12 @@ def test_the_figures_seeds_are_not_searched_with():
 def test_a_file_that_is_no_search_is_refused(tmp_path, text):
     (tmp_path / "recommended.json").write_text(text)
     with pytest.raises(UsageError, match="does not hold searched betas .* FIG=minigrid_betas"):
-        minigrid_rows.searched_betas("recommended", tmp_path)
+        minigrid.searched("recommended", tmp_path)
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", VARIANTS)
 def test_options_of_every_row_are_options_of_a_run(name):
-    row = ROWS[name]
+    row = VARIANTS[name]
     words = ["--env", "doorkey_6x6", "--bonus", row.bonus]
     if row.beta:
         words += [f"--{row.beta}", "0.01"]

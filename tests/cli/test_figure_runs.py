@@ -2,12 +2,11 @@
 
 import os
 import sys
-import threading
 
 import pytest
 
 from experiments.errors import UsageError
-from experiments.figures.jobs import Jobs
+from experiments.figures.runs import Runs
 
 CORES = len(os.sched_getaffinity(0))
 needs_two_cores = pytest.mark.skipif(CORES < 2, reason="one core")
@@ -27,34 +26,34 @@ print("met")
 
 @needs_two_cores
 def test_two_processes_run_at_once_on_different_cores(tmp_path, capfd):
-    jobs, files = Jobs(2), [tmp_path / "a", tmp_path / "b"]
+    runs, files = Runs(tmp_path, 2), [tmp_path / "a", tmp_path / "b"]
 
     def meet(i):
         command = [sys.executable, "-c", MEET, str(files[i]), str(files[1 - i])]
-        return jobs.run(command, f"run {i}", tmp_path / f"{i}.log")
+        return runs.start(command, tmp_path / f"run-{i}.log")
 
-    assert jobs.map(meet, [0, 1]) == [0, 0]
-    assert sorted(capfd.readouterr().out.splitlines()) == ["run 0: done", "run 1: done"]
-    assert [(tmp_path / f"{i}.log").read_text() for i in (0, 1)] == ["met\n", "met\n"]
+    assert runs.map(meet, [0, 1]) == [0, 0]
+    assert sorted(capfd.readouterr().out.splitlines()) == ["run-0: done", "run-1: done"]
+    assert [(tmp_path / f"run-{i}.log").read_text() for i in (0, 1)] == ["met\n", "met\n"]
 
 
 @needs_two_cores
 def test_a_process_keeps_to_its_share_of_the_cores(tmp_path):
-    jobs = Jobs(2)
+    runs = Runs(tmp_path, 2)
     code = "import os, time; time.sleep(0.5); print(len(os.sched_getaffinity(0)))"
-    assert jobs.run([sys.executable, "-c", code], "run", tmp_path / "log") == 0
-    assert int((tmp_path / "log").read_text()) <= (CORES + 1) // 2
+    assert runs.start([sys.executable, "-c", code], tmp_path / "run.log") == 0
+    assert int((tmp_path / "run.log").read_text()) <= (CORES + 1) // 2
 
 
 @needs_two_cores
 def test_the_exit_code_and_the_log_are_said(tmp_path, capfd):
     command = [sys.executable, "-c", "import sys; sys.exit(7)"]
-    assert Jobs(2).run(command, "run", tmp_path / "log") == 7
-    assert capfd.readouterr().out == f"run: exit code 7, see {tmp_path / 'log'}\n"
+    assert Runs(tmp_path, 2).start(command, tmp_path / "run.log") == 7
+    assert capfd.readouterr().out == f"run: exit code 7, see {tmp_path / 'run.log'}\n"
 
 
 @needs_two_cores
-def test_what_one_raises_is_raised_once_the_others_are_through():
+def test_what_one_raises_is_raised_once_the_others_are_through(tmp_path):
     ended = []
 
     def work(i):
@@ -63,40 +62,22 @@ def test_what_one_raises_is_raised_once_the_others_are_through():
         ended.append(i)
 
     with pytest.raises(SystemExit, match="130"):
-        Jobs(2).map(work, range(4))
+        Runs(tmp_path, 2).map(work, range(4))
     assert sorted(ended) == [1, 2, 3]
 
 
 def test_one_at_a_time_keeps_the_order_and_the_terminal(tmp_path, capfd):
-    jobs, log = Jobs(), tmp_path / "log"
+    runs, log = Runs(tmp_path), tmp_path / "run.log"
 
     def work(i):
-        return jobs.run([sys.executable, "-c", f"print({i})"], "run", log)
+        return runs.start([sys.executable, "-c", f"print({i})"], log)
 
-    assert jobs.map(work, range(3)) == [0, 0, 0]
+    assert runs.map(work, range(3)) == [0, 0, 0]
     assert capfd.readouterr().out == "0\n1\n2\n"
     assert not log.exists()
 
 
-def test_a_folder_is_one_threads_at_a_time(tmp_path):
-    jobs, inside, order = Jobs(), threading.Event(), []
-
-    def second():
-        inside.wait(60)
-        with jobs.alone_in(tmp_path):
-            order.append("second")
-
-    thread = threading.Thread(target=second)
-    thread.start()
-    with jobs.alone_in(tmp_path):
-        inside.set()
-        thread.join(0.2)
-        order.append("first")
-    thread.join(60)
-    assert order == ["first", "second"]
-
-
 @pytest.mark.parametrize("at_once", [0, CORES + 1])
-def test_more_jobs_than_cores_are_refused(at_once):
+def test_more_jobs_than_cores_are_refused(tmp_path, at_once):
     with pytest.raises(UsageError, match=f"--jobs must be from 1 to {CORES}"):
-        Jobs(at_once)
+        Runs(tmp_path, at_once)

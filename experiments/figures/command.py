@@ -1,0 +1,54 @@
+"""What the commands of all figures share: options, where they write, how they end."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments.errors import UsageError
+
+Words = Namespace
+"""Values of options."""
+
+Lines = Iterator[Any]
+"""What is printed, each as soon as it is there: the files written."""
+
+Options = dict[str, Mapping[str, Any]]
+"""Each with the keywords of argparse."""
+
+OF_RUNS: Options = {
+    "--seeds": {"type": int, "help": "by default the figure's"},
+    "--jobs": {"type": int, "default": 1, "help": "runs at a time, each on its cores"},
+    "--runs": {"type": Path, "default": Path("runs/figures"), "help": "folder of all runs"},
+}
+"""Of a figure that trains what is missing."""
+
+STEPS: Options = {"--steps": {"type": int, "help": "env frames; by default the figure's"}}
+
+
+def some_of(names: Iterable[str]) -> Mapping[str, Any]:
+    """An option that takes some of these, all by default."""
+    return {"nargs": "+", "default": list(names), "choices": list(names)}
+
+
+def of(name: str, make: Callable[[Words], Lines], options: Options) -> Callable[..., int]:
+    """The command of the module `name`: (words of the command line) -> exit code.
+
+    It has the option `--out` too, by default a folder in `results` called like the module.
+    """
+
+    def main(argv: Sequence[str] | None = None) -> int:
+        parser = ArgumentParser(prog=f"python -m experiments.figures.{name}")
+        out = {"--out": {"type": Path, "default": Path("results") / name}}
+        for option, keywords in (options | out | options).items():
+            parser.add_argument(option, **keywords)
+        try:
+            for line in make(parser.parse_args(argv)):
+                print(line)
+        except UsageError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        return 0
+
+    return main

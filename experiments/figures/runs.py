@@ -1,0 +1,193 @@
+"""The runs behind a figure: each in a process of its own, trained once and gone on with.
+
+A run that several figures share is trained once: its folder is named after its options.
+
+Starting, compiling, evaluating and drawing take one core, and so does training where the cores do
+not divide the seeds: small runs are through sooner side by side. Where one run fills the machine
+or holds the only accelerator, one at a time is right, which is the default.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Queue
+from types import MappingProxyType
+from typing import NamedTuple, Optional, TypeVar
+
+from experiments import run_folder
+from experiments.errors import UsageError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Run(NamedTuple):
+    """What is trained, by options of `experiments.train`.
+
+    Attributes:
+      steps: env frames per seed, those of `init` not counted.
+      agent: part of the folder's name unless it is A2C.
+      changes: further options, without the leading dashes, a switch with True or False; of a
+        path only the last part goes into the folder's name.
+      seed: the first seed.
+      init: the run that it starts from, seed by seed: it is trained with the same ones.
+    """
+
+    task: str
+    bonus: str
+    preset: str
+    seeds: int
+    steps: int
+    agent: str = "a2c"
+    changes: Mapping[str, str | bool] = MappingProxyType({})
+    seed: int = 1
+    init: Optional["Run"] = None
+
+
+class Runs:
+    """All runs in a folder; shared by the threads that ask for them."""
+
+    def __init__(self, folder: Path, at_once: int = 1):
+        """Divides the cores among the runs that may be trained at once.
+
+        Raises:
+          UsageError: this process may not use as many cores.
+        """
+        usable = sorted(os.sched_getaffinity(0))
+        if not 1 <= at_once <= len(usable):
+            raise UsageError(f"--jobs must be from 1 to {len(usable)}, the usable cores")
+        self.folder = folder
+        self.at_once = at_once
+        self._shares: Queue[list[int]] = Queue()
+        for first in range(at_once):
+            self._shares.put(usable[first::at_once])
+        self._locks: dict[str, threading.Lock] = {}
+
+    def ensure(self, run: Run) -> Path:
+        """The folder of a finished run, which is trained or gone on with if need be.
+
+        Raises:
+          UsageError: the folder holds a run of another number of seeds.
+          SystemExit: the run failed or was stopped; with its exit code.
+        """
+        changes = dict(run.changes)
+        if run.seed != 1:
+            changes["seed"] = str(run.seed)
+        if run.init is not None:
+            before = run.init._replace(seeds=run.seeds, seed=run.seed)
+            changes["init"] = str(self.ensure(before))
+        extra = "".join(
+            f"-{name.rpartition('.')[2]}_{Path(str(value)).name}" for name, value in changes.items()
+        )
+        name = run.task if run.agent == "a2c" else f"{run.task}-{run.agent}"
+        folder = self.folder / f"{name}-{run.bonus}-{run.preset}{extra}"
+        options = {"env": run.task, "agent": run.agent, "bonus": run.bonus, "preset": run.preset}
+        options |= {"seeds": str(run.seeds), "out": str(folder)}
+        # A run of pre-training says by that option how long it is.
+        if "pretrain" not in changes:
+            options["steps"] = str(run.steps)
+        command = [sys.executable, "-m", "experiments.train", "--no-tensorboard"]
+        for option, value in {**options, **changes}.items():
+            command += _words(option, value)
+        # No two threads make the same run: the second finds it finished.
+        with self._locks.setdefault(str(folder), threading.Lock()):
+            if _is_finished(folder, run):
+                return folder
+            if (folder / run_folder.CONFIG).exists():
+                command.append("--resume")
+            if code := self.start(command, self.folder / f"{folder.name}.log"):
+                raise SystemExit(code)
+        return folder
+
+    def ensure_all(self, runs: Iterable[Run]) -> list[Path]:
+        """`ensure` of each, in their order."""
+        return self.map(self.ensure, runs)
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """`function` of each of `items`, in their order; at the same time unless it is one a time.
+
+        Raises:
+          BaseException: what `function` raised, once what had begun is through.
+        """
+        items = list(items)
+        if self.at_once == 1 or len(items) < 2:
+            return [function(item) for item in items]
+        # Threads wait here for processes: `start` is what holds back more than `at_once`.
+        with ThreadPoolExecutor(len(items)) as pool:
+            futures = [pool.submit(function, item) for item in items]
+            return [future.result() for future in futures]
+
+    def start(self, command: Sequence[str], log: Path) -> int:
+        """Runs a command when there are cores for it, and returns its exit code.
+
+        Unless it is one at a time, its output goes into `log`, and its end is a line on standard
+        output.
+        """
+        if self.at_once == 1:
+            return subprocess.run(command, check=False).returncode
+        share = self._shares.get()
+        try:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with log.open("ab") as out:
+                process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+                os.sched_setaffinity(process.pid, share)
+                code = process.wait()
+        finally:
+            self._shares.put(share)
+        print(f"{log.stem}: {'done' if code == 0 else f'exit code {code}, see {log}'}", flush=True)
+        return code
+
+
+def options(folder: Path, *names: str) -> list[str]:
+    """The values of these options of the run in a folder.
+
+    Raises:
+      UsageError: there is none.
+    """
+    try:
+        config = json.loads((folder / run_folder.CONFIG).read_text())["config"]
+        return [config[name] for name in names]
+    except (OSError, ValueError, LookupError, TypeError):
+        raise UsageError(f"{folder} holds no run: give folders with a config.json") from None
+
+
+def copy_evaluations(folders: Sequence[Path], out: Path) -> list[str]:
+    """Copies every run's eval.csv, named after its folder, and returns these names.
+
+    Raises:
+      UsageError: two folders have the same name.
+    """
+    names = [folder.resolve().name for folder in folders]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"two of the folders are called {name}: rename one")
+    out.mkdir(parents=True, exist_ok=True)
+    for folder, name in zip(folders, names, strict=True):
+        shutil.copyfile(folder / "eval.csv", out / f"{name}.csv")
+    return names
+
+
+def _words(option: str, value: str | bool) -> list[str]:
+    if isinstance(value, str):
+        return [f"--{option}", value]
+    group, dot, leaf = option.rpartition(".")
+    return [f"--{option}" if value else f"--{group}{dot}no-{leaf}"]
+
+
+def _is_finished(folder: Path, run: Run) -> bool:
+    summary = folder / "summary.json"
+    if not summary.exists():
+        return False
+    reached = json.loads(summary.read_text())
+    if len(reached["final_return"]) != run.seeds:
+        raise UsageError(
+            f"the run in {folder} has {len(reached['final_return'])} seed(s), not {run.seeds}: "
+            "give as many with --seeds, or another folder for all runs with --runs"
+        )
+    return bool(reached["complete"]) and reached["env_frames"] >= run.steps
