@@ -6,6 +6,7 @@ reported and not a traceback.
 """
 
 import argparse
+import functools
 import json
 import platform
 import re
@@ -18,8 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 from experiments import installing
-from experiments.errors import UsageError
-from experiments.resolve import resolve
+from experiments.errors import UsageError, in_one_sentence
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -193,6 +193,7 @@ def check_speed(seconds: float) -> list[str]:
 
     from experiments import machine
     from experiments.build import device_program, make_environment
+    from experiments.resolve import resolve
 
     machine.keep_compiled_programs()
     config = dataclasses.replace(resolve(SPEED_TASK), seeds=1, chunk_updates=SPEED_CHUNK_UPDATES)
@@ -211,47 +212,42 @@ def check_speed(seconds: float) -> list[str]:
         chunks += 1
     measured = chunks * frames / (time.perf_counter() - start)
     return [
-        f"speed     {measured:,.0f} env frames/s: {SPEED_TASK}, a2c + {config.bonus}, one seed "
-        f"(first chunk, compile included: {first_chunk_seconds:.1f} s)",
+        f"speed     {measured:,.0f} env frames/s: {SPEED_TASK}, {config.agent} + {config.bonus}, "
+        f"one seed (first chunk, compile included: {first_chunk_seconds:.1f} s)",
         *(
             f"          {measured / committed:.2f} of the {committed:,.0f} measured on {where}"
-            for committed, where in committed_speeds(RESULTS)
+            for committed, where in _committed_speeds(config.agent, config.bonus)
         ),
     ]
 
 
-def committed_speeds(folder: Path) -> list[tuple[float, str]]:
+def _committed_speeds(agent: str, bonus: str) -> list[tuple[float, str]]:
     """Frames per second and machine of each committed result of the same program."""
     speeds = []
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(RESULTS.glob("*.json")):
         result = json.loads(path.read_text())
-        if result.get("benchmark") != "a2c" or result.get("task") != SPEED_TASK:
+        if (result.get("benchmark"), result.get("task")) != (agent, SPEED_TASK):
             continue
         hardware = result["hardware"]
         kinds = ", ".join(f"{count} x {kind}" for kind, count in hardware["devices"].items())
         where = f"{kinds} ({hardware['cpu']}, {hardware['cores']} cores)"
         for row in result["throughput"]:
-            if row["bonus"] == "re3" and row["seeds"] == 1:
+            if (row["bonus"], row["seeds"]) == (bonus, 1):
                 speeds.append((float(row["env_frames_per_second"]), where))
     return speeds
 
 
+@in_one_sentence
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the report; returns the exit code (0 or 2)."""
     parser = argparse.ArgumentParser(prog="python -m experiments.doctor", description=__doc__)
     parser.add_argument(
         "--speed-seconds", type=float, default=5.0, help="length of the speed check"
     )
-    options = parser.parse_args(argv)
-    try:
-        for check in (check_versions, check_machine, check_pixels):
-            for line in check():
-                print(line, flush=True)
-        for line in check_speed(options.speed_seconds):
-            print(line)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    speed = functools.partial(check_speed, parser.parse_args(argv).speed_seconds)
+    for check in (check_versions, check_machine, check_pixels, speed):
+        for line in check():
+            print(line, flush=True)
     print("ready     make run ENV=doorkey_6x6, or make run ENV=cartpole_swingup PRESET=small")
     return 0
 

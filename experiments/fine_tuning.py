@@ -82,12 +82,13 @@ def _check_kind(config: RunConfig, source: RunConfig, folder: Path) -> None:
             f"the run in {folder} trained --agent {source.agent}, whose networks are not those of "
             f"{config.agent}: add --agent {source.agent}, or leave --init out"
         )
-    if config.bonus != "none" and source.bonus == "none":
+    wants_bonus = BONUSES[config.bonus].rewards
+    if wants_bonus and not BONUSES[source.bonus].rewards:
         raise UsageError(
             f"the run in {folder} had no bonus, so there is nothing to start {config.bonus} from: "
             "add --bonus none to take over the agent alone"
         )
-    if config.bonus not in ("none", source.bonus):
+    if wants_bonus and config.bonus != source.bonus:
         raise UsageError(
             f"the run in {folder} had --bonus {source.bonus}, whose encoder and statistics are not "
             f"those of {config.bonus}: add --bonus {source.bonus}, or --bonus none to take over "
@@ -116,9 +117,9 @@ def _check_spaces(
 
 
 def _check_options(config: RunConfig, source: RunConfig, folder: Path) -> None:
-    agent = AGENTS[config.agent]
-    own = (*agent.networks, *agent.networks_with.get(config.bonus, ()))
-    names = (*(f"{agent.group}.{name}" for name in own), *BONUSES[config.bonus].inherits)
+    agent, own = AGENTS[config.agent], AGENTS[config.agent].bonuses.get(config.bonus)
+    networks = (*agent.networks, *(own.networks if own else ()))
+    names = (*(f"{agent.group}.{name}" for name in networks), *BONUSES[config.bonus].inherits)
     here, there = flatten(config), flatten(source)
     for name in names:
         if here[name] != there[name]:
@@ -130,7 +131,7 @@ def _check_options(config: RunConfig, source: RunConfig, folder: Path) -> None:
 
 def _read(config: RunConfig, source: RunConfig, folder: Path) -> Learned:
     checkpoints = folder / run_folder.CHECKPOINTS
-    parts = ("agent",) if config.bonus == "none" else ("agent", "intrinsic")
+    parts = ("agent", "intrinsic") if BONUSES[config.bonus].rewards else ("agent",)
     if not checkpoints.is_dir():
         raise _unfinished(folder, 0, source)
     store = CheckpointStore(checkpoints)

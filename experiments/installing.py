@@ -21,14 +21,16 @@ BASE = "requirements.txt"
 ATARI = "requirements-atari.txt"
 
 
+def python() -> str:
+    """This interpreter as a command, relative to the working directory if it is below it."""
+    path = Path(sys.executable)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
 def remedy(lock: str = BASE) -> str:
     """The command that installs a lock into the environment of this process."""
-    python, path = Path(sys.executable), Path(lock)
-    if Path.cwd() != ROOT:
-        path = ROOT / lock
-    if python.is_relative_to(Path.cwd()):
-        python = python.relative_to(Path.cwd())
-    return f"{python} -m pip install --no-deps -r {path}"
+    path = Path(lock) if Path.cwd() == ROOT else ROOT / lock
+    return f"{python()} -m pip install --no-deps -r {path}"
 
 
 def ensure_envpool() -> None:

@@ -10,7 +10,6 @@ from experiments.config import (
     BonusName,
     PresetName,
     RunConfig,
-    as_class,
     config_class,
 )
 from experiments.errors import UsageError
@@ -49,6 +48,5 @@ def resolve(
         config = suite.with_learned_encoder(task_id, dataclasses.replace(config, re3=re3))
     if fine_tunes:
         config = suite.fine_tuned(task_id, config)
-    return dataclasses.replace(
-        as_class(config, config_class()), env=env, agent=agent, bonus=bonus, preset=preset
-    )
+    named = {"env": env, "agent": agent, "bonus": bonus, "preset": preset}
+    return config_class()(**vars(config) | named)

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from experiments.config import AgentName, BonusName, PresetName, RunConfig
-from experiments.errors import UsageError
+from experiments.errors import UsageError, refusing
 from experiments.installing import ensure_envpool
 from experiments.presets import atari as atari_presets
 from experiments.presets import brax, gymnax, minigrid, pixels
 from experiments.presets import dmc as dmc_presets
+from experiments.registry import Registry
 from re3_jax.envs import host, registry
 from re3_jax.envs.base import EnvSpec
 from re3_jax.envs.host import atari, atari_games, dmc, renderer
@@ -81,19 +82,8 @@ class Suite:
     with_learned_encoder: Callable[[str, RunConfig], RunConfig] = lambda task_id, config: config
 
 
-SUITES: dict[str, Suite] = {}
-"""Name -> entry."""
-
-
-def register(suite: Suite) -> None:
-    """Adds a suite.
-
-    Raises:
-      ValueError: there is one of this name.
-    """
-    if suite.name in SUITES:
-        raise ValueError(f"there is a suite {suite.name} already: choose another name")
-    SUITES[suite.name] = suite
+SUITES: Registry[Suite] = Registry("a suite")
+register = SUITES.register
 
 
 def find(task: str) -> tuple[Suite, str]:
@@ -102,10 +92,8 @@ def find(task: str) -> tuple[Suite, str]:
     Raises:
       UsageError: there is no such task; the sentence offers the nearest names.
     """
-    try:
+    with refusing(ValueError):
         name, _, task_id = registry.canonical(task).partition(":")
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     if name not in SUITES:
         raise UsageError(f"the suite {name} has no presets: register it in experiments.suites")
     return SUITES[name], task_id

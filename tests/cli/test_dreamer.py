@@ -87,7 +87,7 @@ CHEETAH = "cheetah_run_sparse"
         (
             CHEETAH,
             ("--re3.last-neighbour", "2501"),
-            "2500 frames has no neighbour of rank 2501: lower --re3.last-neighbour",
+            "2500 states has no neighbour of rank 2501: lower --re3.last-neighbour",
         ),
     ],
 )
