@@ -150,18 +150,18 @@ def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
         for _ in range(2 + span // TRACED_STEPS):
             chunk()
         best, _ = (1e3 * s / TRACED_STEPS for s in _timed_and_traced(chunk, folder, detail=2))
+        has_ring = bonuses.keeps_latents(flatten(config))
+        latents = int(state.counters.agent_steps[0]) if has_ring else 0
         parts = _parts(program, state)
     together = sum(parts.values())
-    has_ring = bonuses.keeps_latents(flatten(config))
     return Profile(
         unit="agent step",
         milliseconds=best,
         parts=parts,
         env_frames=config.seeds * frames_per_update(config, spec.action_repeat),
         remark=(
-            f"with {int(state.counters.agent_steps[0]) if has_ring else 0:,} latents in the ring; "
-            f"its parts, each alone, take {together:.3f} ms, of which the loop hides "
-            f"{max(0.0, together - best):.3f}"
+            f"with {latents:,} latents in the ring; its parts, each alone, take {together:.3f} ms, "
+            f"of which the loop hides {max(0.0, together - best):.3f}"
         ),
     )
 

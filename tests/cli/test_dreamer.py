@@ -79,6 +79,11 @@ CHEETAH = "cheetah_run_sparse"
             ("--bonus", "none", "--dreamer.neighbours", "ring"),
             "--dreamer.neighbours has no effect with --bonus none",
         ),
+        (
+            CHEETAH,
+            ("--bonus", "atc", "--bonus.weights", "params.pkl"),
+            "atc encodes stacks of 3 frames, but --agent dreamer .* one frame at a time: choose",
+        ),
         (CHEETAH, ("--dreamer.neighbours", "all"), "choose from stored_minibatch, ring"),
         (CHEETAH, ("--dreamer.horizon", "1"), "--dreamer.horizon must be at least 2"),
         (CHEETAH, ("--dreamer.td-lambda", "2"), "--dreamer.td-lambda must be from 0 to 1"),
