@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 
 from experiments import installing
@@ -23,18 +22,6 @@ from experiments.errors import UsageError, in_one_sentence
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-SHOWN = (
-    "jax",
-    "jaxlib",
-    "numpy",
-    "flax",
-    "optax",
-    "orbax-checkpoint",
-    "gymnax",
-    "brax",
-    "mujoco",
-    "tyro",
-)
 SPEED_TASK = "doorkey_8x8"
 SPEED_CHUNK_UPDATES = 100
 FEWEST_BYTES = 2**30
@@ -56,23 +43,22 @@ def check_versions() -> list[str]:
     Raises:
       UsageError: a package that a run needs is missing.
     """
-    found, missing, differing = {}, [], []
-    for name, pinned in pins().items():
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            missing.append(name)
-            continue
-        if found[name].partition("+")[0] != pinned:
-            differing.append(f"{name} {found[name]} (tested: {pinned})")
-    if missing:
+    tested = pins()
+    found = {name: version for name in tested if (version := installing.version(name))}
+    if missing := [name for name in tested if name not in found]:
         raise UsageError(
             f"{', '.join(missing)} not installed: use make doctor, which builds .venv, or "
             f"{installing.remedy()}"
         )
+    differing = [
+        f"{name} {version} (tested: {tested[name]})"
+        for name, version in found.items()
+        if version.partition("+")[0] != tested[name]
+    ]
     lines = [
         f"python    {platform.python_version()} on {platform.platform()}",
-        "packages  " + ", ".join(f"{name} {found[name]}" for name in SHOWN),
+        "packages  "
+        + ", ".join(f"{name} {found[name]}" for name in installing.PACKAGES if name in found),
     ]
     if differing:
         lines.append(f"warning   not the tested versions: {', '.join(differing)}")
@@ -89,11 +75,8 @@ def pins() -> dict[str, str]:
 
 def mujoco_warning() -> list[str]:
     """A line if dm_control cannot work with the MuJoCo beside it."""
-    try:
-        mujoco, _ = metadata.version("mujoco"), metadata.version("dm_control")
-    except metadata.PackageNotFoundError:
-        return []
-    if int(mujoco.partition(".")[0]) < 4:
+    mujoco, dm_control = installing.version("mujoco"), installing.version("dm_control")
+    if not (mujoco and dm_control) or int(mujoco.partition(".")[0]) < 4:
         return []
     return [
         f"warning   mujoco {mujoco} breaks dm_control's suite, which tasks seen as pixels need: "
@@ -111,7 +94,6 @@ def check_machine() -> list[str]:
 
     from experiments import machine
 
-    cores = machine.usable_cores()
     memory = psutil.virtual_memory()
     if memory.available < FEWEST_BYTES:
         raise UsageError(
@@ -119,8 +101,8 @@ def check_machine() -> list[str]:
             f"{_gib(FEWEST_BYTES)} are"
         )
     return [
-        f"host      {cores} cores, {_gib(memory.available)} of {_gib(memory.total)} memory free, "
-        f"{_gib(shutil.disk_usage(ROOT).free)} of disk free",
+        f"host      {machine.usable_cores()} cores, {_gib(memory.available)} of "
+        f"{_gib(memory.total)} memory free, {_gib(shutil.disk_usage(ROOT).free)} of disk free",
         *_devices(),
     ]
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
@@ -14,10 +15,15 @@ Main = Callable[[Sequence[str] | None], int]
 
 
 def in_one_sentence(main: Main) -> Callable[..., int]:
-    """A command: words -> exit code, which is 2 after a `UsageError`, said in one line."""
+    """A command: words -> exit code, which is 2 after a `UsageError`, said in one line.
+
+    What is raised is not told once more, in many lines, by the loggers of libraries.
+    """
 
     @functools.wraps(main)
     def command(argv: Sequence[str] | None = None) -> int:
+        for chatty in ("absl", "asyncio"):
+            logging.getLogger(chatty).setLevel(logging.CRITICAL)
         try:
             return main(argv)
         except UsageError as error:

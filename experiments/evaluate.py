@@ -4,10 +4,10 @@ import argparse
 import contextlib
 import dataclasses
 import json
-import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -35,11 +35,9 @@ def evaluate(
     if episodes is not None and episodes < 1:
         raise UsageError(f"--episodes {episodes} is not positive: give 1 or more")
     config = run_folder.stored_config(run)
-    evaluation = dataclasses.replace(
-        config.evaluation,
-        episodes=config.evaluation.episodes if episodes is None else episodes,
-        greedy=config.evaluation.greedy if greedy is None else greedy,
-    )
+    asked: dict[str, Any] = {"episodes": episodes, "greedy": greedy}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    evaluation = dataclasses.replace(config.evaluation, **asked)
     machine.use_cpu_devices(cpu_devices(config))
     config, spec = prepared(dataclasses.replace(config, evaluation=evaluation))
     runner = build(config, spec, _warn)
@@ -78,7 +76,6 @@ def evaluate(
 @in_one_sentence
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the statistics as JSON."""
-    logging.getLogger("absl").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(prog="python -m experiments.evaluate")
     parser.add_argument("--run", type=Path, required=True, metavar="DIR")
     parser.add_argument("--episodes", type=int, help="episodes per seed (default: the run's)")

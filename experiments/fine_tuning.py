@@ -4,6 +4,7 @@ What is taken over is `re3_jax.training.transfer`'s business; here the run is fo
 read. Nothing is written.
 """
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -130,34 +131,25 @@ def _check_options(config: RunConfig, source: RunConfig, folder: Path) -> None:
 
 
 def _read(config: RunConfig, source: RunConfig, folder: Path) -> Learned:
-    checkpoints = folder / run_folder.CHECKPOINTS
     parts = ("agent", "intrinsic") if BONUSES[config.bonus].rewards else ("agent",)
-    if not checkpoints.is_dir():
-        raise _unfinished(folder, 0, source)
-    store = CheckpointStore(checkpoints)
-    try:
-        found = store.read_parts(parts)
-    except ValueError as error:
-        raise UsageError(
-            f"the run in {folder} cannot be started from: {error}; finish it anew with --resume, "
-            "or choose another one"
-        ) from None
-    finally:
-        store.close()
-    if found is None:
-        raise _unfinished(folder, 0, source)
-    leaves, record = found
+    found = None
+    if run_folder.has_checkpoint(folder):
+        with contextlib.closing(CheckpointStore(folder / run_folder.CHECKPOINTS)) as store:
+            try:
+                found = store.read_parts(parts)
+            except ValueError as error:
+                raise UsageError(
+                    f"the run in {folder} cannot be started from: {error}; finish it anew with "
+                    "--resume, or choose another one"
+                ) from None
+    leaves, record = found or ({}, {"env_frames": 0})
     if record["env_frames"] < source.steps:
-        raise _unfinished(folder, record["env_frames"], source)
+        raise UsageError(
+            f"the run in {folder} is not finished ({record['env_frames']:,} of {source.steps:,} "
+            f"env frames): go on with it first, with --resume --out {folder}"
+        )
     rows = [seed - source.seed for seed in seed_numbers(config)]
     return {name: leaf[rows] for name, leaf in leaves.items()}
-
-
-def _unfinished(folder: Path, env_frames: int, source: RunConfig) -> UsageError:
-    return UsageError(
-        f"the run in {folder} is not finished ({env_frames:,} of {source.steps:,} env frames): go "
-        f"on with it first, with --resume --out {folder}"
-    )
 
 
 def _observations(spec: EnvSpec) -> str:

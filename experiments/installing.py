@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 from experiments.errors import UsageError
@@ -19,6 +20,32 @@ ROOT = Path(__file__).parent.parent
 
 BASE = "requirements.txt"
 ATARI = "requirements-atari.txt"
+
+PACKAGES = (
+    "jax",
+    "jaxlib",
+    "numpy",
+    "optax",
+    "flax",
+    "orbax-checkpoint",
+    "gymnax",
+    "brax",
+    "dm_control",
+    "mujoco",
+    "mujoco-mjx",
+    "warp-lang",
+    "envpool",
+    "tyro",
+)
+"""Those whose versions config.json and `make doctor` give."""
+
+
+def version(package: str) -> str | None:
+    """The version of a package; None if it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def python() -> str:

@@ -16,7 +16,6 @@ from experiments import agents, bonuses, plugins, run_folder, suites
 from experiments.agents import AGENTS
 from experiments.bonuses import BONUSES
 from experiments.config import (
-    DEFAULT_PRESET,
     RunConfig,
     config_class,
     field_types,
@@ -30,6 +29,9 @@ from experiments.registry import Values
 from experiments.resolve import resolve
 from experiments.validate import validate
 from re3_jax.envs import registry
+
+NUMBERS = {int: "a whole number such as 400000", float: "a number such as 0.001"}
+"""Type of an option -> what it takes, in words."""
 
 OF_IMAGES = ("image_input", "image_crop", "num_filters")
 OF_ENCODERS = ("encoder_init", "latent_dim", *OF_IMAGES)
@@ -52,8 +54,7 @@ def parse(argv: list[str]) -> RunConfig:
     plugins.load(plugins.named_in(words))
     given = _given(words)
     if len(words) < len(argv):
-        default = _from_preset(given, given.get("env", RunConfig.env))
-        name = "python -m experiments.train"
+        name, default = "python -m experiments.train", _from_preset(given)
         tyro.cli(config_class(), prog=name, default=default, args=["--help"])
     if given.get("resume"):
         default = _from_run(given)
@@ -61,7 +62,7 @@ def parse(argv: list[str]) -> RunConfig:
         known = ", ".join(registry.PAPER_TASKS)
         raise UsageError(f"no task was given: add --env TASK, for example one of {known}")
     else:
-        default = _from_preset(given, given["env"])
+        default = _from_preset(given)
     values = flatten(default) | given
     for name in given:
         if (why := _no_effect(name, values)) is not None:
@@ -144,23 +145,18 @@ def _suites_by_group() -> dict[str, suites.HostSuite]:
     return {suite.host.group: suite.host for suite in suites.SUITES.values() if suite.host}
 
 
-def _from_preset(given: dict[str, Any], env: str) -> RunConfig:
-    return resolve(
-        env,
-        given.get("agent"),
-        given.get("bonus"),
-        given.get("preset", DEFAULT_PRESET),
-        fine_tunes=given.get("init") is not None,
-    )
+def _from_preset(given: dict[str, Any]) -> RunConfig:
+    named = {"env": RunConfig.env} | _named(given, "preset")
+    return resolve(**named, fine_tunes=given.get("init") is not None)
 
 
 def _from_run(given: dict[str, Any]) -> RunConfig:
-    if "out" in given:
-        folder = Path(given["out"])
-    else:
-        folder = run_folder.newest(given.get("env"), given.get("agent"), given.get("bonus"))
-    stored = run_folder.stored_config(folder)
-    return dataclasses.replace(stored, out=str(folder), resume=True)
+    folder = Path(given["out"]) if "out" in given else run_folder.newest(_named(given))
+    return dataclasses.replace(run_folder.stored_config(folder), out=str(folder), resume=True)
+
+
+def _named(given: dict[str, Any], *more: str) -> dict[str, Any]:
+    return {name: given[name] for name in ("env", "agent", "bonus", *more) if name in given}
 
 
 def _given(words: list[str]) -> dict[str, Any]:
@@ -206,17 +202,11 @@ def _checked(option: str, value: str, annotation: Any) -> Any:
         choices = typing.get_args(annotation)
         if value not in choices:
             raise UsageError(f"{option} {value} is not known: choose from {', '.join(choices)}")
-    if annotation is int:
-        return _number(int, option, value, "a whole number such as 400000")
-    if annotation is float:
-        return _number(float, option, value, "a number such as 0.001")
+    if annotation in NUMBERS:
+        try:
+            return annotation(value)
+        except ValueError:
+            raise UsageError(f"{option} takes {NUMBERS[annotation]}, not '{value}'") from None
     if value == "":
         raise UsageError(f"{option} is empty: give it a value or leave it out")
     return value
-
-
-def _number(convert: type, option: str, value: str, wanted: str) -> Any:
-    try:
-        return convert(value)
-    except ValueError:
-        raise UsageError(f"{option} takes {wanted}, not '{value}'") from None

@@ -13,7 +13,6 @@ trace opens in Perfetto and in XProf.
 
 import contextlib
 import dataclasses
-import logging
 import re
 import sys
 import time
@@ -242,7 +241,6 @@ def report(config: RunConfig, result: Profile) -> str:
 @in_one_sentence
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code (0 or 2)."""
-    logging.getLogger("absl").setLevel(logging.CRITICAL)
     config = parse(list(sys.argv[1:] if argv is None else argv))
     if config.init is not None:
         raise UsageError("--init has no effect on how long an update takes: leave it out")

@@ -4,6 +4,7 @@ Nothing the host does changes what the program computes, so a resumed run equals
 never stopped: a checkpoint holds the whole state, and the CSV files are cut to its length.
 """
 
+import contextlib
 import dataclasses
 import math
 import shlex
@@ -92,12 +93,10 @@ def run(config: RunConfig) -> int:
         Interrupt(
             lambda: terminal.say("stopping after this chunk; once more to stop at once")
         ) as interrupt,
+        contextlib.closing(terminal),
+        contextlib.closing(runner),
     ):
-        try:
-            return _Loop(config, runner, folder, terminal, interrupt, learned).run()
-        finally:
-            runner.close()
-            terminal.close()
+        return _Loop(config, runner, folder, terminal, interrupt, learned).run()
 
 
 class _Loop:
@@ -121,8 +120,7 @@ class _Loop:
         self.checkpointed = self.curve_drawn = time.monotonic()
         self.evaluator = ThreadPoolExecutor(1, "evaluation")
         self.evaluation: Future[tuple[EvalStats, float]] | None = None
-        self.frames: list[np.ndarray] = []
-        self.predicted: list[np.ndarray] = []
+        self.videos: dict[str, list[np.ndarray]] = {video.VIDEO: []}
 
     def run(self) -> int:
         self._announce()
@@ -160,7 +158,7 @@ class _Loop:
         self._checkpoint(state)
         foresees = AGENTS[self.config.agent].foresees
         if self.config.video and foresees is not None and self._complete():
-            self.predicted = foresees(self.config, state)
+            self.videos[predictions.VIDEO] = foresees(self.config, state)
         self.evaluator.shutdown()
         self.recorder.close()
         self.store.close()
@@ -236,7 +234,8 @@ class _Loop:
 
     def _start_evaluation(self, state: TrainState) -> None:
         self.evaluating_at = self.record.env_frames
-        record = self.frames.append if self.config.video and self._all_trained() else None
+        shown = self.config.video and self._all_trained()
+        record = self.videos[video.VIDEO].append if shown else None
         play = self.runner.start_evaluation(state, record)
         self.evaluation = self.evaluator.submit(_timed, play)
         if not self.runner.evaluates_beside_training:
@@ -311,7 +310,7 @@ class _Loop:
             summary.draw_curve(self.folder, self.config)
             for line in summary.lines(self.folder, reached):
                 say(line)
-        for name, frames in ((video.VIDEO, self.frames), (predictions.VIDEO, self.predicted)):
+        for name, frames in self.videos.items():
             if frames:
                 video.write(self.folder / name, frames)
                 say(f"video       {self.folder / name}")

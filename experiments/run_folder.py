@@ -46,19 +46,18 @@ def default_folder(config: RunConfig) -> Path:
     return next(folder for folder in map(RUNS.joinpath, names) if not folder.exists())
 
 
-def newest(env: str | None, agent: str | None, bonus: str | None) -> Path:
-    """The run that `--resume` without `--out` means: the newest under runs/ that matches.
+def newest(wanted: dict[str, str]) -> Path:
+    """The run that `--resume` without `--out` means: the newest under runs/ with these options.
 
     Raises:
       UsageError: there is none.
     """
-    wanted = {"env": env, "agent": agent, "bonus": bonus}
     found = []
     for path in RUNS.glob(f"*/{CONFIG}"):
         # Not `stored_config`: the plugins of other runs are not imported.
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
             stored = json.loads(path.read_text())["config"]
-            if all(value in (None, stored[name]) for name, value in wanted.items()):
+            if all(stored[name] == value for name, value in wanted.items()):
                 found.append((path.stat().st_mtime, path.parent))
     if not found:
         raise UsageError(
@@ -107,7 +106,8 @@ def claim(config: RunConfig) -> Path:
     if config.resume:
         _check_same(config, stored_config(folder), folder)
         _check_files(config, folder)
-        if has_rows(folder) and not has_checkpoint(folder):
+        tables = [path for path in folder.glob("*.csv") if path.stat().st_size > 0]
+        if tables and not has_checkpoint(folder):
             raise UsageError(
                 f"{folder} has no checkpoint to resume from: "
                 "leave --resume out and start anew with another --out"
@@ -166,12 +166,6 @@ def changes_since_start(folder: Path) -> list[str]:
         for name, label in names.items()
         if name in stored.get(part, ()) and stored[part][name] != now[part][name]
     ]
-
-
-def has_rows(folder: Path) -> bool:
-    """Whether anything was recorded in the folder."""
-    tables = [folder / "train.csv", folder / "eval.csv"]
-    return any(table.exists() and table.stat().st_size > 0 for table in tables)
 
 
 def has_checkpoint(folder: Path) -> bool:

@@ -1,7 +1,6 @@
 """`python -m experiments.train --env TASK ...`: one run from the command line."""
 
 import errno
-import logging
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -19,9 +18,6 @@ DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 @in_one_sentence
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code (0, 2, 130 or 143)."""
-    # Both also tell, in many lines, of a failed checkpoint, which is told below in one.
-    for chatty in ("absl", "asyncio"):
-        logging.getLogger(chatty).setLevel(logging.CRITICAL)
     try:
         config = parse(list(sys.argv[1:] if argv is None else argv))
         machine.use_cpu_devices(cpu_devices(config))

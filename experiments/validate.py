@@ -135,15 +135,13 @@ def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> st
     agent = AGENTS[config.agent]
     if agent.on_policy:
         return f"lower --seeds, {sizes(config)}"
-    fits = []
-    too_many = math.ceil(
-        (needed_bytes - available_bytes) / (config.seeds * _least_bytes_per_transition(config))
-    )
-    capacity = options_of_agent(config).replay_capacity - too_many
-    option = f"--{agent.group}.replay-capacity"
-    if capacity >= _least_capacity(config):
-        rounded = capacity // 1000 * 1000 or capacity
-        fits.append(f"{option} {rounded}")
+    options, option = options_of_agent(config), f"--{agent.group}.replay-capacity"
+    bytes_of_one = config.seeds * _least_bytes_per_transition(config)
+    too_many = math.ceil((needed_bytes - available_bytes) / bytes_of_one)
+    capacity, fits = options.replay_capacity - too_many, []
+    # With fewer an agent may be unable to begin.
+    if capacity >= max(options.batch_size, getattr(options, agent.first_update)):
+        fits.append(f"{option} {capacity // 1000 * 1000 or capacity}")
     if seeds := available_bytes * config.seeds // needed_bytes:
         fits.append(f"--seeds {seeds}")
     if fits:
@@ -151,12 +149,6 @@ def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> st
     on_host = suites.host_of(config.env)
     smaller_images = f"--{on_host.group}.image-size and " if on_host and on_host.is_drawn else ""
     return f"lower {smaller_images}{option}"
-
-
-def _least_capacity(config: RunConfig) -> int:
-    """A replay with which an agent can surely begin."""
-    options = options_of_agent(config)
-    return int(max(options.batch_size, getattr(options, AGENTS[config.agent].first_update)))
 
 
 def _least_bytes_per_transition(config: RunConfig) -> int:
