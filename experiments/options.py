@@ -90,9 +90,10 @@ def _no_effect(name: str, values: Values) -> str | None:
     """How the other options make this one meaningless, and what to do about it."""
     group, _, leaf = name.rpartition(".")
     env, agent, bonus = values["env"], AGENTS[values["agent"]], BONUSES[values["bonus"]]
-    on_host, of_suites = suites.host_of(env), _suites_by_group()
+    suite, of_suites = suites.find(env)[0], _suites_by_group()
+    on_host = suite.host
     of_bonus, own = group in bonuses.groups(), agent.bonuses.get(bonus.name)
-    unseen = f"on {env}, which is not seen as pixels"
+    where = f"on {env}" if suite.in_pixels else f"on {env}, which is not seen as pixels"
     leave = "leave it out or use"
     if name == "steps" and values["pretrain"] not in (None, values["steps"]):
         return (
@@ -100,9 +101,8 @@ def _no_effect(name: str, values: Values) -> str | None:
             "the two out"
         )
     if name == "video" and values[name] and on_host is None and agent.foresees is None:
-        return f"{unseen}: leave it out or choose a task such as cheetah_run_sparse"
+        return f"{where}: leave it out or choose a task such as cheetah_run_sparse"
     if group in of_suites and (on_host is None or group != on_host.group):
-        where = unseen if on_host is None else f"on {env}"
         return f"{where}: leave it out or choose a task such as {of_suites[group].example}"
     if group != agent.group and (others := agents.of_group(group)):
         return f"with --agent {agent.name}: {leave} --agent {' or '.join(others)}"
@@ -111,8 +111,8 @@ def _no_effect(name: str, values: Values) -> str | None:
             return f"with --bonus {bonus.name}: {leave} --bonus {' or '.join(owners)}"
     if of_bonus and leaf in OF_ENCODERS and bonus.weights is not None:
         return f"with --bonus {bonus.name}, whose encoder is that of --bonus.weights: leave it out"
-    if of_bonus and leaf in OF_IMAGES and on_host is None:
-        return f"{unseen}: leave it out"
+    if of_bonus and leaf in OF_IMAGES and not suite.in_pixels:
+        return f"{where}: leave it out"
     if of_bonus and leaf == "num_filters" and on_host and on_host.fixed_filters:
         return f"on {env}, whose encoder has DQN's filters: leave it out"
     if own is not None and name in own.unused:

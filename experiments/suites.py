@@ -66,6 +66,7 @@ class Suite:
       presets: its rows.
       tasks: what its tasks are called in a sentence.
       own_presets: presets that no other suite has.
+      in_pixels: whether its tasks are seen as pixels.
       host: None for a suite on the device.
       summary: (task id, final return) -> what summary.json has besides.
       fine_tuned: (task id, run) -> the run, if it starts from a pre-trained one.
@@ -76,6 +77,7 @@ class Suite:
     presets: Presets
     tasks: str
     own_presets: tuple[PresetName, ...] = ()
+    in_pixels: bool = False
     host: HostSuite | None = None
     summary: Callable[[str, float], dict[str, float]] = lambda task_id, final_return: {}
     fine_tuned: Callable[[str, RunConfig], RunConfig] = lambda task_id, config: config
@@ -144,6 +146,7 @@ register(
         dmc_presets,
         "tasks of DeepMind Control",
         own_presets=("small",),
+        in_pixels=True,
         fine_tuned=dmc_presets.fine_tuned,
         host=HostSuite(
             group="dmc",
@@ -157,13 +160,14 @@ register(
 )
 register(Suite("brax", brax, "brax tasks", fine_tuned=dmc_presets.fine_tuned))
 register(Suite("gymnax", gymnax, "gymnax tasks"))
-register(Suite("pixels", pixels, "small tasks in pixels"))
+register(Suite("pixels", pixels, "small tasks in pixels", in_pixels=True))
 register(
     Suite(
         "atari",
         atari_presets,
         "Atari games",
         own_presets=("data_efficient",),
+        in_pixels=True,
         summary=lambda game, final_return: {
             "human_normalised_return": atari_games.human_normalised(game, final_return)
         },

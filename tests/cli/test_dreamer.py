@@ -55,6 +55,11 @@ def test_the_small_task_is_dreamers():
     assert (config.agent, config.bonus, config.dreamer.num_envs) == ("dreamer", "re3", 2)
 
 
+def test_encoders_of_the_small_task_see_pixels():
+    words = ["--env", "pixels:bar", "--bonus", "rnd", "--rnd.image-crop", "40"]
+    assert parse(words).rnd.image_crop == 40
+
+
 CHEETAH = "cheetah_run_sparse"
 
 
