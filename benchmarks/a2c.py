@@ -142,7 +142,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--preset", default="released")
     options = parser.parse_args()
-    machine.use_every_core()
+    machine.use_cpu_devices(machine.usable_cores())
 
     contenders = [
         Contender(bonus, seeds, options.preset, merge_copies)

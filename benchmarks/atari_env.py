@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks import hardware
 from experiments import machine
 from experiments.build import task_spec
-from experiments.profile_host import profile_host
+from experiments.profile import profile_host
 from experiments.resolve import resolve
 from re3_jax.envs.base import Discrete
 from re3_jax.envs.host import atari, atari_games, envpool
@@ -90,11 +90,11 @@ def loop(game: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         result = profile_host(config, task_spec(config), Path(folder))
     together = sum(result.parts.values())
-    hidden = max(0.0, together - result.loop)
+    hidden = max(0.0, together - result.milliseconds)
     return {
         "game": game,
         **asdict(config.rainbow),
-        "ms_per_agent_step": round(result.loop, 2),
+        "ms_per_agent_step": round(result.milliseconds, 2),
         "ms_of_parts": {name: round(value, 2) for name, value in result.parts.items()},
         "ms_hidden": round(hidden, 2),
         "percent_of_lanes_hidden": round(100 * min(1.0, hidden / result.parts["lanes"])),

@@ -228,7 +228,7 @@ def main() -> None:
             printed = subprocess.run([*command, part], check=True, stdout=subprocess.PIPE).stdout
             report |= json.loads(printed)
     elif options.part == "minigrid":
-        machine.use_every_core()
+        machine.use_cpu_devices(machine.usable_cores())
         measured = minigrid(options.rounds, options.seeds, options.preset)
         report["minigrid"] = {"hardware": hardware.describe(), **measured}
     else:

@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--chunk-steps", type=int, default=20)
     options = parser.parse_args()
-    machine.use_every_core()
+    machine.use_cpu_devices(machine.usable_cores())
 
     throughput = []
     for task in options.tasks:

@@ -12,6 +12,7 @@ import numpy as np
 
 from experiments import predictions
 from experiments.errors import UsageError
+from experiments.registry import Registry, Values
 from re3_jax.agents.a2c import learner as a2c
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.base import Learner, OnPolicyLearner
@@ -27,20 +28,29 @@ from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.re3_config import RE3Config
 
-Values = Mapping[str, Any]
-"""A RunConfig by dotted field names."""
-
 SMALLEST_IMAGE = 15
 """Pixels of which four 3x3 convolutions, the first with stride 2, leave one."""
 
 
-def _accept(values: Values, spec: EnvSpec | None = None) -> None:
-    """Refuses nothing."""
+@dataclass(frozen=True)
+class OwnBonus:
+    """An agent's own form of a bonus.
 
+    Attributes:
+      make: (run's options, options of RE3) -> bonus.
+      options: of the agent's group, with an effect with this bonus only.
+      networks: those of them that its parameters depend on.
+      neighbours: that of them which says where neighbours are sought: in the ring or the batch.
+      unused: options of the bonus, dotted, that have no effect with this agent.
+      because: why not.
+    """
 
-def _no_effect(name: str, values: Values) -> str | None:
-    """Every option has an effect."""
-    return None
+    make: Callable[[Any, RE3Config], IntrinsicReward]
+    options: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
+    neighbours: str | None = None
+    unused: tuple[str, ...] = ()
+    because: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,14 +70,13 @@ class Agent:
         that fine-tunes must have the same.
       on_policy: whether it learns from rollouts instead of a replay.
       needs_images: what it does with images, if it can see nothing else.
+      sees: option of a suite that draws -> the one value with which it can learn, and why.
+      sequence: option of the group: states of each of the sequences that a batch consists of.
       first_update: option of the group: steps or frames before the first update.
+      in_bursts: whether it learns between whole episodes instead of between steps.
       span: option of the group: environment steps of one transition.
       chunk_steps: steps of all lanes in one chunk on the device.
-      bonuses: bonus -> (run's options, options of RE3) -> its own form of that bonus.
-      bonus_options: bonus -> options of the group that have an effect with this bonus only.
-      networks_with: bonus -> options of the group that its parameters depend on.
-      no_effect: (option, values) -> why the option has no effect and what to do, or None.
-      check_values: (values) -> None; raises UsageError for options that do not go together.
+      bonuses: its own forms of bonuses, by their names.
       check_task: (values, task) -> None; raises UsageError for what it cannot learn.
       foresees: (run, state) -> frames of a video of its predictions.
     """
@@ -80,31 +89,26 @@ class Agent:
     networks: tuple[str, ...] = ()
     on_policy: bool = False
     needs_images: str | None = None
+    sees: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    sequence: str | None = None
     first_update: str = "initial_agent_steps"
+    in_bursts: bool = False
     span: str | None = None
     chunk_steps: int = 250
-    bonuses: Mapping[str, Callable[[Any, RE3Config], IntrinsicReward]] = field(default_factory=dict)
-    bonus_options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    networks_with: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    no_effect: Callable[[str, Values], str | None] = _no_effect
-    check_values: Callable[[Values], None] = _accept
-    check_task: Callable[[Values, EnvSpec], None] = _accept
+    bonuses: Mapping[str, OwnBonus] = field(default_factory=dict)
+    check_task: Callable[[Values, EnvSpec], None] = lambda values, spec: None
     foresees: Callable[[Any, Any], list[np.ndarray]] | None = None
 
+    @property
+    def batch(self) -> tuple[str, ...]:
+        """Options of the group whose product is the number of states in a batch."""
+        if self.on_policy:
+            return "num_envs", "rollout_length"
+        return ("batch_size", self.sequence) if self.sequence else ("batch_size",)
 
-AGENTS: dict[str, Agent] = {}
-"""Name -> entry, in the order in which help lists them."""
 
-
-def register(agent: Agent) -> None:
-    """Adds an agent.
-
-    Raises:
-      ValueError: there is one of this name.
-    """
-    if agent.name in AGENTS:
-        raise ValueError(f"there is an agent {agent.name} already: choose another name")
-    AGENTS[agent.name] = agent
+AGENTS: Registry[Agent] = Registry("an agent")
+register = AGENTS.register
 
 
 def of_group(group: str) -> list[str]:
@@ -125,65 +129,14 @@ def first(actions: type, off_policy: bool = False) -> str:
 
 def _check_images(values: Values, spec: EnvSpec) -> None:
     """RAD and DrQ: four convolutions must leave something."""
-    if len(spec.observation_shape) != 3:
-        return
-    size, crop = values["dmc.image_size"], values["sac.crop_size"]
     crops = values["sac.augmentation"] == "crop"
-    if crops and crop > size:
+    option = "--sac.crop-size" if crops else "--dmc.image-size"
+    size = values["sac.crop_size"] if crops else spec.observation_shape[0]
+    if len(spec.observation_shape) == 3 and size < SMALLEST_IMAGE:
         raise UsageError(
-            f"--sac.crop-size {crop} is more than the {size} pixels of an image: give "
-            "at most that, or a larger --dmc.image-size"
+            f"{option} {size} leaves nothing after four convolutions: give at least "
+            f"{SMALLEST_IMAGE}"
         )
-    if (crop if crops else size) < SMALLEST_IMAGE:
-        option = "--sac.crop-size" if crops else "--dmc.image-size"
-        raise UsageError(
-            f"{option} {crop if crops else size} leaves nothing after four convolutions: give at "
-            f"least {SMALLEST_IMAGE}"
-        )
-
-
-def _check_sight(values: Values, spec: EnvSpec) -> None:
-    """Dreamer sees single frames of one size."""
-    for name, needed, why in (
-        ("image_size", IMAGE_SIZE, f"sees images of {IMAGE_SIZE}x{IMAGE_SIZE} pixels"),
-        ("frame_stack", 1, "remembers what it saw and is shown one frame at a time"),
-    ):
-        value = values[f"dmc.{name}"]
-        if spec.task.startswith("dmc:") and value != needed:
-            raise UsageError(
-                f"--agent dreamer {why}: leave --dmc.{name.replace('_', '-')} at {needed} instead "
-                f"of {value}"
-            )
-
-
-def _check_rank(values: Values) -> None:
-    """Dreamer seeks neighbours among the frames of a batch."""
-    rank = values["re3.last_neighbour"]
-    batch = values["dreamer.batch_size"] * values["dreamer.sequence_length"]
-    if _in_batch(values) and rank > batch - (0 if values["re3.count_self"] else 1):
-        raise UsageError(
-            f"a batch of {batch} frames has no neighbour of rank {rank}: lower "
-            "--re3.last-neighbour, raise --dreamer.batch-size or use --dreamer.neighbours ring"
-        )
-
-
-def _in_batch(values: Values) -> bool:
-    return values["bonus"] == "re3" and values["dreamer.neighbours"] != "ring"
-
-
-def _no_effect_with_dreamer(name: str, values: Values) -> str | None:
-    encoder = ("re3.image_input", "re3.image_crop", "re3.num_filters")
-    if values["bonus"] == "re3" and name in encoder:
-        return (
-            "with --agent dreamer, whose RE3 has an encoder of the world model's shape: leave it "
-            "out"
-        )
-    if name in ("re3.search_size", "re3.merge_copies") and _in_batch(values):
-        return (
-            "where neighbours are sought among the frames of a batch: leave it out or use "
-            "--dreamer.neighbours ring"
-        )
-    return None
 
 
 def _re3_of_sequences(config: Any, entropy: RE3Config) -> IntrinsicReward:
@@ -262,13 +215,23 @@ register(
             "predict_discount",
         ),
         needs_images="learns from images",
+        sees={
+            "image_size": (IMAGE_SIZE, f"sees images of {IMAGE_SIZE}x{IMAGE_SIZE} pixels"),
+            "frame_stack": (1, "remembers what it saw and is shown one frame at a time"),
+        },
+        sequence="sequence_length",
         first_update="prefill_env_frames",
-        bonuses={"re3": _re3_of_sequences},
-        bonus_options={"re3": ("neighbours", "head_order")},
-        networks_with={"re3": ("head_order",)},
-        no_effect=_no_effect_with_dreamer,
-        check_values=_check_rank,
-        check_task=_check_sight,
+        in_bursts=True,
+        bonuses={
+            "re3": OwnBonus(
+                make=_re3_of_sequences,
+                options=("neighbours", "head_order"),
+                networks=("head_order",),
+                neighbours="neighbours",
+                unused=("re3.image_input", "re3.image_crop", "re3.num_filters"),
+                because="whose RE3 has an encoder of the world model's shape",
+            )
+        },
         foresees=predictions.frames,
     )
 )

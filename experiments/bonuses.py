@@ -4,11 +4,11 @@ Command line, help, validation, building and fine-tuning are read off these entr
 is `register(Bonus(...))`, here or in a file that `--plugin` names.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.errors import UsageError
+from experiments.registry import Registry, Values
 from re3_jax.intrinsic import icm, rnd
 from re3_jax.intrinsic.base import IntrinsicReward, none
 from re3_jax.intrinsic.contrastive import contrastive
@@ -17,9 +17,6 @@ from re3_jax.intrinsic.pretrained import IMAGENET_URL, atc, imagenet, load_atc, 
 from re3_jax.intrinsic.re3 import re3
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import scaled
-
-Values = Mapping[str, Any]
-"""A RunConfig by dotted field names."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +36,8 @@ class Bonus:
       is_learned: whether its encoder is learned beside the agent, with the options `learned`.
       from_one_step: whether it predicts across one step of the environment.
       weights: the file that it cannot do without, in words.
+      frames: how many an observation must have, stacked.
+      rewards: whether it is a bonus at all.
     """
 
     name: str
@@ -51,21 +50,12 @@ class Bonus:
     is_learned: bool = False
     from_one_step: bool = False
     weights: str | None = None
+    frames: int = 1
+    rewards: bool = True
 
 
-BONUSES: dict[str, Bonus] = {}
-"""Name -> entry, in the order in which help lists them."""
-
-
-def register(bonus: Bonus) -> None:
-    """Adds a bonus.
-
-    Raises:
-      ValueError: there is one of this name.
-    """
-    if bonus.name in BONUSES:
-        raise ValueError(f"there is a bonus {bonus.name} already: choose another name")
-    BONUSES[bonus.name] = bonus
+BONUSES: Registry[Bonus] = Registry("a bonus")
+register = BONUSES.register
 
 
 def of_group(group: str) -> list[str]:
@@ -84,17 +74,6 @@ def keeps_latents(values: Values) -> bool:
     return bonus.is_entropy and (not bonus.is_learned or values["learned.neighbours"] == "ring")
 
 
-def check_weights(values: Values) -> None:
-    """Refuses a bonus whose file of weights is not named.
-
-    Raises:
-      UsageError: there is none.
-    """
-    bonus = BONUSES[values["bonus"]]
-    if bonus.weights is not None and values["pretrained.weights"] is None:
-        raise UsageError(f"--bonus {bonus.name} needs {bonus.weights}")
-
-
 def _dotted(group: str, names: str) -> tuple[str, ...]:
     return tuple(f"{group}.{name}" for name in names.split())
 
@@ -102,7 +81,7 @@ def _dotted(group: str, names: str) -> tuple[str, ...]:
 _ENCODER = "encoder_init image_input image_crop num_filters latent_dim normalize"
 _RE3_ENCODER = _dotted("re3", f"{_ENCODER} ensemble_size")
 
-register(Bonus("none", lambda config, entropy: none()))
+register(Bonus("none", lambda config, entropy: none(), rewards=False))
 register(
     Bonus(
         name="re3",
@@ -161,7 +140,7 @@ register(
         groups=("re3", "pretrained"),
         inherits=("re3.normalize", "pretrained.weights"),
         is_entropy=True,
-        weights=(f"torchvision's ResNet-50: fetch {IMAGENET_URL} and name it with --bonus.weights"),
+        weights=f"torchvision's ResNet-50: fetch {IMAGENET_URL} and name it with --bonus.weights",
     )
 )
 register(
@@ -176,5 +155,6 @@ register(
         own=("pretrained.atc_output",),
         is_entropy=True,
         weights="a snapshot of rlpyt's ATC (params.pkl): name it with --bonus.weights",
+        frames=3,
     )
 )

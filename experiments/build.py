@@ -1,8 +1,8 @@
 """RunConfig -> what trains it."""
 
+import contextlib
 import dataclasses
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -10,8 +10,15 @@ import jax
 from experiments import machine, suites
 from experiments.agents import AGENTS
 from experiments.bonuses import BONUSES
-from experiments.config import RunConfig, option_name, options_of_agent
-from experiments.errors import UsageError
+from experiments.config import (
+    RunConfig,
+    choose_chunk_updates,
+    flatten,
+    options_of_agent,
+    with_options,
+)
+from experiments.errors import UsageError, refusing
+from experiments.validate import validate_for_task
 from re3_jax.agents.base import Learner, OnPolicyLearner
 from re3_jax.agents.reward_free import reward_free
 from re3_jax.envs import registry
@@ -24,6 +31,23 @@ from re3_jax.training.runner import DeviceRunner, Runner
 from re3_jax.training.seeds import Program
 
 
+def prepared(config: RunConfig) -> tuple[RunConfig, EnvSpec]:
+    """A configuration that can be built here, and its task.
+
+    Chunks have their size, and the renderer is the one that `auto` means on this machine.
+
+    Raises:
+      UsageError: agent and task do not fit, or this machine lacks what the task needs.
+    """
+    spec, on_host = task_spec(config), suites.host_of(config.env)
+    validate_for_task(config, spec)
+    if on_host is not None:
+        with refusing(ValueError, ImportError):
+            config = on_host.settle(config)
+    chunk_updates = config.chunk_updates or choose_chunk_updates(config, spec.action_repeat)
+    return dataclasses.replace(config, chunk_updates=chunk_updates), spec
+
+
 def task_spec(config: RunConfig) -> EnvSpec:
     """What the task looks like to an agent.
 
@@ -33,10 +57,8 @@ def task_spec(config: RunConfig) -> EnvSpec:
     suite, task_id = suites.find(config.env)
     if suite.host is None:
         return make_environment(config.env).spec
-    try:
+    with refusing(ValueError, ImportError):
         return suite.host.spec(task_id, config)
-    except (ValueError, ImportError) as error:
-        raise UsageError(str(error)) from None
 
 
 def make_environment(task: str) -> DeviceEnv:
@@ -45,25 +67,8 @@ def make_environment(task: str) -> DeviceEnv:
     Raises:
       UsageError: it is not known, or its suite is not installed.
     """
-    try:
+    with refusing(ValueError, ImportError):
         return registry.make(task)
-    except (ValueError, ImportError) as error:
-        raise UsageError(str(error)) from None
-
-
-def settle_renderer(config: RunConfig) -> RunConfig:
-    """The configuration with the renderer that `auto` means here.
-
-    Raises:
-      UsageError: the renderer asked for cannot work on this machine.
-    """
-    on_host = suites.host_of(config.env)
-    if on_host is None:
-        return config
-    try:
-        return on_host.settle(config)
-    except (ValueError, ImportError) as error:
-        raise UsageError(str(error)) from None
 
 
 def make_bonus(config: RunConfig) -> IntrinsicReward:
@@ -76,7 +81,7 @@ def make_bonus(config: RunConfig) -> IntrinsicReward:
     if not agent.on_policy:
         capacity = options_of_agent(config).replay_capacity
         entropy = dataclasses.replace(entropy, ring_size=capacity)
-    return agent.bonuses.get(config.bonus, bonus.make)(config, entropy)
+    return agent.bonuses.get(config.bonus, bonus).make(config, entropy)
 
 
 def make_learner(config: RunConfig, spec: EnvSpec) -> Learner | OnPolicyLearner:
@@ -95,81 +100,67 @@ def make_learner(config: RunConfig, spec: EnvSpec) -> Learner | OnPolicyLearner:
 def build(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> Runner:
     """What trains all seeds, spread over as many devices as divide them evenly.
 
-    `config.chunk_updates` must be set. `report` is told in one sentence of what the lanes of
-    the host go through.
+    Args:
+      config: `chunk_updates` must be set.
+      spec: its task.
+      report: is told in one sentence of what the lanes of the host go through.
 
     Raises:
       UsageError: a part refuses the configuration or the task.
     """
-    assert config.chunk_updates is not None
     if suites.host_of(config.env) is None:
         program = device_program(config, make_environment(config.env))
         return DeviceRunner(program, config.seeds)
     return host_program(config, spec, report)
 
 
-def refusal(error: ValueError, config: RunConfig) -> UsageError:
-    """The sentence of a part of the library, in which fields are called by their options."""
-    groups = (AGENTS[config.agent].group, *BONUSES[config.bonus].groups)
-    options = {
-        item.name: option_name(f"{group}.{item.name}")
-        for group in reversed(groups)
-        for item in dataclasses.fields(getattr(config, group))
+@contextlib.contextmanager
+def refused_by_parts(config: RunConfig) -> Iterator[None]:
+    """Makes a ValueError of the library a `UsageError` that calls its fields by their options."""
+    try:
+        yield
+    except ValueError as error:
+        groups = [AGENTS[config.agent].group, *BONUSES[config.bonus].groups]
+        if (on_host := suites.host_of(config.env)) is not None:
+            groups.append(on_host.group)
+        names = (name for group in groups for name in flatten(getattr(config, group), f"{group}."))
         # Other fields are ordinary words.
-        if "_" in item.name
-    }
-    names = "|".join(options)
-    return UsageError(re.sub(rf"(?<![\w.-])({names})\b", lambda m: options[m[0]], str(error)))
+        fields = [name for name in names if "_" in name.rpartition(".")[2]]
+        raise UsageError(with_options(str(error), fields)) from None
 
 
 def host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> HostProgram:
     """As `build`, for a task whose lanes are on the host."""
-    try:
-        return _host_program(config, spec, report)
-    except ValueError as error:
-        raise refusal(error, config) from None
-
-
-def _host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> HostProgram:
     assert config.chunk_updates is not None
-    learner = make_learner(config, spec)
-    assert isinstance(learner, Learner)
-    return HostProgram(
-        learner,
-        lambda lanes: suites.make_lanes(config, lanes, report),
-        seeds=seed_numbers(config),
-        chunk_agent_steps=config.chunk_updates,
-        eval_episodes=config.evaluation.episodes,
-        eval_greedy=config.evaluation.greedy,
-        devices=devices_for(config.seeds),
-    )
+    with refused_by_parts(config):
+        learner = make_learner(config, spec)
+        assert isinstance(learner, Learner)
+        return HostProgram(
+            learner,
+            lambda lanes: suites.make_lanes(config, lanes, report),
+            seeds=seed_numbers(config),
+            chunk_agent_steps=config.chunk_updates,
+            eval_episodes=config.evaluation.episodes,
+            eval_greedy=config.evaluation.greedy,
+            devices=devices_for(config.seeds),
+        )
 
 
 def device_program(config: RunConfig, env: DeviceEnv) -> Program:
-    """The compiled program of a task that lives on the device; `chunk_updates` must be set.
-
-    Raises:
-      UsageError: a part refuses the configuration or the task.
-    """
-    try:
-        return _device_program(config, env)
-    except ValueError as error:
-        raise refusal(error, config) from None
-
-
-def _device_program(config: RunConfig, env: DeviceEnv) -> Program:
+    """As `build`, for a task that lives on the device: its compiled program."""
     assert config.chunk_updates is not None
-    learner = make_learner(config, env.spec)
     evaluation: dict[str, Any] = {
         "eval_episodes": config.evaluation.episodes,
         "eval_greedy": config.evaluation.greedy,
         "devices": devices_for(config.seeds),
     }
-    if isinstance(learner, OnPolicyLearner):
-        return make_on_policy_program(
-            env, learner, chunk_updates=config.chunk_updates, **evaluation
-        )
-    return make_off_policy_program(env, learner, chunk_steps=config.chunk_updates, **evaluation)
+    with refused_by_parts(config):
+        learner = make_learner(config, env.spec)
+        if isinstance(learner, OnPolicyLearner):
+            return make_on_policy_program(
+                env, learner, chunk_updates=config.chunk_updates, **evaluation
+            )
+        return make_off_policy_program(env, learner, chunk_steps=config.chunk_updates, **evaluation)
 
 
 def cpu_devices(config: RunConfig) -> int:

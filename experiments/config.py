@@ -6,6 +6,7 @@ The command line is this dataclass (`experiments.options`), the presets fill it
 
 import dataclasses
 import functools
+import re
 import types
 import typing
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ import tyro
 
 from experiments.agents import AGENTS
 from experiments.bonuses import BONUSES
+from experiments.registry import Values
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.rainbow.config import RainbowConfig
@@ -134,39 +136,38 @@ class RunConfig:
     )
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
+    def title(self) -> str:
+        """What is run, but for how long."""
+        return (
+            f"{self.env}: {self.agent} + {self.bonus}, preset {self.preset}, {self.seeds} seed(s)"
+        )
+
 
 @functools.cache
-def _with_groups(groups: tuple[tuple[str, type], ...]) -> type[RunConfig]:
-    fields = [(name, cls, field(default_factory=cls)) for name, cls in groups]
+def _class_of(
+    agents: tuple[str, ...], bonuses: tuple[str, ...], groups: tuple[tuple[str, type], ...]
+) -> type[RunConfig]:
+    literal = typing.cast(Any, Literal)
+    fields: list[Any] = [
+        ("agent", literal[agents], RunConfig.agent),
+        ("bonus", literal[bonuses], RunConfig.bonus),
+        *((name, cls, field(default_factory=cls)) for name, cls in groups),
+    ]
     made = dataclasses.make_dataclass("RunConfig", fields, bases=(RunConfig,), frozen=True)
     made.__doc__ = RunConfig.__doc__
     return made
 
 
 def config_class() -> type[RunConfig]:
-    """`RunConfig`, with a field for each group of options that a plugin registered."""
+    """`RunConfig` with the names of all agents and bonuses, and what plugins registered.
+
+    A plugin's group of options is a field; its agents and bonuses are values of their fields.
+    """
     own = {item.name for item in dataclasses.fields(RunConfig)}
-    registered = {agent.group: agent.config for agent in AGENTS.values()}
-    registered |= {b.groups[0]: b.config for b in BONUSES.values() if b.config is not None}
-    more = tuple((name, cls) for name, cls in registered.items() if name not in own)
-    return _with_groups(more) if more else RunConfig
-
-
-def _one_of(names: Iterable[str]) -> Any:
-    return typing.cast(Any, Literal)[tuple(names)]
-
-
-def as_class(config: RunConfig, cls: type[RunConfig]) -> RunConfig:
-    """The configuration as a class with more groups of options; those have their defaults."""
-    return cls(**{item.name: getattr(config, item.name) for item in dataclasses.fields(config)})
-
-
-def help_class() -> type[RunConfig]:
-    """`config_class()`, whose annotations list the agents and bonuses, for tyro's help."""
-    names = [("agent", _one_of(AGENTS), "a2c"), ("bonus", _one_of(BONUSES), "re3")]
-    made = dataclasses.make_dataclass("RunConfig", names, bases=(config_class(),), frozen=True)
-    made.__doc__ = RunConfig.__doc__
-    return made
+    groups = {agent.group: agent.config for agent in AGENTS.values()}
+    groups |= {b.groups[0]: b.config for b in BONUSES.values() if b.config is not None}
+    more = tuple((name, cls) for name, cls in groups.items() if name not in own)
+    return _class_of(tuple(AGENTS), tuple(BONUSES), more)
 
 
 def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
@@ -182,40 +183,45 @@ def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def field_types(cls: type, prefix: str = "") -> dict[str, Any]:
-    """Dotted field names to their annotations; of agents and bonuses the registered names."""
+    """Dotted field names to their annotations."""
     annotations: dict[str, Any] = {}
     for name, annotation in typing.get_type_hints(cls).items():
         if dataclasses.is_dataclass(annotation):
             annotations |= field_types(typing.cast(type, annotation), f"{prefix}{name}.")
         else:
             annotations[prefix + name] = annotation
-    if not prefix:
-        annotations |= {"agent": _one_of(AGENTS), "bonus": _one_of(BONUSES)}
     return annotations
 
 
-def from_dict(values: dict[str, Any], cls: Any = None) -> Any:
-    """Inverse of `dataclasses.asdict`; by default of a `config_class()`.
+def from_dict(values: dict[str, Any], cls: Any = None, prefix: str = "") -> Any:
+    """Inverse of `dataclasses.asdict`.
+
+    Args:
+      values: by field names, groups of options as a dict each.
+      cls: the dataclass, by default `config_class()`.
+      prefix: before the field names, where it is a group of options: `a2c.`.
 
     Raises:
       TypeError or KeyError: a field is not known or its value is not of its type.
-      ValueError: a value is out of range.
+      ValueError: a value is out of range; the sentence names options.
     """
     if not isinstance(values, dict):
         raise TypeError(f"{values!r} is not a group of options")
     cls = cls or config_class()
     hints = typing.get_type_hints(cls)
-    if issubclass(cls, RunConfig):
-        hints |= {name: hint for name, hint in field_types(cls).items() if name in hints}
     made = {}
     for name, value in values.items():
         if dataclasses.is_dataclass(hints[name]):
-            made[name] = from_dict(value, hints[name])
+            made[name] = from_dict(value, hints[name], f"{prefix}{name}.")
         elif _fits(value, hints[name]):
             made[name] = value
         else:
-            raise TypeError(f"{name} cannot be {value!r}")
-    return cls(**made)
+            raise TypeError(f"{prefix}{name} cannot be {value!r}")
+    try:
+        return cls(**made)
+    except ValueError as error:
+        names = [f"{prefix}{item.name}" for item in dataclasses.fields(cls)]
+        raise ValueError(with_options(str(error), names)) from None
 
 
 def _fits(value: Any, annotation: Any) -> bool:
@@ -242,9 +248,30 @@ def option_name(dotted: str) -> str:
     return f"--{spelled}{dot}{leaf}".replace("_", "-")
 
 
+def with_options(sentence: str, names: Iterable[str]) -> str:
+    """A sentence of the library, in which these fields, dotted, are called by their options.
+
+    Where two groups have a field of one name, it is the first one's.
+    """
+    options: dict[str, str] = {}
+    for name in names:
+        options.setdefault(name.rpartition(".")[2], option_name(name))
+    fields = rf"(?<![\w.-])({'|'.join(options)})\b"
+    return re.sub(fields, lambda found: options[found[0]], sentence)
+
+
 def options_of_agent(config: RunConfig) -> Any:
     """The options of the run's agent."""
     return getattr(config, AGENTS[config.agent].group)
+
+
+def neighbours_option(values: Values) -> str | None:
+    """The option that says where a run seeks neighbours, dotted; None where that is the ring."""
+    agent, bonus = AGENTS[values["agent"]], BONUSES[values["bonus"]]
+    own = agent.bonuses.get(bonus.name)
+    if own is not None:
+        return own.neighbours and f"{agent.group}.{own.neighbours}"
+    return "learned.neighbours" if bonus.is_learned else None
 
 
 def lanes(config: RunConfig) -> int:

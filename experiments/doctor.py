@@ -6,6 +6,7 @@ reported and not a traceback.
 """
 
 import argparse
+import functools
 import json
 import platform
 import re
@@ -14,27 +15,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 
 from experiments import installing
-from experiments.errors import UsageError
-from experiments.resolve import resolve
+from experiments.errors import UsageError, in_one_sentence
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-SHOWN = (
-    "jax",
-    "jaxlib",
-    "numpy",
-    "flax",
-    "optax",
-    "orbax-checkpoint",
-    "gymnax",
-    "brax",
-    "mujoco",
-    "tyro",
-)
 SPEED_TASK = "doorkey_8x8"
 SPEED_CHUNK_UPDATES = 100
 FEWEST_BYTES = 2**30
@@ -56,23 +43,22 @@ def check_versions() -> list[str]:
     Raises:
       UsageError: a package that a run needs is missing.
     """
-    found, missing, differing = {}, [], []
-    for name, pinned in pins().items():
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            missing.append(name)
-            continue
-        if found[name].partition("+")[0] != pinned:
-            differing.append(f"{name} {found[name]} (tested: {pinned})")
-    if missing:
+    tested = pins()
+    found = {name: version for name in tested if (version := installing.version(name))}
+    if missing := [name for name in tested if name not in found]:
         raise UsageError(
             f"{', '.join(missing)} not installed: use make doctor, which builds .venv, or "
             f"{installing.remedy()}"
         )
+    differing = [
+        f"{name} {version} (tested: {tested[name]})"
+        for name, version in found.items()
+        if version.partition("+")[0] != tested[name]
+    ]
     lines = [
         f"python    {platform.python_version()} on {platform.platform()}",
-        "packages  " + ", ".join(f"{name} {found[name]}" for name in SHOWN),
+        "packages  "
+        + ", ".join(f"{name} {found[name]}" for name in installing.PACKAGES if name in found),
     ]
     if differing:
         lines.append(f"warning   not the tested versions: {', '.join(differing)}")
@@ -89,11 +75,8 @@ def pins() -> dict[str, str]:
 
 def mujoco_warning() -> list[str]:
     """A line if dm_control cannot work with the MuJoCo beside it."""
-    try:
-        mujoco, _ = metadata.version("mujoco"), metadata.version("dm_control")
-    except metadata.PackageNotFoundError:
-        return []
-    if int(mujoco.partition(".")[0]) < 4:
+    mujoco, dm_control = installing.version("mujoco"), installing.version("dm_control")
+    if not (mujoco and dm_control) or int(mujoco.partition(".")[0]) < 4:
         return []
     return [
         f"warning   mujoco {mujoco} breaks dm_control's suite, which tasks seen as pixels need: "
@@ -111,7 +94,6 @@ def check_machine() -> list[str]:
 
     from experiments import machine
 
-    cores = machine.usable_cores()
     memory = psutil.virtual_memory()
     if memory.available < FEWEST_BYTES:
         raise UsageError(
@@ -119,8 +101,8 @@ def check_machine() -> list[str]:
             f"{_gib(FEWEST_BYTES)} are"
         )
     return [
-        f"host      {cores} cores, {_gib(memory.available)} of {_gib(memory.total)} memory free, "
-        f"{_gib(shutil.disk_usage(ROOT).free)} of disk free",
+        f"host      {machine.usable_cores()} cores, {_gib(memory.available)} of "
+        f"{_gib(memory.total)} memory free, {_gib(shutil.disk_usage(ROOT).free)} of disk free",
         *_devices(),
     ]
 
@@ -193,6 +175,7 @@ def check_speed(seconds: float) -> list[str]:
 
     from experiments import machine
     from experiments.build import device_program, make_environment
+    from experiments.resolve import resolve
 
     machine.keep_compiled_programs()
     config = dataclasses.replace(resolve(SPEED_TASK), seeds=1, chunk_updates=SPEED_CHUNK_UPDATES)
@@ -211,47 +194,42 @@ def check_speed(seconds: float) -> list[str]:
         chunks += 1
     measured = chunks * frames / (time.perf_counter() - start)
     return [
-        f"speed     {measured:,.0f} env frames/s: {SPEED_TASK}, a2c + {config.bonus}, one seed "
-        f"(first chunk, compile included: {first_chunk_seconds:.1f} s)",
+        f"speed     {measured:,.0f} env frames/s: {SPEED_TASK}, {config.agent} + {config.bonus}, "
+        f"one seed (first chunk, compile included: {first_chunk_seconds:.1f} s)",
         *(
             f"          {measured / committed:.2f} of the {committed:,.0f} measured on {where}"
-            for committed, where in committed_speeds(RESULTS)
+            for committed, where in _committed_speeds(config.agent, config.bonus)
         ),
     ]
 
 
-def committed_speeds(folder: Path) -> list[tuple[float, str]]:
+def _committed_speeds(agent: str, bonus: str) -> list[tuple[float, str]]:
     """Frames per second and machine of each committed result of the same program."""
     speeds = []
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(RESULTS.glob("*.json")):
         result = json.loads(path.read_text())
-        if result.get("benchmark") != "a2c" or result.get("task") != SPEED_TASK:
+        if (result.get("benchmark"), result.get("task")) != (agent, SPEED_TASK):
             continue
         hardware = result["hardware"]
         kinds = ", ".join(f"{count} x {kind}" for kind, count in hardware["devices"].items())
         where = f"{kinds} ({hardware['cpu']}, {hardware['cores']} cores)"
         for row in result["throughput"]:
-            if row["bonus"] == "re3" and row["seeds"] == 1:
+            if (row["bonus"], row["seeds"]) == (bonus, 1):
                 speeds.append((float(row["env_frames_per_second"]), where))
     return speeds
 
 
+@in_one_sentence
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the report; returns the exit code (0 or 2)."""
     parser = argparse.ArgumentParser(prog="python -m experiments.doctor", description=__doc__)
     parser.add_argument(
         "--speed-seconds", type=float, default=5.0, help="length of the speed check"
     )
-    options = parser.parse_args(argv)
-    try:
-        for check in (check_versions, check_machine, check_pixels):
-            for line in check():
-                print(line, flush=True)
-        for line in check_speed(options.speed_seconds):
-            print(line)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    speed = functools.partial(check_speed, parser.parse_args(argv).speed_seconds)
+    for check in (check_versions, check_machine, check_pixels, speed):
+        for line in check():
+            print(line, flush=True)
     print("ready     make run ENV=doorkey_6x6, or make run ENV=cartpole_swingup PRESET=small")
     return 0
 

@@ -1,20 +1,49 @@
 """What ends a command with one sentence and exit code 2."""
 
 import contextlib
-from collections.abc import Iterator
+import functools
+import logging
+import sys
+from collections.abc import Callable, Iterator, Sequence
 
 
 class UsageError(Exception):
     """What was asked for cannot be done; the message is one sentence with the remedy."""
 
 
+Main = Callable[[Sequence[str] | None], int]
+
+
+def in_one_sentence(main: Main) -> Callable[..., int]:
+    """A command: words -> exit code, which is 2 after a `UsageError`, said in one line.
+
+    What is raised is not told once more, in many lines, by the loggers of libraries.
+    """
+
+    @functools.wraps(main)
+    def command(argv: Sequence[str] | None = None) -> int:
+        for chatty in ("absl", "asyncio"):
+            logging.getLogger(chatty).setLevel(logging.CRITICAL)
+        try:
+            return main(argv)
+        except UsageError as error:
+            print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+            return 2
+
+    return command
+
+
 @contextlib.contextmanager
-def refuse_lack_of_memory(
-    options: str = (
-        "--seeds, --evaluation.episodes, and --a2c.num-envs and --re3.ring-size or "
-        "--sac.batch-size and --sac.replay-capacity (rainbow: the same of --rainbow)"
-    ),
-) -> Iterator[None]:
+def refusing(*kinds: type[Exception]) -> Iterator[None]:
+    """Makes errors of these kinds, whose sentences are for the user, a `UsageError`."""
+    try:
+        yield
+    except kinds as error:
+        raise UsageError(str(error)) from None
+
+
+@contextlib.contextmanager
+def refuse_lack_of_memory(options: str) -> Iterator[None]:
     """Makes the backend's error, when a device has too little memory, a `UsageError`.
 
     Args:

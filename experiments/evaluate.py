@@ -1,19 +1,20 @@
 """`python -m experiments.evaluate --run DIR`: evaluates the last checkpoint of a run."""
 
 import argparse
+import contextlib
 import dataclasses
 import json
-import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from experiments import machine, run_folder
 from experiments import video as mp4
-from experiments.build import build, cpu_devices, seed_numbers, settle_renderer, task_spec
-from experiments.errors import UsageError, refuse_lack_of_memory
+from experiments.build import build, cpu_devices, prepared, seed_numbers
+from experiments.errors import UsageError, in_one_sentence, refuse_lack_of_memory, refusing
 from re3_jax.training.checkpoint import CheckpointStore
 
 
@@ -34,28 +35,20 @@ def evaluate(
     if episodes is not None and episodes < 1:
         raise UsageError(f"--episodes {episodes} is not positive: give 1 or more")
     config = run_folder.stored_config(run)
-    evaluation = dataclasses.replace(
-        config.evaluation,
-        episodes=config.evaluation.episodes if episodes is None else episodes,
-        greedy=config.evaluation.greedy if greedy is None else greedy,
-    )
-    config = dataclasses.replace(config, evaluation=evaluation)
+    asked: dict[str, Any] = {"episodes": episodes, "greedy": greedy}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    evaluation = dataclasses.replace(config.evaluation, **asked)
     machine.use_cpu_devices(cpu_devices(config))
-    config = settle_renderer(config)
-    runner = build(config, task_spec(config), _warn)
-    seeds = seed_numbers(config)
+    config, spec = prepared(dataclasses.replace(config, evaluation=evaluation))
+    runner = build(config, spec, _warn)
     store = CheckpointStore(run / run_folder.CHECKPOINTS)
     frames: list[np.ndarray] = []
-    try:
+    with refusing(ValueError), contextlib.closing(runner):
         found = store.restore(runner.template(), _warn)
         if found is None:
             raise UsageError(f"{run} has no checkpoint to evaluate: train it first")
         state, record = found
         stats = runner.start_evaluation(state, frames.append if video else None)()
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    finally:
-        runner.close()
     if video is not None:
         if not frames:
             raise UsageError(
@@ -74,15 +67,15 @@ def evaluate(
                 "return_std": float(stats.return_std[i]),
                 "length_mean": float(stats.length_mean[i]),
             }
-            for i, seed in enumerate(seeds)
+            for i, seed in enumerate(seed_numbers(config))
         },
         "return_mean": float(stats.return_mean.mean()),
     }
 
 
+@in_one_sentence
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the statistics as JSON."""
-    logging.getLogger("absl").setLevel(logging.CRITICAL)
     parser = argparse.ArgumentParser(prog="python -m experiments.evaluate")
     parser.add_argument("--run", type=Path, required=True, metavar="DIR")
     parser.add_argument("--episodes", type=int, help="episodes per seed (default: the run's)")
@@ -94,13 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--video", type=Path, metavar="FILE.mp4", help="write one episode")
     words = parser.parse_args(argv)
     machine.keep_compiled_programs()
-    try:
-        with refuse_lack_of_memory("--episodes"):
-            stats = evaluate(words.run, words.episodes, words.greedy, words.video)
-            print(json.dumps(stats, indent=2))
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    with refuse_lack_of_memory("--episodes"):
+        print(json.dumps(evaluate(words.run, words.episodes, words.greedy, words.video), indent=2))
     return 0
 
 

@@ -4,6 +4,7 @@ What is taken over is `re3_jax.training.transfer`'s business; here the run is fo
 read. Nothing is written.
 """
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -82,12 +83,13 @@ def _check_kind(config: RunConfig, source: RunConfig, folder: Path) -> None:
             f"the run in {folder} trained --agent {source.agent}, whose networks are not those of "
             f"{config.agent}: add --agent {source.agent}, or leave --init out"
         )
-    if config.bonus != "none" and source.bonus == "none":
+    wants_bonus = BONUSES[config.bonus].rewards
+    if wants_bonus and not BONUSES[source.bonus].rewards:
         raise UsageError(
             f"the run in {folder} had no bonus, so there is nothing to start {config.bonus} from: "
             "add --bonus none to take over the agent alone"
         )
-    if config.bonus not in ("none", source.bonus):
+    if wants_bonus and config.bonus != source.bonus:
         raise UsageError(
             f"the run in {folder} had --bonus {source.bonus}, whose encoder and statistics are not "
             f"those of {config.bonus}: add --bonus {source.bonus}, or --bonus none to take over "
@@ -116,9 +118,9 @@ def _check_spaces(
 
 
 def _check_options(config: RunConfig, source: RunConfig, folder: Path) -> None:
-    agent = AGENTS[config.agent]
-    own = (*agent.networks, *agent.networks_with.get(config.bonus, ()))
-    names = (*(f"{agent.group}.{name}" for name in own), *BONUSES[config.bonus].inherits)
+    agent, own = AGENTS[config.agent], AGENTS[config.agent].bonuses.get(config.bonus)
+    networks = (*agent.networks, *(own.networks if own else ()))
+    names = (*(f"{agent.group}.{name}" for name in networks), *BONUSES[config.bonus].inherits)
     here, there = flatten(config), flatten(source)
     for name in names:
         if here[name] != there[name]:
@@ -129,34 +131,25 @@ def _check_options(config: RunConfig, source: RunConfig, folder: Path) -> None:
 
 
 def _read(config: RunConfig, source: RunConfig, folder: Path) -> Learned:
-    checkpoints = folder / run_folder.CHECKPOINTS
-    parts = ("agent",) if config.bonus == "none" else ("agent", "intrinsic")
-    if not checkpoints.is_dir():
-        raise _unfinished(folder, 0, source)
-    store = CheckpointStore(checkpoints)
-    try:
-        found = store.read_parts(parts)
-    except ValueError as error:
-        raise UsageError(
-            f"the run in {folder} cannot be started from: {error}; finish it anew with --resume, "
-            "or choose another one"
-        ) from None
-    finally:
-        store.close()
-    if found is None:
-        raise _unfinished(folder, 0, source)
-    leaves, record = found
+    parts = ("agent", "intrinsic") if BONUSES[config.bonus].rewards else ("agent",)
+    found = None
+    if run_folder.has_checkpoint(folder):
+        with contextlib.closing(CheckpointStore(folder / run_folder.CHECKPOINTS)) as store:
+            try:
+                found = store.read_parts(parts)
+            except ValueError as error:
+                raise UsageError(
+                    f"the run in {folder} cannot be started from: {error}; finish it anew with "
+                    "--resume, or choose another one"
+                ) from None
+    leaves, record = found or ({}, {"env_frames": 0})
     if record["env_frames"] < source.steps:
-        raise _unfinished(folder, record["env_frames"], source)
+        raise UsageError(
+            f"the run in {folder} is not finished ({record['env_frames']:,} of {source.steps:,} "
+            f"env frames): go on with it first, with --resume --out {folder}"
+        )
     rows = [seed - source.seed for seed in seed_numbers(config)]
     return {name: leaf[rows] for name, leaf in leaves.items()}
-
-
-def _unfinished(folder: Path, env_frames: int, source: RunConfig) -> UsageError:
-    return UsageError(
-        f"the run in {folder} is not finished ({env_frames:,} of {source.steps:,} env frames): go "
-        f"on with it first, with --resume --out {folder}"
-    )
 
 
 def _observations(spec: EnvSpec) -> str:

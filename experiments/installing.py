@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 
 from experiments.errors import UsageError
@@ -20,15 +21,43 @@ ROOT = Path(__file__).parent.parent
 BASE = "requirements.txt"
 ATARI = "requirements-atari.txt"
 
+PACKAGES = (
+    "jax",
+    "jaxlib",
+    "numpy",
+    "optax",
+    "flax",
+    "orbax-checkpoint",
+    "gymnax",
+    "brax",
+    "dm_control",
+    "mujoco",
+    "mujoco-mjx",
+    "warp-lang",
+    "envpool",
+    "tyro",
+)
+"""Those whose versions config.json and `make doctor` give."""
+
+
+def version(package: str) -> str | None:
+    """The version of a package; None if it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def python() -> str:
+    """This interpreter as a command, relative to the working directory if it is below it."""
+    path = Path(sys.executable)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
 
 def remedy(lock: str = BASE) -> str:
     """The command that installs a lock into the environment of this process."""
-    python, path = Path(sys.executable), Path(lock)
-    if Path.cwd() != ROOT:
-        path = ROOT / lock
-    if python.is_relative_to(Path.cwd()):
-        python = python.relative_to(Path.cwd())
-    return f"{python} -m pip install --no-deps -r {path}"
+    path = Path(lock) if Path.cwd() == ROOT else ROOT / lock
+    return f"{python()} -m pip install --no-deps -r {path}"
 
 
 def ensure_envpool() -> None:

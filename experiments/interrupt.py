@@ -5,7 +5,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from types import TracebackType
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -32,12 +31,7 @@ class Interrupt:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Gives the signals back."""
         for number, handler in self._old.items():
             signal.signal(number, handler)

@@ -7,34 +7,18 @@ import platform
 import resource
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import jax
 
-PACKAGES = (
-    "jax",
-    "jaxlib",
-    "numpy",
-    "optax",
-    "flax",
-    "orbax-checkpoint",
-    "gymnax",
-    "brax",
-    "dm_control",
-    "mujoco",
-    "mujoco-mjx",
-    "warp-lang",
-    "envpool",
-    "tyro",
-)
+from experiments.installing import PACKAGES, version
 
 
 def describe() -> dict[str, Any]:
     """Versions, git state, device and command line, for config.json."""
     return {
-        "versions": {name: version for name in PACKAGES if (version := _version(name))},
+        "versions": {name: found for name in PACKAGES if (found := version(name))},
         "python": platform.python_version(),
         "platform": platform.platform(),
         "git": _git(),
@@ -94,14 +78,6 @@ def keep_compiled_programs() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 
-def use_every_core() -> None:
-    """Makes each CPU core a device, over which `build` spreads the seeds.
-
-    Small operations do not fill several cores; seeds side by side do.
-    """
-    use_cpu_devices(usable_cores())
-
-
 def use_cpu_devices(count: int) -> None:
     """Makes the CPU `count` devices, among which XLA's threads are shared out.
 
@@ -129,13 +105,6 @@ def _processor() -> str:
     except (OSError, StopIteration):
         features = platform.processor()
     return hashlib.sha256(features.encode()).hexdigest()[:12]
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _git() -> dict[str, Any] | None:

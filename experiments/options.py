@@ -5,7 +5,6 @@ tyro prints the help. The words are read here, so that every mistake becomes one
 
 import dataclasses
 import difflib
-import re
 import types
 import typing
 from pathlib import Path
@@ -17,32 +16,29 @@ from experiments import agents, bonuses, plugins, run_folder, suites
 from experiments.agents import AGENTS
 from experiments.bonuses import BONUSES
 from experiments.config import (
-    DEFAULT_PRESET,
     RunConfig,
-    as_class,
     config_class,
     field_types,
     flatten,
-    help_class,
+    neighbours_option,
     option_name,
     unflatten,
 )
-from experiments.errors import UsageError
+from experiments.errors import UsageError, refusing
+from experiments.registry import Values
 from experiments.resolve import resolve
-from experiments.validate import validate_values
+from experiments.validate import validate
 from re3_jax.envs import registry
 
-IMAGE_OPTIONS = tuple(
-    f"{group}.{leaf}"
-    for group in ("re3", "rnd", "icm")
-    for leaf in ("image_input", "image_crop", "num_filters")
-)
+NUMBERS = {int: "a whole number such as 400000", float: "a number such as 0.001"}
+"""Type of an option -> what it takes, in words."""
 
-RANDOM_ENCODER = tuple(
-    f"re3.{leaf}"
-    for leaf in ("encoder_init", "latent_dim", "image_input", "image_crop", "num_filters")
-)
-"""Options of the architecture that state entropy over a pre-trained encoder has none of."""
+OF_IMAGES = ("image_input", "image_crop", "num_filters")
+OF_ENCODERS = ("encoder_init", "latent_dim", *OF_IMAGES)
+"""Options in the groups of bonuses: of encoders of pixels, and of random encoders."""
+
+OF_SEARCHES = ("re3.ring_size", "re3.search_size", "re3.merge_copies")
+"""Options of a search in the ring of latents."""
 
 
 def parse(argv: list[str]) -> RunConfig:
@@ -58,20 +54,19 @@ def parse(argv: list[str]) -> RunConfig:
     plugins.load(plugins.named_in(words))
     given = _given(words)
     if len(words) < len(argv):
-        default = _from_preset(given, given.get("env", "doorkey_6x6"))
-        cls = help_class()
-        default = as_class(default, cls)
-        tyro.cli(cls, prog="python -m experiments.train", default=default, args=["--help"])
+        name, default = "python -m experiments.train", _from_preset(given)
+        tyro.cli(config_class(), prog=name, default=default, args=["--help"])
     if given.get("resume"):
         default = _from_run(given)
     elif "env" not in given:
         known = ", ".join(registry.PAPER_TASKS)
         raise UsageError(f"no task was given: add --env TASK, for example one of {known}")
     else:
-        default = _from_preset(given, given["env"])
+        default = _from_preset(given)
     values = flatten(default) | given
     for name in given:
-        _check_effect(name, values)
+        if (why := _no_effect(name, values)) is not None:
+            raise UsageError(f"{option_name(name)} has no effect {why}")
     if values["pretrain"] is not None:
         values["steps"] = values["pretrain"]
     if values["plugin"] is not None:
@@ -85,123 +80,83 @@ def parse(argv: list[str]) -> RunConfig:
         # The preset's bound is none where a smaller ring was asked for.
         if values["re3.search_size"] >= values["re3.ring_size"]:
             values["re3.search_size"] = None
-    of_agents = dict.fromkeys(known.group for known in AGENTS.values())
-    for group in (*of_agents, *_suites_by_group(), *bonuses.groups()):
-        _check_group(group, values)
-    validate_values(values)
-    return unflatten(values)
+    with refusing(ValueError):
+        config = unflatten(values)
+    validate(config)
+    return config
 
 
-def _check_effect(name: str, values: dict[str, Any]) -> None:
-    """Refuses an option that the others make meaningless."""
-    option, group = option_name(name), name.partition(".")[0]
+def _no_effect(name: str, values: Values) -> str | None:
+    """How the other options make this one meaningless, and what to do about it."""
+    group, _, leaf = name.rpartition(".")
     env, agent, bonus = values["env"], AGENTS[values["agent"]], BONUSES[values["bonus"]]
-    on_host = suites.host_of(env)
-    pixels = on_host is not None
-    if group in bonuses.groups() and group not in bonus.groups:
-        raise UsageError(
-            f"{option} has no effect with --bonus {bonus.name}: leave it out or use --bonus "
-            f"{' or '.join(bonuses.of_group(group))}"
-        )
+    suite, of_suites = suites.find(env)[0], _suites_by_group()
+    on_host = suite.host
+    of_bonus, own = group in bonuses.groups(), agent.bonuses.get(bonus.name)
+    where = f"on {env}" if suite.in_pixels else f"on {env}, which is not seen as pixels"
+    leave = "leave it out or use"
     if name == "steps" and values["pretrain"] not in (None, values["steps"]):
-        raise UsageError(
-            f"--steps {values['steps']} has no effect with --pretrain {values['pretrain']}, which "
-            "says how long the run is: leave one of the two out"
+        return (
+            f"with --pretrain {values['pretrain']}, which says how long the run is: leave one of "
+            "the two out"
         )
+    if name == "video" and values[name] and on_host is None and agent.foresees is None:
+        return f"{where}: leave it out or choose a task such as cheetah_run_sparse"
+    if group in of_suites and (on_host is None or group != on_host.group):
+        return f"{where}: leave it out or choose a task such as {of_suites[group].example}"
     if group != agent.group and (others := agents.of_group(group)):
-        raise UsageError(
-            f"{option} has no effect with --agent {agent.name}: leave it out or use --agent "
-            f"{' or '.join(others)}"
+        return f"with --agent {agent.name}: {leave} --agent {' or '.join(others)}"
+    if owners := _bonuses_with(name, agent):
+        if bonus.name not in owners:
+            return f"with --bonus {bonus.name}: {leave} --bonus {' or '.join(owners)}"
+    if of_bonus and leaf in OF_ENCODERS and bonus.weights is not None:
+        return f"with --bonus {bonus.name}, whose encoder is that of --bonus.weights: leave it out"
+    if of_bonus and leaf in OF_IMAGES and not suite.in_pixels:
+        return f"{where}: leave it out"
+    if of_bonus and leaf == "num_filters" and on_host and on_host.fixed_filters:
+        return f"on {env}, whose encoder has DQN's filters: leave it out"
+    if own is not None and name in own.unused:
+        return f"with --agent {agent.name}, {own.because}: leave it out"
+    if name == "re3.ring_size" and not agent.on_policy and bonuses.keeps_latents(values):
+        return (
+            f"with --agent {agent.name}, which keeps a latent for each frame acted on: set "
+            f"--{agent.group}.replay-capacity"
         )
-    other = _suites_by_group().get(group)
-    if other is not None and (on_host is None or group != on_host.group):
-        unseen = "" if pixels else ", which is not seen as pixels"
-        raise UsageError(
-            f"{option} has no effect on {env}{unseen}: leave it out or choose a task such as "
-            f"{other.example}"
+    sought = neighbours_option(values)
+    if name in OF_SEARCHES and sought and values[sought] != "ring":
+        option = option_name(sought)
+        return (
+            f"with {option} {values[sought]}, which searches the batch alone: leave it out or use "
+            f"{option} ring"
         )
-    has_video = pixels or agent.foresees is not None
-    if name == "video" and not has_video and values[name] is not False:
-        raise UsageError(
-            f"{option} has no effect on {env}, which is not seen as pixels: leave it out or "
-            "choose a task such as cheetah_run_sparse"
-        )
-    if name in RANDOM_ENCODER and bonus.weights is not None:
-        raise UsageError(
-            f"{option} has no effect with --bonus {bonus.name}, whose encoder is that of "
-            "--bonus.weights: leave it out"
-        )
-    owners = [other.name for other in BONUSES.values() if name in other.own]
-    owners = owners or [
-        other for other, names in agent.bonus_options.items() if name in _dotted(agent, names)
-    ]
-    if owners and bonus.name not in owners:
-        raise UsageError(
-            f"{option} has no effect with --bonus {bonus.name}: leave it out or use --bonus "
-            f"{' or '.join(owners)}"
-        )
-    if name in IMAGE_OPTIONS and on_host is None:
-        raise UsageError(
-            f"{option} has no effect on {env}, which is not seen as pixels: leave it out"
-        )
-    if name in IMAGE_OPTIONS and on_host and on_host.fixed_filters and "filters" in name:
-        raise UsageError(
-            f"{option} has no effect on {env}, whose encoder has DQN's filters: leave it out"
-        )
-    if (why := agent.no_effect(name, values)) is not None:
-        raise UsageError(f"{option} has no effect {why}")
-    if name in ("re3.ring_size", "re3.search_size") and not bonuses.keeps_latents(values):
-        raise UsageError(
-            f"{option} has no effect with --learned.neighbours minibatch, which keeps no latents: "
-            "leave one of the two out"
-        )
-    if name == "re3.ring_size" and not agent.on_policy:
-        raise UsageError(
-            f"{option} has no effect with --agent {agent.name}, which keeps a latent for each "
-            f"frame acted on: set --{agent.group}.replay-capacity"
-        )
+    return None
+
+
+def _bonuses_with(name: str, agent: agents.Agent) -> list[str]:
+    """The bonuses with which an option of bonuses, dotted, has an effect; none for any other."""
+    group, _, leaf = name.rpartition(".")
+    if group == agent.group:
+        return [bonus for bonus, own in agent.bonuses.items() if leaf in own.options]
+    owners = [bonus.name for bonus in BONUSES.values() if name in bonus.own]
+    return owners or bonuses.of_group(group)
 
 
 def _suites_by_group() -> dict[str, suites.HostSuite]:
     return {suite.host.group: suite.host for suite in suites.SUITES.values() if suite.host}
 
 
-def _dotted(agent: agents.Agent, names: tuple[str, ...]) -> list[str]:
-    return [f"{agent.group}.{name}" for name in names]
-
-
-def _check_group(group: str, values: dict[str, Any]) -> None:
-    """Refuses what the dataclass of a group refuses, in its sentence, but naming options."""
-    cls = typing.get_type_hints(config_class())[group]
-    names = [item.name for item in dataclasses.fields(cls)]
-    try:
-        cls(**{name: values[f"{group}.{name}"] for name in names})
-    except ValueError as error:
-        sentence = re.sub(
-            rf"\b({'|'.join(names)})\b",
-            lambda found: option_name(f"{group}.{found[0]}"),
-            str(error),
-        )
-        raise UsageError(sentence) from None
-
-
-def _from_preset(given: dict[str, Any], env: str) -> RunConfig:
-    return resolve(
-        env,
-        given.get("agent"),
-        given.get("bonus"),
-        given.get("preset", DEFAULT_PRESET),
-        fine_tunes=given.get("init") is not None,
-    )
+def _from_preset(given: dict[str, Any]) -> RunConfig:
+    named = {"env": RunConfig.env} | _named(given, "preset")
+    return resolve(**named, fine_tunes=given.get("init") is not None)
 
 
 def _from_run(given: dict[str, Any]) -> RunConfig:
-    if "out" in given:
-        folder = Path(given["out"])
-    else:
-        folder = run_folder.newest(given.get("env"), given.get("agent"), given.get("bonus"))
-    stored = run_folder.stored_config(folder)
-    return dataclasses.replace(stored, out=str(folder), resume=True)
+    folder = Path(given["out"]) if "out" in given else run_folder.newest(_named(given))
+    return dataclasses.replace(run_folder.stored_config(folder), out=str(folder), resume=True)
+
+
+def _named(given: dict[str, Any], *more: str) -> dict[str, Any]:
+    return {name: given[name] for name in ("env", "agent", "bonus", *more) if name in given}
 
 
 def _given(words: list[str]) -> dict[str, Any]:
@@ -247,17 +202,11 @@ def _checked(option: str, value: str, annotation: Any) -> Any:
         choices = typing.get_args(annotation)
         if value not in choices:
             raise UsageError(f"{option} {value} is not known: choose from {', '.join(choices)}")
-    if annotation is int:
-        return _number(int, option, value, "a whole number such as 400000")
-    if annotation is float:
-        return _number(float, option, value, "a number such as 0.001")
+    if annotation in NUMBERS:
+        try:
+            return annotation(value)
+        except ValueError:
+            raise UsageError(f"{option} takes {NUMBERS[annotation]}, not '{value}'") from None
     if value == "":
         raise UsageError(f"{option} is empty: give it a value or leave it out")
     return value
-
-
-def _number(convert: type, option: str, value: str, wanted: str) -> Any:
-    try:
-        return convert(value)
-    except ValueError:
-        raise UsageError(f"{option} takes {wanted}, not '{value}'") from None

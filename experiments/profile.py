@@ -1,40 +1,49 @@
 """`python -m experiments.profile --env TASK ...`: where the time of a run goes.
 
-Traces one chunk of the program that `experiments.train` runs, with the same options, once the
-ring of latents is full or half a minute has passed; but on one device where a run on CPU
-spreads its seeds over the cores, so that the shares add up. The trace opens in Perfetto and in
-XProf. Environments on the host: see `profile_host`.
+Times and traces chunks of the program that `experiments.train` runs, with the same options. The
+trace opens in Perfetto and in XProf.
+
+- On the device, the trace says how long each part of an update takes, once the ring of latents is
+  full or half a minute has passed; on one device where a run on CPU spreads its seeds over the
+  cores, so that the shares add up.
+- With environments on the host, each part of an agent step is timed alone, with the device idle
+  before and after it, and the loop as it runs. What the loop takes less than its parts is what it
+  does at the same time: the lanes step while the device learns.
 """
 
+import contextlib
 import dataclasses
-import logging
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from experiments import bonuses, machine, profile_host
+from experiments import bonuses, machine, suites
+from experiments.agents import AGENTS
 from experiments.attribution import OTHER, milliseconds_by_scope
 from experiments.build import (
     cpu_devices,
     device_program,
     devices_for,
+    host_program,
     make_environment,
+    prepared,
     seed_numbers,
-    settle_renderer,
-    task_spec,
 )
-from experiments.config import RunConfig, flatten, frames_per_update
-from experiments.errors import UsageError, refuse_lack_of_memory
+from experiments.config import RunConfig, flatten, frames_per_update, options_of_agent
+from experiments.errors import UsageError, in_one_sentence, refuse_lack_of_memory
 from experiments.options import parse
-from experiments.validate import validate_for_task
-from re3_jax.envs import registry
-from re3_jax.envs.base import DeviceEnv
+from experiments.validate import sizes
+from re3_jax.agents.base import Learner
+from re3_jax.envs.base import DeviceEnv, EnvSpec
+from re3_jax.training.host_loop import HostProgram
+from re3_jax.training.train_state import TrainState
 
 PARTS = {
     "env": "environment",
@@ -48,7 +57,10 @@ PARTS = {
 """Named scope of the device loop -> what the table calls it."""
 
 TRACED_UPDATES = 25
-"""Updates per chunk here: traces grow by about 0.3 MB per update and seed."""
+"""Updates per chunk on the device: traces grow by about 0.3 MB per update and seed."""
+
+TRACED_STEPS = 10
+"""Agent steps per chunk on the host."""
 
 REPEATS = 5
 
@@ -57,23 +69,25 @@ FILL_SECONDS = 30.0
 
 
 class Profile(NamedTuple):
-    """What was measured, per update of all seeds.
+    """What was measured, of all seeds.
 
     Attributes:
-      milliseconds: wall time without the profiler, the best of several chunks.
-      traced_milliseconds: wall time under the profiler, which slows small instructions most.
-      parts: scope -> time in its instructions, under the profiler.
-      env_frames: of all seeds.
+      unit: what the numbers are of: an update, or an agent step.
+      milliseconds: wall time of one without the profiler, the best of several chunks.
+      parts: part -> milliseconds.
+      env_frames: in one.
+      remark: how the parts make up the whole, for the table.
     """
 
+    unit: str
     milliseconds: float
-    traced_milliseconds: float
     parts: dict[str, float]
     env_frames: int
+    remark: str
 
 
 def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
-    """Runs, times and traces the program of `config`; the trace goes into `folder`.
+    """An update on the device; the trace goes into `folder`.
 
     Raises:
       UsageError: the configuration cannot be run.
@@ -83,84 +97,165 @@ def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
     state = program.init(jnp.asarray(seed_numbers(config), jnp.int32))
     train = program.train.lower(state).compile()
 
-    def chunk() -> float:
+    def chunk() -> None:
         nonlocal state
-        start = time.perf_counter()
-        state, _ = train(state)
-        jax.block_until_ready(state)
-        return time.perf_counter() - start
+        state, _ = jax.block_until_ready(train(state))
 
     frames = frames_per_update(config, env.spec.action_repeat)
-    has_ring = bonuses.keeps_latents(flatten(config))
-    ring_rows = config.re3.ring_size if has_ring else 0
+    ring_rows = config.re3.ring_size if bonuses.keeps_latents(flatten(config)) else 0
     filled, started = 0, time.perf_counter()
     while filled <= ring_rows and time.perf_counter() - started < FILL_SECONDS:
         chunk()
         filled += frames * TRACED_UPDATES // env.spec.action_repeat
-    seconds = min(chunk() for _ in range(REPEATS))
-
-    options = jax.profiler.ProfileOptions()
-    options.python_tracer_level = 0
-    options.host_tracer_level = 1
-    with jax.profiler.trace(str(folder), profiler_options=options):
-        traced_seconds = chunk()
-    hlo_text = train.as_text() or ""
-    parts = milliseconds_by_scope(folder, hlo_text, [p for p in PARTS if p != OTHER])
-    devices = len(devices_for(config.seeds))
+    best, traced = (1e3 * s / TRACED_UPDATES for s in _timed_and_traced(chunk, folder, detail=1))
+    scopes = milliseconds_by_scope(folder, train.as_text() or "", [p for p in PARTS if p != OTHER])
+    share = TRACED_UPDATES * len(devices_for(config.seeds))
+    parts = {part: scopes[scope] / share for scope, part in PARTS.items()}
     return Profile(
-        milliseconds=1e3 * seconds / TRACED_UPDATES,
-        traced_milliseconds=1e3 * traced_seconds / TRACED_UPDATES,
-        parts={scope: parts[scope] / TRACED_UPDATES / devices for scope in PARTS},
+        unit="update",
+        milliseconds=best,
+        parts={**parts, "between instructions": max(0.0, traced - sum(parts.values()))},
         env_frames=frames * config.seeds,
+        # It slows small instructions most.
+        remark=f"{traced:.3f} ms under the profiler, where",
     )
+
+
+def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
+    """An agent step of the loop on the host; the trace goes into `folder`.
+
+    Raises:
+      UsageError: the configuration cannot be run.
+    """
+    agent, options = AGENTS[config.agent], options_of_agent(config)
+    if agent.in_bursts:
+        raise UsageError(
+            f"a profile is of single agent steps, and {agent.name} learns in bursts between whole "
+            f"episodes: run make bench BENCH={agent.name}_update, or profile another agent"
+        )
+    span = int(getattr(options, agent.span)) if agent.span else 1
+    # The first update follows the first chunk, once a transition is whole.
+    first = max(TRACED_STEPS, span + 1) * options.num_envs
+    options = dataclasses.replace(options, **{agent.first_update: first})
+    config = dataclasses.replace(config, chunk_updates=TRACED_STEPS, **{agent.group: options})
+    with contextlib.closing(host_program(config, spec, print)) as program:
+        state = program.init(jnp.asarray(seed_numbers(config), jnp.int32))
+        program.compile(state)
+
+        def chunk() -> None:
+            nonlocal state
+            state, _ = jax.block_until_ready(program.train(state))
+
+        for _ in range(2 + span // TRACED_STEPS):
+            chunk()
+        best, _ = (1e3 * s / TRACED_STEPS for s in _timed_and_traced(chunk, folder, detail=2))
+        has_ring = bonuses.keeps_latents(flatten(config))
+        latents = int(state.counters.agent_steps[0]) if has_ring else 0
+        parts = _parts(program, state)
+    together = sum(parts.values())
+    return Profile(
+        unit="agent step",
+        milliseconds=best,
+        parts=parts,
+        env_frames=config.seeds * frames_per_update(config, spec.action_repeat),
+        remark=(
+            f"with {latents:,} latents in the ring; its parts, each alone, take {together:.3f} ms, "
+            f"of which the loop hides {max(0.0, together - best):.3f}"
+        ),
+    )
+
+
+def _timed_and_traced(chunk: Callable[[], None], folder: Path, detail: int) -> tuple[float, float]:
+    """Seconds of the best of several chunks, and of one under the profiler."""
+
+    def seconds() -> float:
+        start = time.perf_counter()
+        chunk()
+        return time.perf_counter() - start
+
+    best = min(seconds() for _ in range(REPEATS))
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level, options.host_tracer_level = 0, detail
+    with jax.profiler.trace(str(folder), profiler_options=options):
+        return best, seconds()
+
+
+def _updates_per_step(learner: Learner, agent_steps: int) -> float:
+    """Updates that go with one step of all lanes, on average from now on."""
+    ends = range(agent_steps, agent_steps + 1_000 * learner.num_lanes, learner.num_lanes)
+    return float(np.mean([learner.updates_due(end - learner.num_lanes, end) for end in ends]))
+
+
+def _parts(program: HostProgram, state: TrainState) -> dict[str, float]:
+    learner, lanes, counters, visited = state.learner, state.lanes, state.counters, state.visited
+    programs, env = program.programs, program.lanes()
+    times: dict[str, list[float]] = {"act": [], "lanes": [], "update": [], "store": []}
+
+    def timed(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        start = time.perf_counter()
+        result = jax.block_until_ready(function(*arguments))
+        times[name].append(1e3 * (time.perf_counter() - start))
+        return result
+
+    def step(action: jax.Array) -> Any:
+        env.send(np.asarray(action).reshape(env.num_lanes, -1))
+        return env.receive()
+
+    updates_per_step = _updates_per_step(program.learner, int(counters.agent_steps[0]))
+    for i in range(REPEATS * len(programs.learn)):
+        learn = programs.learn[i % len(programs.learn)]
+        memory, action = timed("act", programs.act, learner, state.key, counters.agent_steps)
+        made = timed("lanes", step, action)
+        learner = learner._replace(memory=memory)
+        learner, counters, _ = timed("update", learn, learner, counters, state.key)
+        arguments = learner, lanes, counters, visited, action, program.on_device(made)
+        learner, lanes, counters, visited, _ = timed("store", programs.store, *arguments)
+    parts = {name: float(np.median(values)) for name, values in times.items()}
+    # The mean over a whole cycle of the agent's updates, which differ.
+    cycle = np.median(np.reshape(times["update"], (REPEATS, -1)), axis=0)
+    return parts | {"update": float(np.mean(cycle)) * updates_per_step}
 
 
 def report(config: RunConfig, result: Profile) -> str:
     """The table that is printed."""
-    in_instructions = sum(result.parts.values())
-    between = max(0.0, result.traced_milliseconds - in_instructions)
-    rows = {PARTS[scope]: value for scope, value in result.parts.items()}
-    rows["between instructions"] = between
-    devices = devices_for(config.seeds)
-    lines = [
-        f"{config.env}: {config.agent} + {config.bonus}, preset {config.preset}, {config.seeds} "
-        f"seed(s), {result.env_frames} env frames per update, on {len(devices)} "
-        f"{devices[0].device_kind} device(s)",
-        f"{result.milliseconds:.3f} ms per update = "
-        f"{1e3 * result.env_frames / result.milliseconds:,.0f} env frames/s in all; "
-        f"{result.traced_milliseconds:.3f} ms under the profiler, where",
-        "",
-        f"{'part':<22}{'ms per update':>14}{'share':>8}",
-    ]
-    for part, milliseconds in rows.items():
-        share = milliseconds / (in_instructions + between)
-        lines.append(f"{part:<22}{milliseconds:>14.3f}{share:>8.1%}")
-    return "\n".join(lines)
+    devices, renderer = devices_for(config.seeds), suites.drawn_by(config)
+    drawn = f", drawn by {renderer}" if renderer else ""
+    title = f"ms per {result.unit}"
+    return "\n".join(
+        [
+            f"{config.title()}{drawn}, {result.env_frames} env frames per {result.unit}, on "
+            f"{len(devices)} {devices[0].device_kind} device(s)",
+            f"{result.milliseconds:.3f} {title} = "
+            f"{1e3 * result.env_frames / result.milliseconds:,.0f} env frames/s in all; "
+            f"{result.remark}",
+            "",
+            f"{'part':<22}{title:>17}{'share':>8}",
+            *(
+                f"{part:<22}{value:>17.3f}{value / sum(result.parts.values()):>8.1%}"
+                for part, value in result.parts.items()
+            ),
+        ]
+    )
 
 
+@in_one_sentence
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code (0 or 2)."""
-    logging.getLogger("absl").setLevel(logging.CRITICAL)
-    try:
-        config = parse(list(sys.argv[1:] if argv is None else argv))
-        if config.init is not None:
-            raise UsageError("--init has no effect on how long an update takes: leave it out")
-        spec = task_spec(config)
-        validate_for_task(config, spec)
-        folder = _trace_folder(config)
-        machine.keep_compiled_programs()
-        with refuse_lack_of_memory():
-            if registry.is_host(config.env):
-                machine.use_cpu_devices(cpu_devices(config))
-                config = settle_renderer(config)
-                result = profile_host.profile_host(config, spec, folder)
-                print(profile_host.report(config, result))
-            else:
-                env = make_environment(config.env)
-                print(report(config, profile(config, env, folder)))
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    config = parse(list(sys.argv[1:] if argv is None else argv))
+    if config.init is not None:
+        raise UsageError("--init has no effect on how long an update takes: leave it out")
+    on_host = suites.host_of(config.env) is not None
+    if on_host:
+        machine.use_cpu_devices(cpu_devices(config))
+    config, spec = prepared(config)
+    folder = _trace_folder(config)
+    machine.keep_compiled_programs()
+    with refuse_lack_of_memory(f"--seeds, {sizes(config)}"):
+        if on_host:
+            result = profile_host(config, spec, folder)
+        else:
+            result = profile(config, make_environment(config.env), folder)
+    print(report(config, result))
     trace = next(folder.rglob("*.trace.json.gz"))
     print(f"\ntrace: {trace}")
     print(f"open it at ui.perfetto.dev, or the folder with xprof --logdir {folder}")

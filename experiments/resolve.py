@@ -1,6 +1,7 @@
 """Task, agent, bonus and preset -> RunConfig."""
 
 import dataclasses
+from typing import get_args
 
 from experiments import suites
 from experiments.bonuses import BONUSES
@@ -10,7 +11,6 @@ from experiments.config import (
     BonusName,
     PresetName,
     RunConfig,
-    as_class,
     config_class,
 )
 from experiments.errors import UsageError
@@ -33,13 +33,13 @@ def resolve(
         such preset for it.
     """
     suite, task_id = suites.find(env)
-    for other in suites.SUITES.values():
-        if preset in other.own_presets and preset not in suite.own_presets:
-            own = "".join(f"{name}, " for name in suite.own_presets)
-            raise UsageError(
-                f"--preset {preset} is for {other.tasks}, which {env} is not one of: choose "
-                f"recommended, paper, released, {own}or debug"
-            )
+    owner = {name: other for other in suites.SUITES.values() for name in other.own_presets}
+    if owner.get(preset, suite) is not suite:
+        *others, last = (n for n in get_args(PresetName) if owner.get(n, suite) is suite)
+        raise UsageError(
+            f"--preset {preset} is for {owner[preset].tasks}, which {env} is not one of: choose "
+            f"{', '.join(others)} or {last}"
+        )
     agent = agent or suite.presets.default_agent(task_id)
     bonus = bonus or suite.presets.DEFAULT_BONUS
     config = suite.presets.preset(task_id, preset, agent)
@@ -49,6 +49,5 @@ def resolve(
         config = suite.with_learned_encoder(task_id, dataclasses.replace(config, re3=re3))
     if fine_tunes:
         config = suite.fine_tuned(task_id, config)
-    return dataclasses.replace(
-        as_class(config, config_class()), env=env, agent=agent, bonus=bonus, preset=preset
-    )
+    named = {"env": env, "agent": agent, "bonus": bonus, "preset": preset}
+    return config_class()(**vars(config) | named)

@@ -4,42 +4,45 @@ Nothing the host does changes what the program computes, so a resumed run equals
 never stopped: a checkpoint holds the whole state, and the CSV files are cut to its length.
 """
 
+import contextlib
 import dataclasses
 import math
-import os
 import shlex
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import fine_tuning, machine, predictions, run_folder, suites, summary, video
-from experiments.agents import AGENTS
-from experiments.build import (
-    build,
-    devices_for,
-    refusal,
-    seed_numbers,
-    settle_renderer,
-    task_spec,
+from experiments import (
+    fine_tuning,
+    installing,
+    machine,
+    predictions,
+    run_folder,
+    suites,
+    summary,
+    video,
 )
-from experiments.config import RunConfig, choose_chunk_updates
-from experiments.errors import UsageError
+from experiments.agents import AGENTS
+from experiments.build import build, devices_for, prepared, refused_by_parts, seed_numbers
+from experiments.config import RunConfig
+from experiments.errors import UsageError, refusing
 from experiments.interrupt import Interrupt
 from experiments.terminal import Standing, Terminal
-from experiments.validate import check_memory, validate_for_task
+from experiments.validate import check_memory
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.recorder import Recorder
 from re3_jax.training.runner import Runner
 from re3_jax.training.train_state import TrainState
+
+Result = TypeVar("Result")
 
 CURVE_SECONDS = 60.0
 """Wall seconds between two drawings of curve.png during a run."""
@@ -64,6 +67,10 @@ class HostRecord:
     timed_frames: int = 0
     csv_bytes: dict[str, int] = field(default_factory=dict)
 
+    def frames_per_second(self, num_seeds: int) -> float | None:
+        """Env frames of all seeds per second of training; None before any."""
+        return self.timed_frames * num_seeds / self.train_seconds if self.timed_frames else None
+
 
 def run(config: RunConfig) -> int:
     """Runs `config` to its end; returns the exit code (0, or 130 and 143 when stopped).
@@ -71,19 +78,12 @@ def run(config: RunConfig) -> int:
     Raises:
       UsageError: it cannot be run, and nothing was overwritten.
     """
-    spec = task_spec(config)
-    validate_for_task(config, spec)
+    config, spec = prepared(config)
     learned = fine_tuning.load(config, spec)
-    config = settle_renderer(config)
-    if config.chunk_updates is None:
-        chunk_updates = choose_chunk_updates(config, spec.action_repeat)
-        config = dataclasses.replace(config, chunk_updates=chunk_updates)
     terminal = Terminal()
     runner = build(config, spec, terminal.say)
-    try:
+    with refused_by_parts(config):
         shapes = runner.abstract_state()
-    except ValueError as error:
-        raise refusal(error, config) from None
     check_memory(_num_bytes(shapes), machine.free_bytes(), config)
     if learned is not None:
         fine_tuning.check_fits(config, shapes, learned)
@@ -93,12 +93,10 @@ def run(config: RunConfig) -> int:
         Interrupt(
             lambda: terminal.say("stopping after this chunk; once more to stop at once")
         ) as interrupt,
+        contextlib.closing(terminal),
+        contextlib.closing(runner),
     ):
-        try:
-            return _Loop(config, runner, folder, terminal, interrupt, learned).run()
-        finally:
-            runner.close()
-            terminal.close()
+        return _Loop(config, runner, folder, terminal, interrupt, learned).run()
 
 
 class _Loop:
@@ -122,8 +120,7 @@ class _Loop:
         self.checkpointed = self.curve_drawn = time.monotonic()
         self.evaluator = ThreadPoolExecutor(1, "evaluation")
         self.evaluation: Future[tuple[EvalStats, float]] | None = None
-        self.frames: list[np.ndarray] = []
-        self.predicted: list[np.ndarray] = []
+        self.videos: dict[str, list[np.ndarray]] = {video.VIDEO: []}
 
     def run(self) -> int:
         self._announce()
@@ -132,7 +129,14 @@ class _Loop:
             state = self.runner.init(jnp.asarray(self.seeds, jnp.int32))
             if self.learned is not None:
                 state = fine_tuning.begin(state, self.learned)
-        self.recorder = self._open_recorder()
+        with refusing(ValueError):
+            self.recorder = Recorder(
+                self.folder,
+                self.seeds,
+                tensorboard=self.config.tensorboard,
+                keep_bytes=self.record.csv_bytes,
+                env_frames=self.record.env_frames,
+            )
         if self.config.resume:
             run_folder.write_config(self.folder, self.config)
         self.started = time.monotonic() - self.record.wall_seconds
@@ -154,7 +158,7 @@ class _Loop:
         self._checkpoint(state)
         foresees = AGENTS[self.config.agent].foresees
         if self.config.video and foresees is not None and self._complete():
-            self.predicted = foresees(self.config, state)
+            self.videos[predictions.VIDEO] = foresees(self.config, state)
         self.evaluator.shutdown()
         self.recorder.close()
         self.store.close()
@@ -164,27 +168,18 @@ class _Loop:
             return 0
         return 128 + self.interrupt.received
 
-    def _open_recorder(self) -> Recorder:
-        try:
-            return Recorder(
-                self.folder,
-                self.seeds,
-                tensorboard=self.config.tensorboard,
-                keep_bytes=self.record.csv_bytes,
-                env_frames=self.record.env_frames,
-            )
-        except ValueError as error:
-            raise UsageError(str(error)) from None
-
     def _announce(self) -> None:
-        c = self.config
-        used, usable = devices_for(c.seeds), jax.devices()
+        c, used, usable = self.config, devices_for(self.config.seeds), jax.devices()
+        devices = f"{len(used)} {used[0].device_kind} device(s)"
+        if len(used) < len(usable):
+            devices = (
+                f"{len(used)} of {len(usable)} {used[0].device_kind} devices (SEEDS a multiple of "
+                f"{len(usable)} would use all)"
+            )
         renderer = suites.drawn_by(c)
+        drawn = f", drawn by {renderer}" if renderer else ""
         self.terminal.say(
-            f"{c.env}: {c.agent} + {c.bonus}, preset {c.preset}, {c.seeds} seed(s) of {c.steps:,} "
-            f"env frames on {_devices(len(used), len(usable), used[0].device_kind)}"
-            f"{f', drawn by {renderer}' if renderer else ''} "
-            f"-> {self.folder}"
+            f"{c.title()} of {c.steps:,} env frames on {devices}{drawn} -> {self.folder}"
         )
         if c.pretrain is not None:
             self.terminal.say("pre-training: the agent learns from the bonus alone")
@@ -198,10 +193,8 @@ class _Loop:
 
     def _restored(self) -> TrainState | None:
         """The last whole checkpoint of the run that is resumed, if it came to have one."""
-        try:
+        with refusing(ValueError):
             found = self.store.restore(self.runner.template(), self.terminal.say)
-        except ValueError as error:
-            raise UsageError(str(error)) from None
         if found is None:
             self.terminal.say("this run was stopped before its first checkpoint: starting it")
             return None
@@ -223,9 +216,7 @@ class _Loop:
 
     def _compile(self, state: TrainState) -> None:
         self.terminal.say("compiling ...")
-        start = time.monotonic()
-        self.runner.compile(state)
-        seconds = time.monotonic() - start
+        _, seconds = _timed(lambda: self.runner.compile(state))
         self.record.compile_seconds += seconds
         self.loop_started = time.monotonic()
         self.terminal.say(f"compiled in {seconds:.1f} s")
@@ -243,7 +234,8 @@ class _Loop:
 
     def _start_evaluation(self, state: TrainState) -> None:
         self.evaluating_at = self.record.env_frames
-        record = self.frames.append if self.config.video and self._all_trained() else None
+        shown = self.config.video and self._all_trained()
+        record = self.videos[video.VIDEO].append if shown else None
         play = self.runner.start_evaluation(state, record)
         self.evaluation = self.evaluator.submit(_timed, play)
         if not self.runner.evaluates_beside_training:
@@ -262,9 +254,8 @@ class _Loop:
         self._show()
 
     def _train(self, state: TrainState) -> TrainState:
-        start = time.monotonic()
-        state, metrics = self.runner.train(state)
-        self.record.train_seconds += time.monotonic() - start
+        (state, metrics), seconds = _timed(lambda: self.runner.train(state))
+        self.record.train_seconds += seconds
         self.record.timed_frames += self.runner.env_frames_per_chunk
         self.record.chunks += 1
         self.record.env_frames += self.runner.env_frames_per_chunk
@@ -289,10 +280,6 @@ class _Loop:
     def _wall_seconds(self) -> float:
         return time.monotonic() - self.started
 
-    def _frames_per_second(self) -> float:
-        r = self.record
-        return r.timed_frames * len(self.seeds) / r.train_seconds if r.timed_frames else math.nan
-
     def _show(self) -> None:
         r, total = self.record, self.config.steps
         done = r.env_frames - self.first_env_frames
@@ -301,9 +288,9 @@ class _Loop:
             Standing(
                 env_frames=r.env_frames,
                 total_env_frames=total,
-                frames_per_second=self._frames_per_second(),
+                frames_per_second=r.frames_per_second(len(self.seeds)) or math.nan,
                 eta_seconds=max(0, total - r.env_frames) * pace,
-                evaluation_return=_or_nan(r.evaluation_return),
+                evaluation_return=math.nan if r.evaluation_return is None else r.evaluation_return,
                 intrinsic_reward=self.intrinsic_reward,
             )
         )
@@ -313,7 +300,7 @@ class _Loop:
         say, complete, r = self.terminal.say, self._complete(), self.record
         if r.evaluated_at >= 0:
             timing = {
-                "frames_per_second": None if not r.timed_frames else self._frames_per_second(),
+                "frames_per_second": r.frames_per_second(len(self.seeds)),
                 "compile_seconds": r.compile_seconds,
                 "train_seconds": r.train_seconds,
                 "evaluation_seconds": r.evaluation_seconds,
@@ -321,26 +308,19 @@ class _Loop:
             }
             reached = summary.write_summary(self.folder, self.config, self.seeds, complete, timing)
             summary.draw_curve(self.folder, self.config)
-            self._say_reached(reached)
-        for name, frames in ((video.VIDEO, self.frames), (predictions.VIDEO, self.predicted)):
+            for line in summary.lines(self.folder, reached):
+                say(line)
+        for name, frames in self.videos.items():
             if frames:
                 video.write(self.folder / name, frames)
                 say(f"video       {self.folder / name}")
         say(f"checkpoint  {self.folder / run_folder.CHECKPOINTS / str(self.store.steps()[-1])}")
         if not complete:
-            say(f"stopped at env frame {r.env_frames:,}; to go on: {_resume_command(self.folder)}")
-
-    def _say_reached(self, reached: dict[str, Any]) -> None:
-        say = self.terminal.say
-        low, high = reached["final_return_iqm_ci95"]
-        speed = reached["frames_per_second"]
-        say(
-            f"return {reached['final_return_mean']:.3f} (IQM {reached['final_return_iqm']:.3f}, "
-            f"95% interval {low:.3f} to {high:.3f}) over {len(self.seeds)} seed(s) at env frame "
-            f"{reached['env_frames']:,}" + (f", {speed:,.0f} frames/s" if speed else "")
-        )
-        say(f"curve       {self.folder / 'curve.png'}")
-        say(f"summary     {self.folder / 'summary.json'}")
+            command = f"{shlex.quote(installing.python())} -m experiments.train"
+            say(
+                f"stopped at env frame {r.env_frames:,}; to go on: {command} --out {self.folder} "
+                "--resume"
+            )
 
 
 def _num_bytes(shapes: Any) -> int:
@@ -349,23 +329,6 @@ def _num_bytes(shapes: Any) -> int:
     )
 
 
-def _timed(play: Callable[[], EvalStats]) -> tuple[EvalStats, float]:
+def _timed(work: Callable[[], Result]) -> tuple[Result, float]:
     start = time.monotonic()
-    return play(), time.monotonic() - start
-
-
-def _devices(used: int, usable: int, kind: str) -> str:
-    if used == usable:
-        return f"{used} {kind} device(s)"
-    return f"{used} of {usable} {kind} devices (SEEDS a multiple of {usable} would use all)"
-
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
-def _resume_command(folder: Path) -> str:
-    python = Path(sys.executable)
-    if python.is_relative_to(Path.cwd()):
-        python = python.relative_to(Path.cwd())
-    return f"{shlex.quote(os.fspath(python))} -m experiments.train --out {folder} --resume"
+    return work(), time.monotonic() - start

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import tempfile
@@ -21,7 +22,7 @@ from experiments.config import (
     option_name,
 )
 from experiments.errors import UsageError
-from experiments.validate import validate_values
+from experiments.validate import validate
 
 CONFIG = "config.json"
 CHECKPOINTS = "checkpoints"
@@ -39,28 +40,24 @@ COMPARED_ON_RESUME = {
 
 def default_folder(config: RunConfig) -> Path:
     """`runs/TASK-AGENT-BONUS-YYYYmmdd-HHMMSS`, numbered if that exists."""
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    folder = RUNS / f"{_prefix(config.env, config.agent, config.bonus)}{stamp}"
-    number = 2
-    while folder.exists():
-        folder = RUNS / f"{_prefix(config.env, config.agent, config.bonus)}{stamp}-{number}"
-        number += 1
-    return folder
+    task = config.env.replace(":", "_").replace("/", "_")
+    name = f"{task}-{config.agent}-{config.bonus}-{time.strftime('%Y%m%d-%H%M%S')}"
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(folder for folder in map(RUNS.joinpath, names) if not folder.exists())
 
 
-def newest(env: str | None, agent: str | None, bonus: str | None) -> Path:
-    """The run that `--resume` without `--out` means: the newest under runs/ that matches.
+def newest(wanted: dict[str, str]) -> Path:
+    """The run that `--resume` without `--out` means: the newest under runs/ with these options.
 
     Raises:
       UsageError: there is none.
     """
-    wanted = {"env": env, "agent": agent, "bonus": bonus}
     found = []
     for path in RUNS.glob(f"*/{CONFIG}"):
         # Not `stored_config`: the plugins of other runs are not imported.
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
             stored = json.loads(path.read_text())["config"]
-            if all(value in (None, stored[name]) for name, value in wanted.items()):
+            if all(stored[name] == value for name, value in wanted.items()):
                 found.append((path.stat().st_mtime, path.parent))
     if not found:
         raise UsageError(
@@ -93,7 +90,7 @@ def stored_config(
             f"({type(error).__name__}: {error}): start anew with another --out"
         ) from None
     try:
-        validate_values(flatten(config))
+        validate(config)
     except UsageError as error:
         raise UsageError(f"{path} says what cannot be run: {error}") from None
     return config
@@ -109,7 +106,8 @@ def claim(config: RunConfig) -> Path:
     if config.resume:
         _check_same(config, stored_config(folder), folder)
         _check_files(config, folder)
-        if has_rows(folder) and not has_checkpoint(folder):
+        tables = [path for path in folder.glob("*.csv") if path.stat().st_size > 0]
+        if tables and not has_checkpoint(folder):
             raise UsageError(
                 f"{folder} has no checkpoint to resume from: "
                 "leave --resume out and start anew with another --out"
@@ -152,8 +150,7 @@ def write_config(folder: Path, config: RunConfig) -> None:
         stored.setdefault("resumed", []).append(machine.describe())
     else:
         stored = {"config": values, **machine.describe()}
-        for option, path_of_file in _files(config).items():
-            stored[DIGESTS[option]] = _sha256(path_of_file)
+        stored |= {DIGESTS[option]: digest for option, digest in _digests(config).items()}
     write_json(path, stored)
 
 
@@ -162,24 +159,13 @@ def changes_since_start(folder: Path) -> list[str]:
 
     Only what can change the bits of a result; nothing where config.json does not say.
     """
-    stored = json.loads((folder / CONFIG).read_text())
-    now = machine.describe()
-    changes = []
-    for part, names in COMPARED_ON_RESUME.items():
-        then = stored.get(part)
-        if isinstance(then, dict):
-            changes += [
-                f"{label} {then[name]} -> {now[part][name]}"
-                for name, label in names.items()
-                if name in then and then[name] != now[part][name]
-            ]
-    return changes
-
-
-def has_rows(folder: Path) -> bool:
-    """Whether anything was recorded in the folder."""
-    tables = [folder / "train.csv", folder / "eval.csv"]
-    return any(table.exists() and table.stat().st_size > 0 for table in tables)
+    stored, now = json.loads((folder / CONFIG).read_text()), machine.describe()
+    return [
+        f"{label} {stored[part][name]} -> {now[part][name]}"
+        for part, names in COMPARED_ON_RESUME.items()
+        for name, label in names.items()
+        if name in stored.get(part, ()) and stored[part][name] != now[part][name]
+    ]
 
 
 def has_checkpoint(folder: Path) -> bool:
@@ -233,30 +219,30 @@ def _check_same(config: RunConfig, stored: RunConfig, folder: Path) -> None:
 def _check_files(config: RunConfig, folder: Path) -> None:
     """A file may have been changed under its name: the run would go on as another one."""
     stored = json.loads((folder / CONFIG).read_text())
-    for option, path in _files(config).items():
-        now = _sha256(path)
+    for option, now in _digests(config).items():
         if now != stored.get(DIGESTS[option], now):
             raise UsageError(
-                f"{option_name(option)} {path} is not the file that the run in {folder} was "
-                "started with: put that one back to go on, or start anew with another --out"
+                f"{option_name(option)} {flatten(config)[option]} is not the file that the run in "
+                f"{folder} was started with: put that one back to go on, or start anew with "
+                "another --out"
             )
 
 
-def _files(config: RunConfig) -> dict[str, str]:
-    """Options that name a file, and the file."""
-    values = flatten(config)
-    return {option: values[option] for option in DIGESTS if values[option] is not None}
-
-
-def _sha256(path: str) -> str:
-    try:
-        with Path(path).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UsageError(
-            f"--bonus.weights {path} cannot be read ({os.strerror(error.errno or 0)}): "
-            "name the file of the encoder's weights"
-        ) from None
+def _digests(config: RunConfig) -> dict[str, str]:
+    """Each option that names a file, and the file's SHA-256."""
+    digests = {}
+    for option, path in flatten(config).items():
+        if option not in DIGESTS or path is None:
+            continue
+        try:
+            with Path(path).open("rb") as file:
+                digests[option] = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise UsageError(
+                f"{option_name(option)} {path} cannot be read "
+                f"({os.strerror(error.errno or 0)}): put the file there, or name the file meant"
+            ) from None
+    return digests
 
 
 def _check_writable(folder: Path) -> None:
@@ -273,7 +259,3 @@ def _unwritable(folder: Path, error: OSError) -> UsageError:
         f"--out {folder} cannot be written ({os.strerror(error.errno or 0)}): "
         "choose a folder that can"
     )
-
-
-def _prefix(env: str, agent: str, bonus: str) -> str:
-    return f"{env.replace(':', '_').replace('/', '_')}-{agent}-{bonus}-"

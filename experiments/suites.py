@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from experiments.config import AgentName, BonusName, PresetName, RunConfig
-from experiments.errors import UsageError
+from experiments.errors import UsageError, refusing
 from experiments.installing import ensure_envpool
 from experiments.presets import atari as atari_presets
 from experiments.presets import brax, gymnax, minigrid, pixels
 from experiments.presets import dmc as dmc_presets
+from experiments.registry import Registry
 from re3_jax.envs import host, registry
 from re3_jax.envs.base import EnvSpec
 from re3_jax.envs.host import atari, atari_games, dmc, renderer
@@ -65,6 +66,7 @@ class Suite:
       presets: its rows.
       tasks: what its tasks are called in a sentence.
       own_presets: presets that no other suite has.
+      in_pixels: whether its tasks are seen as pixels.
       host: None for a suite on the device.
       summary: (task id, final return) -> what summary.json has besides.
       fine_tuned: (task id, run) -> the run, if it starts from a pre-trained one.
@@ -75,25 +77,15 @@ class Suite:
     presets: Presets
     tasks: str
     own_presets: tuple[PresetName, ...] = ()
+    in_pixels: bool = False
     host: HostSuite | None = None
     summary: Callable[[str, float], dict[str, float]] = lambda task_id, final_return: {}
     fine_tuned: Callable[[str, RunConfig], RunConfig] = lambda task_id, config: config
     with_learned_encoder: Callable[[str, RunConfig], RunConfig] = lambda task_id, config: config
 
 
-SUITES: dict[str, Suite] = {}
-"""Name -> entry."""
-
-
-def register(suite: Suite) -> None:
-    """Adds a suite.
-
-    Raises:
-      ValueError: there is one of this name.
-    """
-    if suite.name in SUITES:
-        raise ValueError(f"there is a suite {suite.name} already: choose another name")
-    SUITES[suite.name] = suite
+SUITES: Registry[Suite] = Registry("a suite")
+register = SUITES.register
 
 
 def find(task: str) -> tuple[Suite, str]:
@@ -102,10 +94,8 @@ def find(task: str) -> tuple[Suite, str]:
     Raises:
       UsageError: there is no such task; the sentence offers the nearest names.
     """
-    try:
+    with refusing(ValueError):
         name, _, task_id = registry.canonical(task).partition(":")
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     if name not in SUITES:
         raise UsageError(f"the suite {name} has no presets: register it in experiments.suites")
     return SUITES[name], task_id
@@ -156,6 +146,7 @@ register(
         dmc_presets,
         "tasks of DeepMind Control",
         own_presets=("small",),
+        in_pixels=True,
         fine_tuned=dmc_presets.fine_tuned,
         host=HostSuite(
             group="dmc",
@@ -169,13 +160,14 @@ register(
 )
 register(Suite("brax", brax, "brax tasks", fine_tuned=dmc_presets.fine_tuned))
 register(Suite("gymnax", gymnax, "gymnax tasks"))
-register(Suite("pixels", pixels, "small tasks in pixels"))
+register(Suite("pixels", pixels, "small tasks in pixels", in_pixels=True))
 register(
     Suite(
         "atari",
         atari_presets,
         "Atari games",
         own_presets=("data_efficient",),
+        in_pixels=True,
         summary=lambda game, final_return: {
             "human_normalised_return": atari_games.human_normalised(game, final_return)
         },

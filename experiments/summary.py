@@ -1,9 +1,11 @@
 """summary.json and curve.png: what a run reached, from its eval.csv."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from experiments import machine, suites
+from experiments.bonuses import BONUSES
 from experiments.config import RunConfig
 from experiments.figures import curves
 from experiments.run_folder import write_json
@@ -16,14 +18,14 @@ from experiments.statistics import (
 
 def draw_curve(folder: Path, config: RunConfig) -> None:
     """Redraws curve.png."""
-    bonus = "" if config.bonus == "none" else f" + {config.bonus.upper()}"
+    bonus = f" + {config.bonus.upper()}" if BONUSES[config.bonus].rewards else ""
     label = f"{config.agent.upper()}{bonus}"
     title = f"{config.env}, {label} ({config.preset})"
     curves.draw([curves.load(label, [folder])], title, folder / "curve.png")
 
 
 def write_summary(
-    folder: Path, config: RunConfig, seeds: list[int], complete: bool, timing: dict[str, Any]
+    folder: Path, config: RunConfig, seeds: list[int], complete: bool, timing: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Writes summary.json and returns what it holds.
 
@@ -59,3 +61,16 @@ def write_summary(
     }
     write_json(folder / "summary.json", values)
     return values
+
+
+def lines(folder: Path, reached: Mapping[str, Any]) -> list[str]:
+    """What the terminal shows of a summary, and where the files are."""
+    low, high = reached["final_return_iqm_ci95"]
+    speed = reached["frames_per_second"]
+    return [
+        f"return {reached['final_return_mean']:.3f} (IQM {reached['final_return_iqm']:.3f}, "
+        f"95% interval {low:.3f} to {high:.3f}) over {len(reached['final_return'])} seed(s) at env "
+        f"frame {reached['env_frames']:,}" + (f", {speed:,.0f} frames/s" if speed else ""),
+        f"curve       {folder / 'curve.png'}",
+        f"summary     {folder / 'summary.json'}",
+    ]

@@ -1,48 +1,39 @@
 """`python -m experiments.train --env TASK ...`: one run from the command line."""
 
 import errno
-import logging
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from experiments import machine
 from experiments.build import cpu_devices
-from experiments.errors import UsageError, refuse_lack_of_memory
+from experiments.errors import UsageError, in_one_sentence, refuse_lack_of_memory
 from experiments.options import parse
 from experiments.run import run
+from experiments.validate import sizes
 
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
+@in_one_sentence
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code (0, 2, 130 or 143)."""
-    # Both also tell, in many lines, of a failed checkpoint, which is told below in one.
-    for chatty in ("absl", "asyncio"):
-        logging.getLogger(chatty).setLevel(logging.CRITICAL)
     try:
         config = parse(list(sys.argv[1:] if argv is None else argv))
         machine.use_cpu_devices(cpu_devices(config))
         machine.keep_compiled_programs()
-        with refuse_lack_of_memory():
+        with refuse_lack_of_memory(f"--seeds, --evaluation.episodes, {sizes(config)}"):
             return run(config)
-    except UsageError as error:
-        return _refuse(str(error))
     except OSError as error:
         if error.errno not in DISK_ERRORS:
             raise
-        return _refuse(
+        raise UsageError(
             f"{error.filename or 'the run folder'} cannot be written ({error.strerror}): "
             "make room and go on with --resume"
-        )
+        ) from None
     except KeyboardInterrupt:
         print("stopped before the run began", file=sys.stderr)
         return 130
-
-
-def _refuse(sentence: str) -> int:
-    print(f"error: {' '.join(sentence.split())}", file=sys.stderr)
-    return 2
 
 
 LATE_REPORTS = ("Event loop is closed", "Encountered error while reading array index")

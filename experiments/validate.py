@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from experiments import agents, bonuses, suites
-from experiments.agents import AGENTS
+from experiments.agents import AGENTS, Agent
 from experiments.bonuses import BONUSES
 from experiments.config import (
     RunConfig,
@@ -12,10 +12,12 @@ from experiments.config import (
     flatten,
     frames_per_update,
     lanes,
+    neighbours_option,
     option_name,
     options_of_agent,
 )
 from experiments.errors import UsageError
+from experiments.registry import Values
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 
 INT32_MAX = 2**31 - 1
@@ -31,32 +33,44 @@ POSITIVE = (
 NOT_NEGATIVE = ("seed", "checkpoint_seconds", "re3.beta", "rnd.beta", "icm.beta")
 
 
-def validate_values(values: dict[str, Any]) -> None:
-    """Checks the values of a RunConfig by dotted name.
+def validate(config: RunConfig) -> None:
+    """Checks the options of a run, whatever its task.
 
     Raises:
       UsageError: one sentence that names the option and a value that would do.
     """
+    values, agent, bonus = flatten(config), AGENTS[config.agent], BONUSES[config.bonus]
     for name, value in values.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
             _check_range(name, value)
-    if values["pretrain"] is not None and values["bonus"] == "none":
+    if config.pretrain is not None and not bonus.rewards:
+        other = next(other.name for other in BONUSES.values() if other.rewards)
         raise UsageError(
-            "--pretrain trains on the bonus alone, and --bonus none is none: choose --bonus re3 or "
-            "another one"
+            f"--pretrain trains on the bonus alone, and --bonus {bonus.name} is none: choose "
+            f"--bonus {other} or another one"
         )
-    bonuses.check_weights(values)
-    agent, bonus = AGENTS[values["agent"]], BONUSES[values["bonus"]]
-    if bonus.from_one_step:
-        _check_one_step(values)
-    has_ring = bonuses.keeps_latents(values)
-    if has_ring and agent.on_policy:
-        _check_ring_of_rollouts(values)
-    if bonus.is_learned and not has_ring:
-        _check_minibatch(values)
-    agent.check_values(values)
-    if values["seed"] + values["seeds"] - 1 > INT32_MAX:
-        raise UsageError(f"--seed {values['seed']} is too large: seeds end at {INT32_MAX}")
+    stack, why = agent.sees.get("frame_stack", (bonus.frames, ""))
+    if stack < bonus.frames:
+        raise UsageError(
+            f"--bonus {bonus.name} encodes stacks of {bonus.frames} frames, but --agent "
+            f"{agent.name} {why}: choose another bonus or another agent"
+        )
+    if bonus.weights is not None and values["pretrained.weights"] is None:
+        raise UsageError(f"--bonus {bonus.name} needs {bonus.weights}")
+    span = agent.span and f"{agent.group}.{agent.span}"
+    if bonus.from_one_step and span and values[span] > 1:
+        raise UsageError(
+            f"--bonus {bonus.name} learns from one observation and the next, but transitions "
+            f"span {option_name(span)} {values[span]}: add {option_name(span)} 1 or choose another "
+            "bonus"
+        )
+    if agent.on_policy and bonuses.keeps_latents(values):
+        _check_ring_of_rollouts(values, agent)
+    sought = neighbours_option(values)
+    if sought and values[sought] != "ring":
+        _check_batch(values, agent, option_name(sought))
+    if config.seed + config.seeds - 1 > INT32_MAX:
+        raise UsageError(f"--seed {config.seed} is too large: seeds end at {INT32_MAX}")
 
 
 def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
@@ -109,19 +123,25 @@ def check_memory(needed_bytes: int, available_bytes: int | None, config: RunConf
     )
 
 
+def sizes(config: RunConfig) -> str:
+    """The options of the agent and of its bonus that take the most memory."""
+    agent = AGENTS[config.agent]
+    if agent.on_policy:
+        return f"--re3.ring-size or --{agent.group}.num-envs"
+    return f"--{agent.group}.batch-size or --{agent.group}.replay-capacity"
+
+
 def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> str:
     agent = AGENTS[config.agent]
     if agent.on_policy:
-        return f"lower --seeds, --re3.ring-size or --{agent.group}.num-envs"
-    fits = []
-    too_many = math.ceil(
-        (needed_bytes - available_bytes) / (config.seeds * _least_bytes_per_transition(config))
-    )
-    capacity = options_of_agent(config).replay_capacity - too_many
-    option = f"--{agent.group}.replay-capacity"
-    if capacity >= _least_capacity(config):
-        rounded = capacity // 1000 * 1000 or capacity
-        fits.append(f"{option} {rounded}")
+        return f"lower --seeds, {sizes(config)}"
+    options, option = options_of_agent(config), f"--{agent.group}.replay-capacity"
+    bytes_of_one = config.seeds * _least_bytes_per_transition(config)
+    too_many = math.ceil((needed_bytes - available_bytes) / bytes_of_one)
+    capacity, fits = options.replay_capacity - too_many, []
+    # With fewer an agent may be unable to begin.
+    if capacity >= max(options.batch_size, getattr(options, agent.first_update)):
+        fits.append(f"{option} {capacity // 1000 * 1000 or capacity}")
     if seeds := available_bytes * config.seeds // needed_bytes:
         fits.append(f"--seeds {seeds}")
     if fits:
@@ -129,12 +149,6 @@ def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> st
     on_host = suites.host_of(config.env)
     smaller_images = f"--{on_host.group}.image-size and " if on_host and on_host.is_drawn else ""
     return f"lower {smaller_images}{option}"
-
-
-def _least_capacity(config: RunConfig) -> int:
-    """A replay with which an agent can surely begin."""
-    options = options_of_agent(config)
-    return int(max(options.batch_size, getattr(options, AGENTS[config.agent].first_update)))
 
 
 def _least_bytes_per_transition(config: RunConfig) -> int:
@@ -155,13 +169,14 @@ EXAMPLES = {
 
 def _check_agent(config: RunConfig, spec: EnvSpec) -> None:
     agent, actions = AGENTS[config.agent], type(spec.action_space)
+    on_host = suites.host_of(config.env)
     if actions is not agent.actions:
         kind = EXAMPLES[actions].partition(" ")[0]
         raise UsageError(
             f"--agent {agent.name} cannot act in {config.env}, whose actions are {kind}: use "
             f"--agent {agents.first(actions)}, or choose a task with {EXAMPLES[agent.actions]}"
         )
-    if agent.on_policy and suites.host_of(config.env) is not None:
+    if agent.on_policy and on_host is not None:
         raise UsageError(
             f"--agent {agent.name} learns from tasks on the device, and {config.env} is stepped on "
             f"the host: use --agent {agents.first(actions, off_policy=True)}"
@@ -172,6 +187,14 @@ def _check_agent(config: RunConfig, spec: EnvSpec) -> None:
             f"--agent {agents.first(actions)}, or choose a task seen as pixels, such as "
             "cheetah_run_sparse"
         )
+    if on_host is not None and on_host.is_drawn:
+        options = getattr(config, on_host.group)
+        for name, (needed, why) in agent.sees.items():
+            if (value := getattr(options, name)) != needed:
+                raise UsageError(
+                    f"--agent {agent.name} {why}: leave {option_name(f'{on_host.group}.{name}')} "
+                    f"at {needed} instead of {value}"
+                )
     agent.check_task(flatten(config), spec)
 
 
@@ -187,10 +210,9 @@ def _check_range(name: str, value: Any) -> None:
         raise UsageError(f"{option} {value} is negative: give 0 or more")
 
 
-def _check_ring_of_rollouts(values: dict[str, Any]) -> None:
-    group = AGENTS[values["agent"]].group
-    ring, lanes = values["re3.ring_size"], values[f"{group}.num_envs"]
-    steps = values[f"{group}.rollout_length"]
+def _check_ring_of_rollouts(values: Values, agent: Agent) -> None:
+    ring = values["re3.ring_size"]
+    lanes, steps = (values[f"{agent.group}.{name}"] for name in agent.batch)
     if ring < lanes * steps:
         raise UsageError(
             f"--re3.ring-size {ring} cannot hold one rollout of {lanes * steps} states "
@@ -198,27 +220,11 @@ def _check_ring_of_rollouts(values: dict[str, Any]) -> None:
         )
 
 
-def _check_one_step(values: dict[str, Any]) -> None:
-    agent = AGENTS[values["agent"]]
-    span = agent.span and f"{agent.group}.{agent.span}"
-    if span and values[span] > 1:
-        raise UsageError(
-            f"--bonus {values['bonus']} learns from one observation and the next, but transitions "
-            f"span {option_name(span)} {values[span]}: add {option_name(span)} 1 or "
-            "choose another bonus"
-        )
-
-
-def _check_minibatch(values: dict[str, Any]) -> None:
-    rank, agent = values["re3.last_neighbour"], AGENTS[values["agent"]]
-    group = agent.group
-    if agent.on_policy:
-        batch = values[f"{group}.num_envs"] * values[f"{group}.rollout_length"]
-    else:
-        batch = values[f"{group}.batch_size"] * values.get(f"{group}.sequence_length", 1)
+def _check_batch(values: Values, agent: Agent, option: str) -> None:
+    rank, names = values["re3.last_neighbour"], [f"{agent.group}.{name}" for name in agent.batch]
+    batch = math.prod(values[name] for name in names)
     if rank > batch - (0 if values["re3.count_self"] else 1):
         raise UsageError(
-            f"--learned.neighbours minibatch has no neighbour of rank {rank} among {batch} states: "
-            f"lower --re3.last-neighbour or raise "
-            f"--{group}.{'num-envs' if agent.on_policy else 'batch-size'}"
+            f"a batch of {batch} states has no neighbour of rank {rank}: lower "
+            f"--re3.last-neighbour, raise {option_name(names[0])} or use {option} ring"
         )

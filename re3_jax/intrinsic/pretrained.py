@@ -153,7 +153,8 @@ def atc_encoder(weights: ATCEncoder) -> Encoder:
         if spec.observation_shape[-1] != channels:
             raise ValueError(
                 f"these weights of atc are for images of {channels} channels, but those of "
-                f"{spec.task} have {spec.observation_shape[-1]}: stack {channels // COLOURS} frames"
+                f"{spec.task} have {spec.observation_shape[-1]}: stack {channels // COLOURS} "
+                "frames in colour, or choose another bonus"
             )
 
     return _encoder("atc", encode, atc_network.latent_dim(weights), check)

@@ -75,7 +75,10 @@ def tree(folder: Path) -> dict[str, bytes | None]:
         ((*CHEETAH, "--sac.discount", "2"), ["--sac.discount", "from 0 to 1"]),
         ((*CHEETAH, "--sac.critic-tau", "0"), ["--sac.critic-tau", "above 0"]),
         ((*CHEETAH, "--sac.augmentation", "cutout"), ["--sac.augmentation", "crop, shift, none"]),
-        ((*CHEETAH, "--sac.crop-size", "37"), ["--sac.crop-size 37", "36 pixels", "image-size"]),
+        (
+            (*CHEETAH, "--sac.crop-size", "37"),
+            ["37x37", "36x36", "--sac.crop-size", "--dmc.image-size"],
+        ),
         ((*CHEETAH, "--sac.crop-size", "9"), ["--sac.crop-size 9", "four conv", "15"]),
         ((*CHEETAH, "--dmc.action-repeat", "0"), ["--dmc.action-repeat", "at least 1"]),
         ((*CHEETAH, "--dmc.action-repeat", "1001"), ["--dmc.action-repeat", "at most 1000"]),
@@ -142,7 +145,7 @@ def tree(folder: Path) -> dict[str, bytes | None]:
         ((*DOORKEY, "--bonus", "icm", "--rnd.beta", "1"), ["--rnd.beta", "--bonus icm"]),
         ((*DOORKEY, "--bonus", "icm", "--icm.image-crop", "9"), ["--icm.image-crop", "pixels"]),
         ((*DOORKEY, "--re3.num-filters", "9"), ["--re3.num-filters", "doorkey_6x6", "pixels"]),
-        ((*DOORKEY, "--learned.momentum", "1"), ["--learned.momentum", "inverse_dynamics"]),
+        ((*DOORKEY, "--learned.learning-rate", "1"), ["--bonus contrastive or inverse_dynamics"]),
         (
             (*DOORKEY, "--bonus", "inverse_dynamics", "--learned.momentum", "1"),
             ["--learned.momentum", "--bonus inverse_dynamics", "--bonus contrastive"],
@@ -160,14 +163,14 @@ def tree(folder: Path) -> dict[str, bytes | None]:
                 *(*DOORKEY, "--bonus", "contrastive", "--learned.neighbours", "minibatch"),
                 *("--re3.ring-size", "64"),
             ),
-            ["--re3.ring-size", "keeps no latents"],
+            ["--re3.ring-size", "searches the batch", "--learned.neighbours ring"],
         ),
         (
             (
                 *(*DOORKEY, "--bonus", "contrastive", "--learned.neighbours", "minibatch"),
                 *("--re3.last-neighbour", "33"),
             ),
-            ["rank 33 among 32", "--re3.last-neighbour", "--a2c.num-envs"],
+            ["32 states", "rank 33", "--re3.last-neighbour", "--a2c.num-envs"],
         ),
         (
             (*DOORKEY, "--bonus", "contrastive", "--re3.ensemble-size", "2"),
@@ -211,7 +214,7 @@ def tree(folder: Path) -> dict[str, bytes | None]:
         ((*DOORKEY, "--pretrain", "9" * 20), ["--pretrain", "too large"]),
         ((*DOORKEY, "--pretrain", "31"), ["--pretrain 31", "at least 32"]),
         ((*DOORKEY, "--pretrain", "2147483647"), ["--pretrain", "32-bit"]),
-        ((*DOORKEY, "--pretrain", "64", "--steps", "96"), ["--steps 96", "--pretrain 64"]),
+        ((*DOORKEY, "--pretrain", "64", "--steps", "96"), ["--steps", "--pretrain 64"]),
         ((*DOORKEY, "--evaluation.episodes", "0"), ["--evaluation.episodes", "positive"]),
         ((*DOORKEY, "--evaluation.episodes", "9" * 20), ["--evaluation.episodes", "too large"]),
         ((*DOORKEY, "--re3.ring-size", "9" * 20), ["--re3.ring-size", "too large"]),
@@ -281,8 +284,8 @@ def test_resume_with_a_config_of_other_options(capsys, started):
         ({"seeds": 2.5}, "seeds cannot be 2.5"),
         ({"tensorboard": 1}, "tensorboard cannot be 1"),
         ({"preset": "fast"}, "preset cannot be 'fast'"),
-        ({"a2c": {"num_envs": None}}, "num_envs cannot be None"),
-        ({"a2c": {"num_envs": 0}}, "num_envs must be at least 1"),
+        ({"a2c": {"num_envs": None}}, "a2c.num_envs cannot be None"),
+        ({"a2c": {"num_envs": 0}}, "--a2c.num-envs must be at least 1"),
         ({"seeds": 0}, "--seeds 0 is not positive"),
     ],
 )

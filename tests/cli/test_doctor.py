@@ -2,11 +2,13 @@
 
 import json
 import re
+import subprocess
+import sys
 from importlib import metadata
 
 import pytest
 
-from experiments import doctor, machine
+from experiments import doctor, installing, machine
 from experiments.installing import ATARI, BASE
 from re3_jax.envs.host import gl
 
@@ -63,6 +65,12 @@ def test_a_missing_package_is_one_sentence_with_the_remedy(monkeypatch, capsys):
     assert said.startswith("error: optax not installed: ")
     assert re.search("-m pip install --no-deps -r .*requirements.txt", said)
     assert said.count("\n") == 1
+
+
+def test_it_starts_without_the_packages_that_it_looks_for():
+    missing = "import sys; sys.modules.update(jax=None, optax=None, flax=None)"
+    program = f"{missing}; import experiments.doctor"
+    subprocess.run([sys.executable, "-c", program], cwd=installing.ROOT, check=True)
 
 
 def test_another_version_than_the_tested_one_is_a_warning(monkeypatch):

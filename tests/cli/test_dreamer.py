@@ -55,6 +55,11 @@ def test_the_small_task_is_dreamers():
     assert (config.agent, config.bonus, config.dreamer.num_envs) == ("dreamer", "re3", 2)
 
 
+def test_encoders_of_the_small_task_see_pixels():
+    words = ["--env", "pixels:bar", "--bonus", "rnd", "--rnd.image-crop", "40"]
+    assert parse(words).rnd.image_crop == 40
+
+
 CHEETAH = "cheetah_run_sparse"
 
 
@@ -79,6 +84,11 @@ CHEETAH = "cheetah_run_sparse"
             ("--bonus", "none", "--dreamer.neighbours", "ring"),
             "--dreamer.neighbours has no effect with --bonus none",
         ),
+        (
+            CHEETAH,
+            ("--bonus", "atc", "--bonus.weights", "params.pkl"),
+            "atc encodes stacks of 3 frames, but --agent dreamer .* one frame at a time: choose",
+        ),
         (CHEETAH, ("--dreamer.neighbours", "all"), "choose from stored_minibatch, ring"),
         (CHEETAH, ("--dreamer.horizon", "1"), "--dreamer.horizon must be at least 2"),
         (CHEETAH, ("--dreamer.td-lambda", "2"), "--dreamer.td-lambda must be from 0 to 1"),
@@ -87,7 +97,7 @@ CHEETAH = "cheetah_run_sparse"
         (
             CHEETAH,
             ("--re3.last-neighbour", "2501"),
-            "2500 frames has no neighbour of rank 2501: lower --re3.last-neighbour",
+            "2500 states has no neighbour of rank 2501: lower --re3.last-neighbour",
         ),
     ],
 )

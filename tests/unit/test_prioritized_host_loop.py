@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments import profile_host
+from experiments import profile
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.agents.rainbow.learner import make_learner
 from re3_jax.intrinsic.base import none
@@ -214,4 +214,4 @@ def test_going_on_begins_new_games_and_no_transition_crosses(trained, monkeypatc
 def test_a_profile_counts_updates_per_step(trained):
     """Two lanes, an update every four agent steps."""
     program, *_ = trained
-    assert profile_host._updates_per_step(program.learner, 1_000) == 0.5
+    assert profile._updates_per_step(program.learner, 1_000) == 0.5
