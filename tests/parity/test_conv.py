@@ -12,6 +12,8 @@ from re3_jax import initializers
 from re3_jax.cpu import compilation
 from re3_jax.networks import pixels
 from re3_jax.networks.conv import conv2d, conv_transpose2d
+from tests.torch_oracle.layers import flat, images, pixel_convolutions
+from tests.torch_oracle.weights import as_tensors
 
 
 def normal(*shape, seed=0):
@@ -146,9 +148,7 @@ def test_features_equal_pytorch_up_to_the_order_of_the_flat_axis():
     params = one, two, three, four
     observation = np.random.default_rng(0).integers(0, 256, (3, 24, 20, 9), np.uint8)
     features = compilation.jit(pixels.features)(params, observation)
-    x = torch.tensor(observation.astype(np.float64)) / 255
-    for layer, stride in zip(params, (2, 1, 1, 1), strict=True):
-        x = torch.relu(torch_conv(x, *tensors(*layer), stride))
-    assert x.shape == (3, 5, 3, 8)
+    expected = pixel_convolutions(as_tensors(params), images(observation) / 255).detach()
+    assert expected.shape == (3, 8, 5, 3)
     assert features.shape == (3, pixels.flat_dim(24, 20, 8))
-    assert_close(features, x.detach().numpy().reshape(3, -1))
+    assert_close(features, flat(expected).numpy())
