@@ -10,9 +10,10 @@ import torch
 
 from re3_jax import initializers
 from re3_jax.cpu import compilation
+from re3_jax.initializers import Layer
 from re3_jax.networks import pixels
 from re3_jax.networks.conv import conv2d, conv_transpose2d
-from tests.torch_oracle.layers import flat, images, pixel_convolutions
+from tests.torch_oracle.layers import convolve, flat, images, pixel_convolutions
 from tests.torch_oracle.weights import as_tensors
 
 
@@ -25,9 +26,7 @@ def tensors(*arrays):
 
 
 def torch_conv(x, kernel, bias, stride):
-    out = torch.nn.functional.conv2d(
-        x.permute(0, 3, 1, 2), kernel.permute(3, 2, 0, 1).contiguous(), bias, stride=stride
-    )
+    out = convolve(Layer(kernel, bias), x.permute(0, 3, 1, 2), stride)
     return out.permute(0, 2, 3, 1)
 
 

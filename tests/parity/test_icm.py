@@ -1,7 +1,5 @@
 """ICM's reward, losses, gradient and whole updates against PyTorch, from the same weights."""
 
-from functools import partial
-
 import jax
 import numpy as np
 import pytest
@@ -13,10 +11,6 @@ from tests.prediction_tasks import BATCH, SIZES, TASKS, centre, make_batch, star
 from tests.torch_oracle import layers, weights
 
 ADAM_BETA1 = 0.9
-
-
-def assert_close(ours, theirs, rtol=1e-4, atol=1e-6):
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=rtol, atol=atol), ours, theirs)
 
 
 def torch_errors(params, batch):
@@ -71,7 +65,7 @@ def test_rewards_gradient_and_updates_equal_pytorch(task):
             # Adam's first moment after one step from zero.
             gradient = jax.tree.map(lambda m: m / (1 - ADAM_BETA1), state.opt_state[0].mu)
             assert isinstance(gradient, ICMParams)
-            assert_close(gradient, weights.gradients(params), rtol=1e-3, atol=1e-5)
+            weights.assert_close(gradient, weights.gradients(params), rtol=1e-3, atol=1e-5)
         # Adam divides by the root of the squared gradient, so where that is lost in rounding so
         # is the direction of a step: 3e-5 is a thirtieth of one.
-        assert_close(state.params, weights.values(params), atol=3e-5)
+        weights.assert_close(state.params, weights.values(params), atol=3e-5)

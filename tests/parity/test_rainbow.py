@@ -15,7 +15,7 @@ from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.networks import noisy
 from tests.torch_oracle.rainbow import TorchRainbow
-from tests.torch_oracle.weights import data, random_state, random_weights, values
+from tests.torch_oracle.weights import assert_close, data, random_state, random_weights, values
 
 BATCH, ACTIONS = 6, 4
 CONFIG = RainbowConfig(
@@ -102,11 +102,7 @@ def test_one_update(change):
     np.testing.assert_allclose(info["loss"], loss, rtol=1e-4)
     np.testing.assert_allclose(info["gradient_norm"], norm, rtol=1e-3)
     np.testing.assert_allclose(priority, expected, rtol=1e-4)
-    jax.tree.map(
-        lambda ours, theirs: np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=2e-5),
-        after.online,
-        values(oracle.online),
-    )
+    assert_close(after.online, values(oracle.online), atol=2e-5)
     jax.tree.map(np.testing.assert_array_equal, after.target, state.target)
     moved = jax.tree.map(
         lambda new, old: float(jnp.abs(new - old).max()), after.online, state.online

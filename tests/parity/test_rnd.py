@@ -1,7 +1,5 @@
 """RND's reward, gradient and whole updates against PyTorch, from the same weights."""
 
-from functools import partial
-
 import jax
 import numpy as np
 import pytest
@@ -12,10 +10,6 @@ from tests.prediction_tasks import SIZES, centre, make_batch, start
 from tests.torch_oracle import layers, weights
 
 ADAM_BETA1 = 0.9
-
-
-def assert_close(ours, theirs, rtol=1e-4, atol=1e-6):
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=rtol, atol=atol), ours, theirs)
 
 
 def torch_errors(target, predictor, observation):
@@ -60,8 +54,8 @@ def test_rewards_gradient_and_updates_equal_pytorch(task, rewarded):
             # Adam's first moment after one step from zero.
             gradient = jax.tree.map(lambda m: m / (1 - ADAM_BETA1), state.opt_state[0].mu)
             assert isinstance(gradient, Predictor)
-            assert_close(gradient, weights.gradients(predictor), rtol=1e-3, atol=1e-5)
+            weights.assert_close(gradient, weights.gradients(predictor), rtol=1e-3, atol=1e-5)
         # Adam divides by the root of the squared gradient, so where that is lost in rounding so
         # is the direction of a step: 3e-5 is a thirtieth of one.
-        assert_close(state.predictor, weights.values(predictor), atol=3e-5)
-    assert_close(state.target, weights.values(target), rtol=0, atol=0)
+        weights.assert_close(state.predictor, weights.values(predictor), atol=3e-5)
+    weights.assert_close(state.target, weights.values(target), rtol=0, atol=0)

@@ -1,7 +1,5 @@
 """SAC's networks, losses, gradients and whole updates against PyTorch, from the same weights."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +13,7 @@ from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.replay.transitions import Transitions
 from tests.torch_oracle.sac import TorchSAC, encode, q_values
-from tests.torch_oracle.weights import data, gradients, random_state, random_weights
+from tests.torch_oracle.weights import assert_close, data, gradients, random_state, random_weights
 
 ACTIONS, BATCH = 3, 8
 IMAGES = EnvSpec("probe:images", (27, 27, 9), np.dtype(np.uint8), Box((ACTIONS,), -1, 1), 100)
@@ -61,10 +59,6 @@ def setting(name, as_released=False):
     batch = make_batch(spec, seed=1)
     draws = DRAW(jax.random.key(2), batch, config)
     return agent, state, TorchSAC(config, state, as_released), batch, draws
-
-
-def assert_close(ours, theirs, rtol=1e-4, atol=1e-6):
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=rtol, atol=atol), ours, theirs)
 
 
 @pytest.mark.parametrize("name", ["rad", "states"])

@@ -3,6 +3,8 @@
 A leaf has our shape, and in memory the order that PyTorch's own modules have.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -78,6 +80,11 @@ def random_state(init, **given):
     for name, tree in given.items():
         assert jax.tree.map(jnp.shape, tree) == jax.tree.map(jnp.shape, getattr(shapes, name))
     return zeros._replace(**given)
+
+
+def assert_close(ours, theirs, rtol=1e-4, atol=1e-6):
+    """Of trees of arrays, leaf by leaf."""
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=rtol, atol=atol), ours, theirs)
 
 
 def assert_same_step(ours, before, theirs, learning_rate):
