@@ -8,7 +8,8 @@ contender has a process of its own, so that its peak memory is its own too; they
 other, so take ratios below ten percent with a grain of salt. `bonus` is RE3 alone, `knn` its
 search, `bonus_whole_ring` the variant that searches all frames of a full replay instead, and
 `encode_one_step` what RE3 does when a frame is stored (five times per update, as the authors
-configure it). PyTorch's RE3 encodes the frames of each batch, as the authors' code does.
+configure it). PyTorch's RE3 encodes the frames of each batch, as the authors' code does; its
+update is the one that `tests/parity/test_dreamer.py` compares with ours.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from experiments import machine
 from experiments.build import make_bonus, task_spec
 from experiments.resolve import resolve
 from re3_jax import knn
-from re3_jax.agents.dreamer.agent import Dreamer
+from re3_jax.agents.dreamer.agent import Dreamer, SequenceBatch
 from re3_jax.agents.dreamer.config import Precision, SequenceNeighbours
 from re3_jax.agents.dreamer.learner import reward_sequences
 from re3_jax.cpu import compilation
@@ -133,13 +134,27 @@ def torchs(with_re3: bool) -> Callable[[], object]:
     """PyTorch's update."""
     import torch
 
-    from benchmarks.torch_dreamer import TorchDreamer
+    from tests.torch_oracle import dreamer as oracle
+    from tests.torch_oracle.weights import as_tensors, detached
 
     torch.set_num_threads(machine.usable_cores())
-    dreamer, batch = TorchDreamer(CONFIG.dreamer, 6, K if with_re3 else None), make_batch()
-    length = batch.reward.shape[1]
-    frames, action = batch.frames[:, :length], batch.action[:, :length]
-    return lambda: dreamer.update(frames, action, batch.reward)
+    key, c = jax.random.key(0), CONFIG.dreamer
+    learner = oracle.TorchDreamer(c, jax.jit(Dreamer(c, SPEC).init)(key))
+    batch = SequenceBatch(*map(torch.from_numpy, SequenceBatch.of(make_batch())))
+    encoder = make_bonus(CONFIG).init(key, SPEC).bonus.encoder
+    encoder = detached(as_tensors(encoder, torch.float32))
+
+    def rewarded() -> SequenceBatch:
+        frames = batch.frames.flatten(0, 1)
+        latents = oracle.latents(encoder, frames, c.head_order, torch.float32)
+        bonus = CONFIG.re3.beta * oracle.distances(latents, K)
+        return batch._replace(reward=batch.reward + bonus.reshape(batch.reward.shape))
+
+    def call() -> object:
+        noise = oracle.draw_noise(c, batch.action.shape[-1])
+        return learner.update(rewarded() if with_re3 else batch, noise)
+
+    return call
 
 
 CONTENDERS: dict[str, Callable[[], Callable[[], object]]] = {

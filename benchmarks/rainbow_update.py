@@ -6,7 +6,8 @@ Prints one JSON object. An update is all that a learner does between two steps o
 a batch of 32 by priority, the bonus, loss, gradient, Adam, new priorities. With RE3 the ring of
 latents is full, at each of the sizes; `knn` is its search alone. `sum_tree` is a draw of 32 and
 an update of 32 priorities, by the number of leaves. All contenders take turns; a figure is the
-median over rounds, a ratio the median of the ratios within a round.
+median over rounds, a ratio the median of the ratios within a round. PyTorch's update is the one
+that `tests/parity/test_rainbow.py` compares with ours.
 
 The replay holds fewer frames than the 1,000,000 of the configuration, to save memory: only the
 time of random access could depend on it.
@@ -24,9 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from benchmarks import hardware
+from benchmarks import hardware, torch_rainbow
 from benchmarks.knn import fill, finished, take_turns, walk_latents
-from benchmarks.torch_rainbow import TorchRainbow
 from experiments import machine
 from experiments.presets import rainbow as presets
 from experiments.presets import tables
@@ -176,7 +176,8 @@ def contenders(
     runs |= trees()
     if with_torch:
         torch.set_num_threads(machine.usable_cores())
-        rainbow = TorchRainbow(config, frames, NUM_ACTIONS)
+        start = jax.jit(make_rainbow(config, SPEC).init)(jax.random.key(0))
+        rainbow = torch_rainbow.Contender(config, start, frames, NUM_ACTIONS)
         runs["torch"] = lambda: [rainbow.update() for _ in range(UPDATES_PER_TURN)]
     return runs
 

@@ -7,7 +7,8 @@ learner does: sampling from the replay, crops, k-NN over a full ring of latents,
 second time actor, temperature and target. `full` is such a second update, `critic_only` the
 other, `mean` what training pays. All contenders take turns, round by round, so that what else
 the machine does meets them alike; a figure is the median over rounds, a ratio the median of the
-ratios within a round.
+ratios within a round. PyTorch's update is the one that `tests/parity/test_sac.py` compares with
+ours.
 
 The sizes, ring of latents included, are those of the presets `released` (batch 512, 9x84x84 out
 of 100x100, 100,000 latents) and `small`. The replay holds fewer transitions than the ring has
@@ -40,6 +41,7 @@ from re3_jax.intrinsic.base import ChainState, IntrinsicBatch, IntrinsicReward, 
 from re3_jax.intrinsic.re3 import from_config
 from re3_jax.replay import frame_ring
 from re3_jax.replay.frame_ring import FrameReplay
+from tests.torch_oracle import neighbours
 
 TASK = "cheetah_run_sparse"
 ACTION_DIM = 6
@@ -149,14 +151,15 @@ def contenders(
         torch.set_num_threads(machine.usable_cores())
         rows = torch.from_numpy(latents)
         searches = {
-            "torch": (torch_sac.nearest, False),
+            "torch": (neighbours.nearest, False),
             "torch_without_re3": (None, False),
-            "torch_as_released_good_knn": (torch_sac.nearest, True),
-            "torch_as_released": (torch_sac.nearest_by_broadcast, True),
+            "torch_as_released_good_knn": (neighbours.nearest, True),
+            "torch_as_released": (neighbours.nearest_by_broadcast, True),
         }
+        start = jax.jit(make_sac(config.sac, spec).init)(jax.random.key(0))
         for name, (search, as_released) in searches.items():
-            update = torch_sac.TorchSAC(
-                config.sac, frames, rows, ACTION_DIM, search, as_released
+            update = torch_sac.Contender(
+                config.sac, start, frames, rows, search, as_released
             ).update
             learners[name] = lambda phase, update=update: update(phase == "full")
     runs = {

@@ -1,16 +1,15 @@
-"""Rainbow's update in PyTorch, laid out as Kaixhin/Rainbow's: what `rainbow_update` compares with.
+"""What `rainbow_update` compares with: the oracle of our tests, with Kaixhin/Rainbow's replay.
 
-Prioritised replay in NumPy (a binary tree of sums and a structured array of frames, drawn from
-segment by segment), noisy layers that draw their noise before each update, C51's projection with
-`index_add_`. The same sizes and numbers as `RainbowConfig`.
+That is in NumPy: a binary tree of sums and a structured array of frames, drawn from segment by
+segment.
 """
 
 import numpy as np
 import torch
-from torch import nn
-from torch.nn import functional as F
 
+from re3_jax.agents.rainbow.agent import RainbowBatch, RainbowState
 from re3_jax.agents.rainbow.config import RainbowConfig
+from tests.torch_oracle.rainbow import TorchRainbow, draw_noise
 
 TRANSITION = np.dtype(
     [
@@ -69,84 +68,20 @@ class SumTree:
         return nodes
 
 
-class NoisyLinear(nn.Module):
-    """Factorised Gaussian noise in weights and biases."""
+class Contender:
+    """One learner and its replay."""
 
-    def __init__(self, inputs: int, outputs: int, sigma: float):
-        """Fortunato et al. (2018)."""
-        super().__init__()
-        bound = inputs**-0.5
-        self.weight = nn.Parameter(torch.empty(outputs, inputs).uniform_(-bound, bound))
-        self.weight_sigma = nn.Parameter(torch.full((outputs, inputs), sigma * bound))
-        self.bias = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound))
-        self.bias_sigma = nn.Parameter(torch.full((outputs,), sigma * outputs**-0.5))
-        self.draw()
-
-    def draw(self) -> None:
-        """New noise."""
-        inputs, outputs = torch.randn(self.weight.shape[1]), torch.randn(self.weight.shape[0])
-        inputs, outputs = (x.sign() * x.abs().sqrt() for x in (inputs, outputs))
-        self.weight_noise, self.bias_noise = outputs.outer(inputs), outputs
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """With noise, as in training."""
-        return F.linear(
-            x,
-            self.weight + self.weight_sigma * self.weight_noise,
-            self.bias + self.bias_sigma * self.bias_noise,
-        )
-
-
-class Network(nn.Module):
-    """The canonical convolutions and both streams."""
-
-    def __init__(self, config: RainbowConfig, num_actions: int):
-        """Weights as PyTorch draws them: no time depends on them."""
-        super().__init__()
-        self.shape = num_actions, config.num_atoms
-        self.convs = nn.Sequential(
-            nn.Conv2d(4, 32, 8, 4), nn.ReLU(),
-            nn.Conv2d(32, 64, 4, 2), nn.ReLU(),
-            nn.Conv2d(64, 64, 3), nn.ReLU(),
-            nn.Flatten(),
-        )  # fmt: skip
-        sizes = 3136, config.hidden_dim
-        self.hidden = nn.ModuleList(NoisyLinear(*sizes, config.noise) for _ in range(2))
-        self.value = NoisyLinear(config.hidden_dim, config.num_atoms, config.noise)
-        outputs = num_actions * config.num_atoms
-        self.advantage = NoisyLinear(config.hidden_dim, outputs, config.noise)
-
-    def draw(self) -> None:
-        """New noise everywhere."""
-        for layer in (*self.hidden, self.value, self.advantage):
-            layer.draw()
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Logits of the atoms of each action."""
-        x = self.convs(x)
-        value = self.value(F.relu(self.hidden[0](x)))[:, None]
-        advantage = self.advantage(F.relu(self.hidden[1](x))).view(-1, *self.shape)
-        return value + advantage - advantage.mean(1, keepdim=True)
-
-
-class TorchRainbow:
-    """State of one agent, and its update."""
-
-    def __init__(self, config: RainbowConfig, frames: np.ndarray, num_actions: int):
+    def __init__(
+        self, config: RainbowConfig, state: RainbowState, frames: np.ndarray, num_actions: int
+    ):
         """Fills the replay with `frames`, uint8 [transitions, 84, 84]."""
         self.config, self.tree = config, SumTree(frames, num_actions)
-        self.online, self.target = (Network(config, num_actions) for _ in range(2))
-        self.target.load_state_dict(self.online.state_dict())
-        self.target.requires_grad_(False)
-        self.optimizer = torch.optim.Adam(
-            self.online.parameters(), config.learning_rate, eps=config.adam_eps
-        )
-        self.support = torch.linspace(config.v_min, config.v_max, config.num_atoms)
+        self.learner = TorchRainbow(config, state.online, state.target)
         self.gammas = torch.tensor([config.discount**i for i in range(config.n_steps)])
         self.rng = np.random.default_rng(0)
 
-    def sample(self):
-        """A batch: leaf, observation, action, return, next observation, goes on, weight."""
+    def sample(self) -> tuple[np.ndarray, RainbowBatch]:
+        """Leaves, and the batch that is there."""
         c, tree = self.config, self.tree
         total = tree.sums[0]
         segment = total / c.batch_size
@@ -167,46 +102,24 @@ class TorchRainbow:
         rows[blank] = np.zeros((), TRANSITION)
         frames = rows["frame"]
         observation, following = (
-            torch.from_numpy(np.ascontiguousarray(stack)).float().div_(255)
+            torch.from_numpy(np.ascontiguousarray(stack)).permute(0, 2, 3, 1)
             for stack in (frames[:, :4], frames[:, c.n_steps : c.n_steps + 4])
         )
-        rewards = torch.tensor(np.ascontiguousarray(rows["reward"][:, 3:-1]))
-        probability = tree.sums[leaves] / total
-        weight = (tree.size * probability) ** -c.priority_weight
-        return (
-            leaves,
-            observation,
-            torch.tensor(rows["action"][:, 3].astype(np.int64)),
-            rewards @ self.gammas,
-            following,
-            torch.tensor(rows["goes_on"][:, c.n_steps + 3].astype(np.float32))[:, None],
-            torch.tensor(weight / weight.max(), dtype=torch.float32),
+        goes_on = torch.tensor(rows["goes_on"][:, c.n_steps + 3].astype(np.float32))
+        weight = (tree.size * tree.sums[leaves] / total) ** -c.priority_weight
+        return leaves, RainbowBatch(
+            observation=observation,
+            action=torch.tensor(rows["action"][:, 3].astype(np.int64)),
+            reward=torch.tensor(np.ascontiguousarray(rows["reward"][:, 3:-1])) @ self.gammas,
+            bonus=0.0,
+            discount=goes_on * c.discount**c.n_steps,
+            next_observation=following,
+            weight=torch.tensor(weight / weight.max(), dtype=torch.float32),
         )
 
     def update(self) -> None:
         """One update, priorities included."""
-        c = self.config
-        self.online.draw()
-        leaves, observation, action, reward, following, goes_on, weight = self.sample()
-        every = torch.arange(c.batch_size)
-        log_p = F.log_softmax(self.online(observation), dim=2)[every, action]
-        with torch.no_grad():
-            best = (F.softmax(self.online(following), dim=2) * self.support).sum(2).argmax(1)
-            self.target.draw()
-            p = F.softmax(self.target(following), dim=2)[every, best]
-            place = reward[:, None] + goes_on * c.discount**c.n_steps * self.support
-            step = (c.v_max - c.v_min) / (c.num_atoms - 1)
-            b = (place.clamp(c.v_min, c.v_max) - c.v_min) / step
-            low, high = b.floor().long(), b.ceil().long()
-            low[(high > 0) & (low == high)] -= 1
-            high[(low < c.num_atoms - 1) & (low == high)] += 1
-            offset = (every * c.num_atoms)[:, None]
-            m = torch.zeros(c.batch_size * c.num_atoms)
-            m.index_add_(0, (low + offset).view(-1), (p * (high.float() - b)).view(-1))
-            m.index_add_(0, (high + offset).view(-1), (p * (b - low.float())).view(-1))
-        loss = -(m.view(c.batch_size, -1) * log_p).sum(1)
-        self.optimizer.zero_grad()
-        (weight * loss).mean().backward()
-        nn.utils.clip_grad_norm_(self.online.parameters(), c.max_grad_norm)
-        self.optimizer.step()
-        self.tree.update(leaves, loss.detach().numpy() ** c.priority_exponent)
+        noises = [draw_noise(x) for x in (self.learner.online, self.learner.target)]
+        leaves, batch = self.sample()
+        _, priority, _ = self.learner.update(batch, noises)
+        self.tree.update(leaves, priority.numpy())

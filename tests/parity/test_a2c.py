@@ -6,7 +6,6 @@ The oracle is torch-ac's algorithm written with `torch.nn` and `torch.optim`, lo
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
@@ -16,47 +15,32 @@ from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.a2c.losses import a2c_loss
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.initializers import Layer
+from tests.torch_oracle.layers import encode, mlp
+from tests.torch_oracle.weights import (
+    as_tensors,
+    assert_close,
+    gradients,
+    random_state,
+    random_weights,
+    values,
+)
 
 SPEC = EnvSpec("probe:views", (7, 7, 3), np.dtype(np.uint8), Discrete(7), 100)
 STEPS, LANES = 8, 16
 
 
-class TorchActorCritic(torch.nn.Module):
+def torch_outputs(params, view):
     """rl-starter-files' network without text and memory."""
+    parts = params["params"]
+    trunk = [Layer(parts["trunk"][f"kernel_{i}"], parts["trunk"][f"bias_{i}"]) for i in range(3)]
+    x = encode(trunk, view)
 
-    def __init__(self):
-        super().__init__()
-        nn = torch.nn
-        self.trunk = nn.Sequential(
-            nn.Conv2d(3, 16, 2), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(16, 32, 2), nn.ReLU(),
-            nn.Conv2d(32, 64, 2), nn.ReLU(),
-        )  # fmt: skip
-        self.actor = nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 7))
-        self.critic = nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
+    def head(name):
+        layers = [Layer(**parts[name][f"Dense_{i}"]) for i in range(2)]
+        return mlp(layers, x, torch.tanh)
 
-    def forward(self, view):
-        x = self.trunk(view.permute(0, 3, 1, 2)).flatten(1)
-        return self.actor(x), self.critic(x)[:, 0]
-
-
-def torch_leaves(model):
-    """Maps a getter to the oracle's parameters by the names and layouts of ours."""
-
-    def linear(layer, get):
-        return {"kernel": get(layer.weight).T, "bias": get(layer.bias)}
-
-    def tree(get):
-        convs = [model.trunk[i] for i in (0, 3, 5)]
-        trunk = {f"kernel_{i}": get(c.weight).transpose(2, 3, 1, 0) for i, c in enumerate(convs)}
-        trunk |= {f"bias_{i}": get(c.bias) for i, c in enumerate(convs)}
-        heads = {
-            name: {f"Dense_{i}": linear(head[2 * i], get) for i in range(2)}
-            for name, head in (("actor", model.actor), ("critic", model.critic))
-        }
-        return {"params": {"trunk": trunk, **heads}}
-
-    return tree
+    return head("actor"), head("critic")[:, 0]
 
 
 def make_rollout(seed):
@@ -75,20 +59,20 @@ def make_rollout(seed):
     )
 
 
-def torch_loss(model, rollout, config):
+def torch_loss(params, rollout, config):
     """torch-ac 1.1's `collect_experiences` and `update_parameters`, step by step."""
 
     def tensor(x):
-        return torch.tensor(np.asarray(x, np.float32))
+        return torch.tensor(np.asarray(x, np.float64))
 
     reward, bonus = tensor(rollout.reward), tensor(rollout.bonus)
     if config.bonus_target == "reward":
         reward = reward + bonus
     with torch.no_grad():
-        values = torch.stack([model(tensor(view))[1] for view in rollout.observation])
-        next_value = model(tensor(rollout.last_observation))[1]
-        final_values = torch.stack([model(tensor(v))[1] for v in rollout.next_observation])
-    advantages = torch.zeros(STEPS, LANES)
+        values = torch.stack([torch_outputs(params, view)[1] for view in rollout.observation])
+        next_value = torch_outputs(params, rollout.last_observation)[1]
+        final_values = torch.stack([torch_outputs(params, v)[1] for v in rollout.next_observation])
+    advantages = torch.zeros(STEPS, LANES).double()
     for i in reversed(range(STEPS)):
         last = i == STEPS - 1
         for j in range(LANES):
@@ -103,8 +87,7 @@ def torch_loss(model, rollout, config):
         advantages = advantages + bonus
     returns = values + advantages
 
-    views = tensor(rollout.observation).reshape(-1, 7, 7, 3)
-    logits, value = model(views)
+    logits, value = torch_outputs(params, rollout.observation.reshape(-1, 7, 7, 3))
     policy = torch.distributions.Categorical(logits=logits)
     action = torch.tensor(rollout.action.reshape(-1))
     policy_loss = -(policy.log_prob(action) * advantages.reshape(-1)).mean()
@@ -126,17 +109,15 @@ def test_two_updates_equal_pytorch(bonus_target, rmsprop_eps, bootstrap_truncati
         bootstrap_truncation=bootstrap_truncation,
         rmsprop_eps=rmsprop_eps,
     )
-    torch.manual_seed(0)
-    model = TorchActorCritic()
-    optimizer = torch.optim.RMSprop(
-        model.parameters(), config.learning_rate, alpha=config.rmsprop_decay, eps=rmsprop_eps
-    )
-    tree = torch_leaves(model)
     agent = make_a2c(config, SPEC)
-    state = agent.init(jax.random.key(0))
-    params = jax.tree.map(jnp.asarray, tree(lambda p: p.detach().numpy().copy()))
-    assert jax.tree.map(jnp.shape, params) == jax.tree.map(jnp.shape, state.params)
-    state = state._replace(params=params)
+    # As small as PyTorch draws them, because views of up to 10 saturate larger ones; and with this
+    # seed most ReLUs pass a gradient on.
+    params = jax.tree.map(lambda leaf: 0.5 * leaf, random_weights(agent.init, seed=34).params)
+    state = random_state(agent.init, params=params)
+    theirs = as_tensors(state.params)
+    optimizer = torch.optim.RMSprop(
+        jax.tree.leaves(theirs), config.learning_rate, alpha=config.rmsprop_decay, eps=rmsprop_eps
+    )
     network = make_network(config, SPEC)
     differentiate = jax.jit(
         lambda params, rollout: jax.grad(a2c_loss, has_aux=True)(params, network, rollout, config)
@@ -146,17 +127,12 @@ def test_two_updates_equal_pytorch(bonus_target, rmsprop_eps, bootstrap_truncati
     for number in range(2):
         rollout = make_rollout(number)
         optimizer.zero_grad()
-        loss = torch_loss(model, rollout, config)
+        loss = torch_loss(theirs, rollout, config)
         loss.backward()
         gradient, info = differentiate(state.params, rollout)
         np.testing.assert_allclose(info["loss"], loss.item(), rtol=2e-5)
-        expected_gradient = tree(lambda p: p.grad.numpy().copy())
-        jax.tree.map(
-            lambda ours, theirs: np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-5),
-            gradient,
-            expected_gradient,
-        )
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)
+        assert_close(gradient, gradients(theirs), rtol=2e-3, atol=2e-5)
+        norm = torch.nn.utils.clip_grad_norm_(jax.tree.leaves(theirs), config.max_grad_norm)
         optimizer.step()
         state, info = update(state, rollout)
         np.testing.assert_allclose(info["gradient_norm"], norm.item(), rtol=1e-4)
@@ -164,11 +140,10 @@ def test_two_updates_equal_pytorch(bonus_target, rmsprop_eps, bootstrap_truncati
     # With eps 1e-8 an early RMSprop step is nearly sign(g): where g is rounding noise, so is
     # the step. Such entries are those whose accumulated square is at noise level.
     square = state.opt_state[1][0].nu
-    expected = tree(lambda p: p.detach().numpy().copy())
 
     def compare(ours, theirs, nu):
         certain = np.sqrt(nu) > 1e-5
         assert certain.mean() > 0.5
         np.testing.assert_allclose(np.asarray(ours)[certain], theirs[certain], rtol=1e-4, atol=2e-5)
 
-    jax.tree.map(compare, state.params, expected, square)
+    jax.tree.map(compare, state.params, values(theirs), square)

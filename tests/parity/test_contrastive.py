@@ -13,7 +13,7 @@ from re3_jax.intrinsic.base import IntrinsicBatch
 from re3_jax.intrinsic.contrastive import contrastive_encoder, contrastive_loss
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.re3_config import RE3Config
-from tests import torch_encoder
+from tests.torch_oracle import layers, weights
 
 BATCH, MOMENTUM, RATE = 12, 0.05, 1e-3
 PIXELS = EnvSpec("dmc:any", (24, 22, 9), np.dtype(np.uint8), Box((2,), -1.0, 1.0), 500)
@@ -45,16 +45,16 @@ class CURL:
     """Query and key encoder, bilinear product and one Adam over query encoder and product."""
 
     def __init__(self, state):
-        self.query = torch_encoder.as_tensors(state.params.encoder)
-        self.bilinear = torch_encoder.as_tensors(state.params.bilinear)
-        self.key = torch_encoder.as_tensors(state.key_encoder)
+        self.query = weights.as_tensors(state.params.encoder)
+        self.bilinear = weights.as_tensors(state.params.bilinear)
+        self.key = weights.as_tensors(state.key_encoder)
         trained = [*jax.tree.leaves(self.query), self.bilinear]
         self.optimizer = torch.optim.Adam(trained, lr=RATE)
 
     def update(self, query_images, key_images):
-        queries = torch_encoder.encode(self.query, query_images)
+        queries = layers.encode(self.query, query_images)
         with torch.no_grad():
-            keys = torch_encoder.encode(self.key, key_images)
+            keys = layers.encode(self.key, key_images)
         logits = queries @ (self.bilinear @ keys.T)
         logits = logits - logits.max(dim=1, keepdim=True)[0]
         loss = F.cross_entropy(logits, torch.arange(len(logits)))
@@ -91,7 +91,7 @@ def test_updates_equal_pytorch(name):
         loss = oracle.update(query_images, key_images)
         np.testing.assert_allclose(info["contrastive_loss"], loss, rtol=1e-3)
         if number == 0:
-            torch_encoder.assert_same_step(
+            weights.assert_same_step(
                 (state.opt_state, state.params),
                 before.params,
                 (oracle.query, oracle.bilinear),

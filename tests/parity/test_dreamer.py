@@ -1,6 +1,7 @@
 """Dreamer's returns, policy, optimiser and whole update against independent references."""
 
 import dataclasses
+from functools import cache
 from typing import get_args
 
 import jax
@@ -9,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from torch.nn import functional as F
 
 from re3_jax.agents.dreamer import imagination, losses, networks, policy
 from re3_jax.agents.dreamer.agent import Dreamer, SequenceBatch
@@ -18,8 +18,11 @@ from re3_jax.agents.dreamer.optimizer import clipped_adam
 from re3_jax.agents.dreamer.policy import TanhNormal
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.networks.rssm import State
-from tests.parity.test_rssm import tensor, torch_gru_function, torch_linear, torch_normal
+from tests.parity.test_rssm import tensor
 from tests.rlax_alone import rlax
+from tests.torch_oracle import dreamer
+from tests.torch_oracle.dreamer import TorchDreamer
+from tests.torch_oracle.weights import random_state, random_weights
 
 CONFIG = DreamerConfig(
     deter=20,
@@ -45,145 +48,67 @@ def make_batch(seed=0):
     )
 
 
-def torch_encode(encoder, image):
-    x = image.permute(0, 3, 1, 2)
-    for layer in encoder.layers:
-        x = F.relu(F.conv2d(x, layer.kernel.permute(3, 2, 0, 1), layer.bias, 2))
-    return x.permute(0, 2, 3, 1).flatten(1)
+@cache
+def start(config=CONFIG):
+    """An agent, and a state with random weights."""
+    agent = Dreamer(config, SPEC)
+    weights = random_weights(agent.init)
+    parts = {name: getattr(weights, name) for name in dreamer.PARTS}
+    return agent, random_state(agent.init, **parts)
 
 
-def torch_decode(decoder, features):
-    x = (features @ decoder.hidden.kernel + decoder.hidden.bias)[:, :, None, None]
-    for number, layer in enumerate(decoder.convs):
-        kernel = layer.kernel.permute(3, 2, 0, 1)
-        x = F.conv_transpose2d(x, kernel, layer.bias, 2)
-        x = F.relu(x) if number < 3 else x
-    return x.permute(0, 2, 3, 1)
+def noise_of(key, config):
+    """What an update draws with `key`."""
+    model_key, imagine_key = jax.random.split(key)
+    size, time = config.batch_size, config.sequence_length
+    # Where the last state's task may have ended, nothing is imagined from it.
+    starts = size * (time - config.predict_discount)
 
-
-def torch_head(layers, x):
-    for layer in layers[:-1]:
-        x = F.elu(torch_linear(layer, x))
-    return torch_linear(layers[-1], x)
-
-
-def torch_policy(actor, x):
-    mean, raw = torch_head(actor, x).chunk(2, dim=-1)
-    std = F.softplus(raw + np.log(np.expm1(5.0))) + 1e-4
-    return 5 * torch.tanh(mean / 5), std
-
-
-def torch_returns(reward, value, discount, bootstrap, lambda_):
-    """danijar/dreamer's `lambda_return`."""
-    following = torch.cat([value[1:], bootstrap[None]])
-    later, returns = bootstrap, []
-    for t in reversed(range(len(reward))):
-        later = reward[t] + discount[t] * ((1 - lambda_) * following[t] + lambda_ * later)
-        returns.append(later)
-    return torch.stack(returns[::-1])
-
-
-def torch_losses(params, batch, keys, config):
-    """All three losses of tensors that collect gradients."""
-    model, actor, value = params
-    model_key, imagine_key = keys
-    size, time = batch.reward.shape
-    image = tensor(batch.frames).reshape(-1, 64, 64, 3) / 255 - 0.5
-    embedding = torch_encode(model.encoder, image).reshape(size, time, -1)
-    noise = tensor(jax.random.normal(model_key, (time, size, config.stoch)))
-    deter = torch.zeros(size, config.deter).double()
-    stoch = torch.zeros(size, config.stoch).double()
-    features, divergence, states = [], [], []
-    dynamics = model.dynamics
-    for t in range(time):
-        x = F.elu(torch_linear(dynamics.into, torch.cat([stoch, tensor(batch.action[:, t])], 1)))
-        deter = torch_gru_function(dynamics.gru, x, deter)
-        prior = torch_normal(dynamics.prior, deter)
-        seen = torch.cat([deter, embedding[:, t]], 1)
-        posterior = torch_normal(dynamics.posterior, seen)
-        stoch = posterior.mean + posterior.stddev * noise[t]
-        features.append(torch.cat([stoch, deter], 1))
-        states.append((stoch.detach(), deter.detach()))
-        divergence.append(torch.distributions.kl_divergence(posterior, prior).sum(-1))
-    features = torch.stack(features, 1)
-    decoded = torch_decode(model.decoder, features.reshape(size * time, -1))
-    image_loss = 0.5 * ((decoded - image) ** 2).sum() / (size * time)
-    reward_loss = 0.5 * ((torch_head(model.reward, features)[..., 0] - tensor(batch.reward)) ** 2)
-    divergence = torch.stack(divergence).mean()
-    model_loss = image_loss + reward_loss.mean() + torch.clamp(divergence, min=config.free_nats)
-    if config.predict_discount:
-        logit = torch_head(model.discount, features)[..., 0]
-        wanted = config.discount * tensor(batch.discount)
-        model_loss = model_loss + 10 * F.binary_cross_entropy_with_logits(logit, wanted)
-        states = states[:-1]
-    # Ours is [time, batch] made flat.
-    stoch, deter = (torch.cat(parts) for parts in zip(*states, strict=True))
-    imagined = []
-    for key in jax.random.split(imagine_key, config.horizon):
+    def of_step(key):
         action_key, state_key = jax.random.split(key)
-        mean, std = torch_policy(actor, torch.cat([stoch, deter], 1).detach())
-        before = mean + std * tensor(jax.random.normal(action_key, mean.shape))
-        x = F.elu(torch_linear(dynamics.into, torch.cat([stoch, torch.tanh(before)], 1)))
-        deter = torch_gru_function(dynamics.gru, x, deter)
-        prior = torch_normal(dynamics.prior, deter)
-        stoch = prior.mean + prior.stddev * tensor(jax.random.normal(state_key, stoch.shape))
-        imagined.append(torch.cat([stoch, deter], 1))
-    imagined = torch.stack(imagined)
-    reward = torch_head(model.reward, imagined)[..., 0]
-    values = torch_head(value, imagined)[..., 0]
-    discount = torch.full_like(reward, config.discount)
-    if config.predict_discount:
-        discount = torch.sigmoid(torch_head(model.discount, imagined)[..., 0])
-    returns = torch_returns(reward[:-1], values[:-1], discount[:-1], values[-1], config.td_lambda)
-    ones = torch.ones_like(discount[:1])
-    weight = torch.cumprod(torch.cat([ones, discount[:-2]]), 0).detach()
-    actor_loss = -(weight * returns).mean()
-    again = torch_head(value, imagined[:-1].detach())[..., 0]
-    value_loss = (weight * 0.5 * (again - returns.detach()) ** 2).mean()
-    return model_loss, actor_loss, value_loss
+        return (
+            jax.random.normal(action_key, (starts, 2)),
+            jax.random.normal(state_key, (starts, config.stoch)),
+        )
+
+    steps = map(of_step, jax.random.split(imagine_key, config.horizon))
+    posterior = jax.random.normal(model_key, (time, size, config.stoch))
+    return dreamer.Noise(posterior, *map(list, zip(*steps, strict=True)))
 
 
-@pytest.mark.parametrize("changes", [{}, {"predict_discount": True}, {"free_nats": 0.0}])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"free_nats": 0.0, "predict_discount": True}],
+    ids=["few nats are free", "none is, and discounts are predicted"],
+)
 def test_one_update(changes, monkeypatch):
     """Losses, gradients by their norms, and the parameters after Keras's Adam."""
     # Fewer than the batch has, so that it is taken in parts.
     monkeypatch.setattr("re3_jax.cpu.parts.AT_ONCE", 5)
     config = dataclasses.replace(CONFIG, **changes)
-    agent = Dreamer(config, SPEC)
-    state, batch = jax.jit(agent.init)(jax.random.key(0)), make_batch()
-    key = jax.random.key(7)
+    (agent, state), batch, key = start(config), make_batch(), jax.random.key(7)
     after, info = jax.jit(agent.update)(state, batch, key)
-    parts = state.model, state.actor, state.value
-    leaves, structure = jax.tree.flatten(parts)
-    tensors = [torch.tensor(np.array(leaf, np.float64), requires_grad=True) for leaf in leaves]
-    params = jax.tree.unflatten(structure, tensors)
-    all_losses = torch_losses(params, batch, jax.random.split(key), config)
-    names = "model", "actor", "value"
-    rates = 6e-4, 8e-5, 8e-5
-    news = after.model, after.actor, after.value
-    for name, part, loss, rate, new in zip(names, params, all_losses, rates, news, strict=True):
-        np.testing.assert_allclose(info[f"{name}_loss"], loss.item(), rtol=1e-4, atol=1e-5)
-        own = jax.tree.leaves(part)
-        gradients = torch.autograd.grad(loss, own, retain_graph=True)
-        norm = torch.sqrt(sum((g**2).sum() for g in gradients))
-        np.testing.assert_allclose(info[f"{name}_gradient_norm"], norm.item(), rtol=2e-3)
-        clip = min(1.0, 100 / norm.item())
-        for old, gradient, ours in zip(own, gradients, jax.tree.leaves(new), strict=True):
-            g = clip * gradient.numpy()
-            # One step of Keras's Adam from zero moments.
-            step = rate * (1 - 0.999) ** 0.5 / (1 - 0.9) * 0.1 * g
-            expected = old.detach().numpy() - step / (np.sqrt(0.001 * g**2) + 1e-7)
+    oracle = TorchDreamer(config, state, torch.float64)
+    noise = jax.tree.map(tensor, noise_of(key, config))
+    expected = oracle.update(jax.tree.map(tensor, batch), noise)
+    for name, part, rate in zip(dreamer.PARTS, oracle.parts, dreamer.LEARNING_RATES, strict=True):
+        loss, norm = f"{name}_loss", f"{name}_gradient_norm"
+        np.testing.assert_allclose(info[loss], expected[loss], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(info[norm], expected[norm], rtol=2e-3)
+        for ours, theirs in zip(
+            jax.tree.leaves(getattr(after, name)), jax.tree.leaves(part), strict=True
+        ):
+            g = theirs.grad.numpy()
             clear = np.abs(g) > 1e-5 * np.abs(g).max() + 1e-9
             np.testing.assert_allclose(
-                np.asarray(ours)[clear], expected[clear], rtol=0, atol=0.05 * rate
+                np.asarray(ours)[clear], theirs.detach().numpy()[clear], rtol=0, atol=0.05 * rate
             )
 
 
 @pytest.mark.slow
 def test_a_gpu_imagines_from_all_starts_at_once_to_the_same_end(monkeypatch):
     """What other platforms run, here on the CPU, beside the CPU's way in parts."""
-    agent = Dreamer(CONFIG, SPEC)
-    state = agent.init(jax.random.key(0))
+    _, state = start()
     deter, stoch = (
         jax.random.normal(jax.random.key(1), (15, n)) for n in (CONFIG.deter, CONFIG.stoch)
     )
@@ -201,8 +126,7 @@ def test_a_narrower_trunk_has_nearly_the_same_losses_and_gradients():
     """bfloat16 has 8 bits: what is outside encoder, decoder and heads must not be of it."""
     batch, key, found = make_batch(), jax.random.key(1), []
     for precision in get_args(Precision):
-        agent = Dreamer(dataclasses.replace(CONFIG, precision=precision), SPEC)
-        state = agent.init(jax.random.key(0))
+        agent, state = start(dataclasses.replace(CONFIG, precision=precision))
         gradients, (_, info) = jax.jit(jax.grad(agent.model_loss, has_aux=True))(
             state.model, batch, key
         )
@@ -223,7 +147,9 @@ def test_a_narrower_trunk_has_nearly_the_same_losses_and_gradients():
 
 
 def test_images_come_back_at_their_size():
-    model = networks.init_model(jax.random.key(0), DreamerConfig(), 2, 3)
+    model = jax.eval_shape(
+        lambda key: networks.init_model(key, DreamerConfig(), 2, 3), jax.random.key(0)
+    )
     assert model.dynamics.posterior[0].kernel.shape == (200 + 1024, 200)
     image = jax.ShapeDtypeStruct((5, 64, 64, 3), jnp.float32)
     assert jax.eval_shape(networks.encode, model.encoder, image).shape == (5, 1024)
@@ -278,8 +204,7 @@ def test_epsilon_is_added_before_the_bias_is_corrected():
 
 
 def test_acting_takes_in_what_is_seen():
-    agent = Dreamer(CONFIG, SPEC)
-    state = agent.init(jax.random.key(0))
+    agent, state = start()
     frames = make_batch().frames[:, 0]
     belief, action = agent.act(state, agent.begin(state, 3), frames, jax.random.key(1), True)
     assert action.shape == (3, 2) and float(jnp.abs(action).max()) <= 1

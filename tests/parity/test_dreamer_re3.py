@@ -1,6 +1,7 @@
 """RE3 of a batch of sequences against PyTorch's encoder, scikit-learn's neighbours and NumPy."""
 
 import dataclasses
+from functools import partial
 from typing import get_args
 
 import jax
@@ -9,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from sklearn.neighbors import NearestNeighbors
-from torch.nn import functional as F
 
 from re3_jax.agents.dreamer.config import SequenceNeighbours
 from re3_jax.agents.dreamer.learner import reward_sequences
@@ -18,7 +18,8 @@ from re3_jax.intrinsic.base import Step
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.replay.sequence_ring import Sequences
 from tests.parity.test_dreamer import SPEC, make_batch
-from tests.torch_encoder import as_tensors, convolve, linear
+from tests.torch_oracle import dreamer
+from tests.torch_oracle.weights import as_tensors, detached
 
 DEPTH, BETA = 2, 0.1
 CONFIG = RE3Config(
@@ -33,18 +34,6 @@ CONFIG = RE3Config(
     ring_size=100,
 )
 ORDERS = ("layer_norm_then_tanh", "tanh_then_layer_norm")
-
-
-def torch_latents(params, frames, order):
-    """Keras' layers of the authors' code, or the paper's order of them."""
-    params = as_tensors(params)
-    x = torch.tensor(np.asarray(frames, np.float64)).permute(0, 3, 1, 2) / 255 - 0.5
-    for layer in params.convs.layers:
-        x = F.relu(convolve(layer, x, 2))
-    x = linear(params.output, x.permute(0, 2, 3, 1).flatten(1))
-    norm = lambda x: F.layer_norm(x, x.shape[1:], eps=1e-3)  # noqa: E731
-    x = torch.tanh(norm(x)) if order == "layer_norm_then_tanh" else norm(torch.tanh(x))
-    return x.detach().numpy()
 
 
 def flat(batch):
@@ -66,16 +55,19 @@ def test_rewards_of_sequences(order, neighbours):
     """Distance to the 5th of batch or ring, itself the 1st, by the running std, times beta."""
     bonus = sequence_re3(CONFIG, order, DEPTH, neighbours)
     state = bonus.init(jax.random.key(0), SPEC)
-    params = state[0].encoder
-    rewarded = jax.jit(lambda state, batch: store_and_reward(bonus, state, batch))
+    params = detached(as_tensors(state[0].encoder))
+    rewarded = jax.jit(partial(store_and_reward, bonus))
     seen, stored = [], []
     for number in range(3):
         batch = make_batch(number)
         after, state, info = rewarded(state, batch)
-        latents = torch_latents(params, flat(batch), order)
+        on_torch = dreamer.latents(params, torch.tensor(np.asarray(flat(batch))), order)
+        latents = on_torch.numpy()
         stored.append(latents)
         among = np.concatenate(stored) if neighbours == "ring" else latents
         found = NearestNeighbors(n_neighbors=5).fit(among).kneighbors(latents)[0][:, 4]
+        if neighbours == "stored_minibatch":
+            np.testing.assert_allclose(dreamer.distances(on_torch, 5), found, rtol=1e-6)
         seen.append(found)
         expected = BETA * (found / np.std(seen)).reshape(batch.reward.shape)
         np.testing.assert_allclose(after.reward - batch.reward, expected, rtol=1e-4)
@@ -89,8 +81,8 @@ def test_an_ensemble_is_averaged():
     config = dataclasses.replace(CONFIG, ensemble_size=2, normalize="none")
     encoder = encoder_from(config, ORDERS[0], DEPTH)
     bonus, batch = sequence_re3(config, ORDERS[0], DEPTH), make_batch()
-    state = bonus.init(jax.random.key(0), SPEC)
-    after, _, _ = store_and_reward(bonus, state, batch)
+    state = jax.jit(bonus.init, static_argnums=1)(jax.random.key(0), SPEC)
+    after, _, _ = jax.jit(partial(store_and_reward, bonus))(state, batch)
     latents = np.asarray(encoder.encode(state[0].encoder, flat(batch)))
     assert np.abs(latents[0] - latents[1]).max() > 0.1
     distances = [

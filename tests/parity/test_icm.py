@@ -1,7 +1,5 @@
 """ICM's reward, losses, gradient and whole updates against PyTorch, from the same weights."""
 
-from functools import partial
-
 import jax
 import numpy as np
 import pytest
@@ -9,21 +7,17 @@ import torch
 from torch.nn import functional as F
 
 from re3_jax.intrinsic.icm import ICMConfig, ICMParams, icm
-from tests import torch_encoder
 from tests.prediction_tasks import BATCH, SIZES, TASKS, centre, make_batch, start
+from tests.torch_oracle import layers, weights
 
 ADAM_BETA1 = 0.9
 
 
-def assert_close(ours, theirs, rtol=1e-4, atol=1e-6):
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=rtol, atol=atol), ours, theirs)
-
-
 def torch_errors(params, batch):
     """Forward and inverse error of each transition, and the prediction of the action."""
-    features = torch_encoder.encode(params.encoder, centre(batch.observation))
-    following = torch_encoder.encode(params.encoder, centre(batch.next_observation))
-    predicted = torch_encoder.mlp(params.inverse, torch.cat([features, following], dim=1))
+    features = layers.encode(params.encoder, centre(batch.observation))
+    following = layers.encode(params.encoder, centre(batch.next_observation))
+    predicted = layers.mlp(params.inverse, torch.cat([features, following], dim=1))
     action = torch.tensor(np.array(batch.action))
     if action.dtype == torch.int32:
         inverse = F.cross_entropy(predicted, action.long(), reduction="none")
@@ -31,7 +25,7 @@ def torch_errors(params, batch):
     else:
         action = action.flatten(1).double()
         inverse = torch.linalg.vector_norm(action - predicted, dim=1)
-    imagined = torch_encoder.mlp(params.forward, torch.cat([features, action], dim=1))
+    imagined = layers.mlp(params.forward, torch.cat([features, action], dim=1))
     forward = 0.5 * ((following - imagined) ** 2).sum(dim=1)
     return forward, inverse, predicted
 
@@ -41,8 +35,8 @@ def test_rewards_gradient_and_updates_equal_pytorch(task):
     """The forward error as reward, 0.2 forward + 0.8 inverse as loss, and Adam's steps."""
     bonus = icm(ICMConfig(**SIZES, learning_rate=1e-3))
     state = start("icm", task)
-    params = torch_encoder.as_tensors(state.params)
-    optimizer = torch_encoder.adam(params, 1e-3)
+    params = weights.as_tensors(state.params)
+    optimizer = weights.adam(params, 1e-3)
 
     @jax.jit
     def step(state, batch, key):
@@ -53,7 +47,7 @@ def test_rewards_gradient_and_updates_equal_pytorch(task):
     for number in range(3):
         batch = make_batch(task, seed=number)
         with torch.no_grad():
-            features = torch_encoder.encode(params.encoder, centre(batch.observation)).numpy()
+            features = layers.encode(params.encoder, centre(batch.observation)).numpy()
         optimizer.zero_grad()
         forward, inverse, predicted = torch_errors(params, batch)
         (0.2 * forward.mean() + 0.8 * inverse.mean()).backward()
@@ -71,7 +65,7 @@ def test_rewards_gradient_and_updates_equal_pytorch(task):
             # Adam's first moment after one step from zero.
             gradient = jax.tree.map(lambda m: m / (1 - ADAM_BETA1), state.opt_state[0].mu)
             assert isinstance(gradient, ICMParams)
-            assert_close(gradient, torch_encoder.gradients(params), rtol=1e-3, atol=1e-5)
+            weights.assert_close(gradient, weights.gradients(params), rtol=1e-3, atol=1e-5)
         # Adam divides by the root of the squared gradient, so where that is lost in rounding so
         # is the direction of a step: 3e-5 is a thirtieth of one.
-        assert_close(state.params, torch_encoder.values(params), atol=3e-5)
+        weights.assert_close(state.params, weights.values(params), atol=3e-5)

@@ -12,7 +12,7 @@ from re3_jax.intrinsic.base import IntrinsicBatch
 from re3_jax.intrinsic.inverse_dynamics import inverse_dynamics_encoder
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.re3_config import RE3Config
-from tests import torch_encoder
+from tests.torch_oracle import layers, weights
 
 BATCH, RATE = 12, 2e-3
 BOX = Box((2,), -1.0, 1.0)
@@ -45,8 +45,8 @@ def draw(spec, seed):
 
 def torch_loss(params, batch):
     before, action, after = batch[:3]
-    x = torch.cat([torch_encoder.encode(params.encoder, o) for o in (before, after)], dim=1)
-    x = torch_encoder.mlp(params.head, x)
+    x = torch.cat([layers.encode(params.encoder, o) for o in (before, after)], dim=1)
+    x = layers.mlp(params.head, x)
     if action.dtype == jnp.int32:
         return F.cross_entropy(x, torch.tensor(np.array(action, np.int64)))
     return F.mse_loss(x, torch.tensor(np.array(action, np.float64)))
@@ -60,7 +60,7 @@ def test_updates_equal_pytorch(name):
         config, LearnedEncoderConfig(learning_rate=RATE, hidden_dim=32)
     )
     state = jax.jit(encoder.init, static_argnums=1)(jax.random.key(0), spec)
-    theirs, update = torch_encoder.as_tensors(state.params), jax.jit(encoder.update)
+    theirs, update = weights.as_tensors(state.params), jax.jit(encoder.update)
     optimizer = torch.optim.Adam(jax.tree.leaves(theirs), lr=RATE)
     for number in range(3):
         batch, before = draw(spec, number), state
@@ -71,6 +71,4 @@ def test_updates_equal_pytorch(name):
         optimizer.step()
         np.testing.assert_allclose(info["inverse_dynamics_loss"], loss.detach(), rtol=1e-3)
         if number == 0:
-            torch_encoder.assert_same_step(
-                (state.opt_state, state.params), before.params, theirs, RATE
-            )
+            weights.assert_same_step((state.opt_state, state.params), before.params, theirs, RATE)

@@ -3,11 +3,13 @@
 import jax
 import numpy as np
 import pytest
+import torch
 from scipy.spatial.distance import cdist
 from sklearn.neighbors import NearestNeighbors
 
 from re3_jax import knn
 from re3_jax.replay import latent_ring
+from tests.torch_oracle import neighbours
 
 nearest = jax.jit(knn.nearest_distances, static_argnames="k")
 kth = jax.jit(knn.kth_distance, static_argnames="k")
@@ -137,3 +139,11 @@ def test_a_query_far_from_every_row_or_at_the_origin():
     queries = np.stack([np.zeros(8), np.full(8, 1e6), latents[3] + 1e-3]).astype(np.float32)
     truth = np.sort(cdist(queries.astype(np.float64), latents.astype(np.float64)), axis=1)[:, :4]
     np.testing.assert_allclose(nearest(queries, filled(latents, 500), k=4), truth, rtol=2e-6)
+
+
+@pytest.mark.parametrize("search", [neighbours.nearest, neighbours.nearest_by_broadcast])
+def test_the_searches_that_ours_is_timed_against_find_the_same(search):
+    latents, own_row, ring = stored_queries("too large for one product")
+    rows = torch.from_numpy(latents)
+    found = search(rows[torch.from_numpy(own_row).long()], rows, 4)
+    np.testing.assert_allclose(found, kth(latents[own_row], ring, k=4), rtol=1e-3, atol=1e-3)

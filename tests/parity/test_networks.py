@@ -8,6 +8,8 @@ import torch
 from re3_jax.initializers import Layer
 from re3_jax.networks.conv import conv2x2, max_pool2x2
 from re3_jax.networks.minigrid import KERNEL_SHAPES, trunk
+from tests.torch_oracle.layers import encode
+from tests.torch_oracle.weights import as_tensors, gradients
 
 
 def random(shape, seed):
@@ -48,19 +50,11 @@ def test_trunk_and_its_gradients_equal_pytorch():
     weight = random((32, 64), 20)
     out, pullback = jax.vjp(lambda p: trunk(p, jnp.asarray(views)), params)
 
-    convs = []
-    for layer in params:
-        conv = torch.nn.Conv2d(layer.kernel.shape[2], layer.kernel.shape[3], 2)
-        conv.weight.data = torch.tensor(np.array(layer.kernel)).permute(3, 2, 0, 1)
-        conv.bias.data = torch.tensor(np.array(layer.bias))
-        convs.append(conv)
-    x = torch.tensor(views).float().permute(0, 3, 1, 2)
-    x = torch.nn.functional.max_pool2d(torch.relu(convs[0](x)), 2)
-    x = torch.relu(convs[2](torch.relu(convs[1](x)))).flatten(1)
-    x.backward(torch.tensor(weight))
-    np.testing.assert_allclose(out, x.detach(), rtol=1e-4, atol=1e-3)
-    for ours, conv in zip(pullback(jnp.asarray(weight))[0], convs, strict=True):
-        theirs = conv.weight.grad.permute(2, 3, 1, 0)
-        scale = float(theirs.abs().max())
-        np.testing.assert_allclose(ours.kernel, theirs, rtol=1e-3, atol=1e-5 * scale)
-        np.testing.assert_allclose(ours.bias, conv.bias.grad, rtol=1e-3, atol=1e-5 * scale)
+    theirs = as_tensors(params)
+    expected = encode(theirs, views)
+    expected.backward(torch.tensor(weight).double())
+    np.testing.assert_allclose(out, expected.detach(), rtol=1e-4, atol=1e-3)
+    for ours, layer in zip(pullback(jnp.asarray(weight))[0], gradients(theirs), strict=True):
+        scale = abs(layer.kernel).max()
+        np.testing.assert_allclose(ours.kernel, layer.kernel, rtol=1e-3, atol=1e-5 * scale)
+        np.testing.assert_allclose(ours.bias, layer.bias, rtol=1e-3, atol=1e-5 * scale)

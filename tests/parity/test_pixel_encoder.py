@@ -3,10 +3,10 @@
 import jax
 import numpy as np
 import pytest
-import torch
 
 from re3_jax import random_encoder
 from re3_jax.envs.base import Box, EnvSpec
+from tests.torch_oracle.layers import latents as torch_latents
 
 FILTERS, LATENT = 4, 50
 SPEC = EnvSpec("dmc:any", (26, 24, 9), np.dtype(np.uint8), Box((2,), -1.0, 1.0), 500)
@@ -27,29 +27,6 @@ def draw(seed, **options):
 
 def encode(params, observation, options):
     return jax.jit(lambda p, o: random_encoder.encode(p, o, **options))(params, observation)
-
-
-def tensor(array):
-    return torch.tensor(np.array(array))
-
-
-def torch_latents(params, image):
-    """Conv2d, Linear and LayerNorm modules with our weights in their own orders."""
-    strides, modules = (2, 1, 1, 1), []
-    for layer, stride in zip(params.convs.layers, strides, strict=True):
-        conv = torch.nn.Conv2d(layer.kernel.shape[2], FILTERS, 3, stride)
-        conv.weight.data = tensor(layer.kernel).permute(3, 2, 0, 1)
-        conv.bias.data = tensor(layer.bias)
-        modules += [conv, torch.nn.ReLU()]
-    with torch.no_grad():
-        features = torch.nn.Sequential(*modules)(tensor(image).permute(0, 3, 1, 2) / 255.0)
-        rows, columns = features.shape[2:]
-        # Ours has the filter fastest, PyTorch's flatten has it slowest.
-        by_position = tensor(params.output.kernel).reshape(rows, columns, FILTERS, LATENT)
-        linear = torch.nn.Linear(rows * columns * FILTERS, LATENT)
-        linear.weight.data = by_position.permute(3, 2, 0, 1).reshape(LATENT, -1)
-        linear.bias.data = tensor(params.output.bias)
-        return torch.tanh(torch.nn.LayerNorm(LATENT)(linear(features.flatten(1)))).numpy()
 
 
 @pytest.mark.parametrize("scheme", ["torch", "xavier", "he", "orthogonal"])

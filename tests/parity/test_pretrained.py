@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from re3_jax.intrinsic import pretrained
 from re3_jax.networks import weights_file
-from tests import torch_atc, torch_resnet
+from tests.torch_oracle import atc, resnet
 
 MEAN = torch.tensor([0.485, 0.456, 0.406])[:, None, None]
 STD = torch.tensor([0.229, 0.224, 0.225])[:, None, None]
@@ -42,7 +42,7 @@ def save(content, path, is_legacy=False):
 
 @pytest.fixture(scope="module")
 def resnet_network():
-    return torch_resnet.with_random_weights(0)
+    return resnet.with_random_weights(0)
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +82,8 @@ def test_other_formats_of_the_same_weights(written, resnet_network, resnet_file,
 )
 def test_atc_equals_pytorch(height, width, is_legacy, tmp_path):
     torch.manual_seed(1)
-    network = torch_atc.Encoder(filters=8, code=20)
-    snapshot = torch_atc.snapshot(network)
+    network = atc.Encoder(filters=8, code=20)
+    snapshot = atc.snapshot(network)
     path = save(snapshot, tmp_path / "params.pkl", is_legacy)
     observation = frames(4, height, width, 9)
     with torch.no_grad():
@@ -98,11 +98,11 @@ def test_atc_equals_pytorch(height, width, is_legacy, tmp_path):
 
 def test_places_of_the_atc_encoder(tmp_path):
     """All of a snapshot of pre-training, parts of it, and the agent that rlpyt trains on it."""
-    network = torch_atc.Encoder(filters=8, code=20)
+    network = atc.Encoder(filters=8, code=20)
     state = network.state_dict()
     convs = {name: value for name, value in state.items() if name.startswith("conv.")}
     contents = {
-        "code": [torch_atc.snapshot(network), {"encoder": state}, state],
+        "code": [atc.snapshot(network), {"encoder": state}, state],
         "features": [{"agent_state_dict": {"conv": convs}}, {"conv": convs}, convs],
     }
     for output, several in contents.items():

@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import torch
 from sklearn.neighbors import NearestNeighbors
 
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.intrinsic.base import IntrinsicBatch, Step
 from re3_jax.intrinsic.re3 import RE3Config, from_config, re3
+from tests.torch_oracle.layers import latents as torch_latents
 
 MINIGRID = EnvSpec("minigrid:any", (7, 7, 3), np.dtype(np.uint8), Discrete(7), 360)
 RING, BATCH, ROLLOUTS = 50, 16, 6
@@ -50,17 +50,6 @@ def play(bonus, key=0):
         reward, state = step(state, jnp.asarray(observation), jnp.int32(number * BATCH))
         rewards.append(reward)
     return np.stack(rewards), encoder
-
-
-def torch_latents(encoder, observation):
-    with torch.no_grad():
-        x = torch.tensor(observation).double().permute(0, 3, 1, 2)
-        for number, layer in enumerate(encoder):
-            kernel = torch.tensor(np.array(layer.kernel)).double().permute(3, 2, 0, 1)
-            bias = torch.tensor(np.array(layer.bias)).double()
-            x = torch.relu(torch.nn.functional.conv2d(x, kernel, bias))
-            x = torch.nn.functional.max_pool2d(x, 2) if number == 0 else x
-        return x.flatten(1).numpy()
 
 
 def sorted_distances(store, latents, count):

@@ -1,29 +1,21 @@
 """RND's reward, gradient and whole updates against PyTorch, from the same weights."""
 
-from functools import partial
-
 import jax
 import numpy as np
 import pytest
 import torch
 
 from re3_jax.intrinsic.rnd import Predictor, RNDConfig, rnd
-from tests import torch_encoder
 from tests.prediction_tasks import SIZES, centre, make_batch, start
+from tests.torch_oracle import layers, weights
 
 ADAM_BETA1 = 0.9
 
 
-def assert_close(ours, theirs, rtol=1e-4, atol=1e-6):
-    jax.tree.map(partial(np.testing.assert_allclose, rtol=rtol, atol=atol), ours, theirs)
-
-
 def torch_errors(target, predictor, observation):
     with torch.no_grad():
-        wanted = torch_encoder.encode(target, observation)
-    predicted = torch_encoder.mlp(
-        predictor.head, torch_encoder.encode(predictor.encoder, observation)
-    )
+        wanted = layers.encode(target, observation)
+    predicted = layers.mlp(predictor.head, layers.encode(predictor.encoder, observation))
     return torch.linalg.vector_norm(wanted - predicted, dim=1)
 
 
@@ -35,8 +27,8 @@ def test_rewards_gradient_and_updates_equal_pytorch(task, rewarded):
     """The distance as reward, its mean as loss, and Adam's steps on several batches."""
     bonus = rnd(RNDConfig(**SIZES, rewarded=rewarded, learning_rate=1e-3))
     state = start("rnd", task)
-    target, predictor = map(torch_encoder.as_tensors, (state.target, state.predictor))
-    optimizer = torch_encoder.adam(predictor, 1e-3)
+    target, predictor = map(weights.as_tensors, (state.target, state.predictor))
+    optimizer = weights.adam(predictor, 1e-3)
 
     @jax.jit
     def step(state, batch, key):
@@ -56,14 +48,14 @@ def test_rewards_gradient_and_updates_equal_pytorch(task, rewarded):
         assert expected.std() > 0.03
         np.testing.assert_allclose(reward, expected, rtol=1e-4)
         np.testing.assert_allclose(info["rnd_loss"], expected.mean(), rtol=1e-5)
-        latents = torch_encoder.encode(target, seen).detach().numpy()
+        latents = layers.encode(target, seen).detach().numpy()
         np.testing.assert_allclose(info["rnd_target_std"], latents.std(axis=0).mean(), rtol=1e-4)
         if number == 0:
             # Adam's first moment after one step from zero.
             gradient = jax.tree.map(lambda m: m / (1 - ADAM_BETA1), state.opt_state[0].mu)
             assert isinstance(gradient, Predictor)
-            assert_close(gradient, torch_encoder.gradients(predictor), rtol=1e-3, atol=1e-5)
+            weights.assert_close(gradient, weights.gradients(predictor), rtol=1e-3, atol=1e-5)
         # Adam divides by the root of the squared gradient, so where that is lost in rounding so
         # is the direction of a step: 3e-5 is a thirtieth of one.
-        assert_close(state.predictor, torch_encoder.values(predictor), atol=3e-5)
-    assert_close(state.target, torch_encoder.values(target), rtol=0, atol=0)
+        weights.assert_close(state.predictor, weights.values(predictor), atol=3e-5)
+    weights.assert_close(state.target, weights.values(target), rtol=0, atol=0)

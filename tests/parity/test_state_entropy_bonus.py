@@ -16,7 +16,7 @@ from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.re3 import encoder_from
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import state_entropy
-from tests import torch_encoder
+from tests.torch_oracle.layers import latents as torch_latents
 
 MINIGRID = EnvSpec("minigrid:any", (7, 7, 3), np.dtype(np.uint8), Discrete(7), 360)
 PIXELS = EnvSpec("dmc:any", (24, 24, 9), np.dtype(np.uint8), Box((2,), -1.0, 1.0), 500)
@@ -32,10 +32,6 @@ def draw(spec, seed):
     high = 256 if spec is PIXELS else 6
     distinct = rng.integers(0, high, (12, *spec.observation_shape)).astype(np.uint8)
     return jnp.asarray(distinct[rng.integers(0, 12, BATCH)])
-
-
-def torch_latents(params, images):
-    return torch_encoder.encode(torch_encoder.as_tensors(params), images).detach().numpy()
 
 
 def mean_of_ranks(store, queries, first, last):

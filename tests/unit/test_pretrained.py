@@ -13,7 +13,8 @@ from re3_jax.intrinsic.base import IntrinsicBatch, Step
 from re3_jax.intrinsic.pretrained import PretrainedConfig
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.networks import resnet
-from tests import torch_atc, torch_resnet
+from tests.torch_oracle import atc
+from tests.torch_oracle.resnet import ResNet50 as TorchResNet50
 
 PIXELS = EnvSpec("dmc:any", (90, 90, 9), np.dtype(np.uint8), Box((2,), -1.0, 1.0), 500)
 MINIGRID = EnvSpec("minigrid:any", (7, 7, 3), np.dtype(np.uint8), Discrete(7), 360)
@@ -34,9 +35,9 @@ def batch_of(observation, index):
 @pytest.fixture(scope="module")
 def atc_file(tmp_path_factory):
     torch.manual_seed(0)
-    network = torch_atc.Encoder(filters=4, code=12)
+    network = atc.Encoder(filters=4, code=12)
     path = tmp_path_factory.mktemp("atc") / "params.pkl"
-    torch.save(torch_atc.snapshot(network), path)
+    torch.save(atc.snapshot(network), path)
     return path
 
 
@@ -128,7 +129,7 @@ def test_an_unknown_output_is_refused():
 @pytest.fixture(scope="module")
 def resnet_state():
     with torch.device("meta"):
-        shapes = torch_resnet.ResNet50().state_dict()
+        shapes = TorchResNet50().state_dict()
     return {name: torch.ones(tensor.shape) for name, tensor in shapes.items()}
 
 
@@ -157,7 +158,7 @@ def test_another_network_than_resnet50_is_refused(change, reason, resnet_state, 
 
 
 def atc_state(**options):
-    return torch_atc.Encoder(**options).state_dict()
+    return atc.Encoder(**options).state_dict()
 
 
 @pytest.mark.parametrize(
