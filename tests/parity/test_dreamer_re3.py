@@ -65,7 +65,7 @@ def store_and_reward(bonus, state, batch):
 def test_rewards_of_sequences(order, neighbours):
     """Distance to the 5th of batch or ring, itself the 1st, by the running std, times beta."""
     bonus = sequence_re3(CONFIG, order, DEPTH, neighbours)
-    state = bonus.init(jax.random.key(0), SPEC)
+    state = jax.jit(bonus.init, static_argnums=1)(jax.random.key(0), SPEC)
     params = state[0].encoder
     rewarded = jax.jit(lambda state, batch: store_and_reward(bonus, state, batch))
     seen, stored = [], []
@@ -89,9 +89,9 @@ def test_an_ensemble_is_averaged():
     config = dataclasses.replace(CONFIG, ensemble_size=2, normalize="none")
     encoder = encoder_from(config, ORDERS[0], DEPTH)
     bonus, batch = sequence_re3(config, ORDERS[0], DEPTH), make_batch()
-    state = bonus.init(jax.random.key(0), SPEC)
-    after, _, _ = store_and_reward(bonus, state, batch)
-    latents = np.asarray(encoder.encode(state[0].encoder, flat(batch)))
+    state = jax.jit(bonus.init, static_argnums=1)(jax.random.key(0), SPEC)
+    after, _, _ = jax.jit(lambda state, batch: store_and_reward(bonus, state, batch))(state, batch)
+    latents = np.asarray(jax.jit(encoder.encode)(state[0].encoder, flat(batch)))
     assert np.abs(latents[0] - latents[1]).max() > 0.1
     distances = [
         NearestNeighbors(n_neighbors=5).fit(member).kneighbors(member)[0][:, 4]
@@ -105,5 +105,9 @@ def test_an_ensemble_is_averaged():
 def test_a_batch_without_such_a_neighbour_is_refused():
     many = dataclasses.replace(CONFIG, first_neighbour=16, last_neighbour=16)
     bonus = sequence_re3(many, ORDERS[0], DEPTH)
+
+    def run(key, batch):
+        return store_and_reward(bonus, bonus.init(key, SPEC), batch)
+
     with pytest.raises(ValueError, match="has no neighbour of rank 16"):
-        store_and_reward(bonus, bonus.init(jax.random.key(0), SPEC), make_batch())
+        jax.eval_shape(run, jax.random.key(0), make_batch())
