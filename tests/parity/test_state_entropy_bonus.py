@@ -72,7 +72,14 @@ LEARNED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", LEARNED)
+OTHER_INPUTS = ("contrastive frames", "inverse dynamics of views")
+"""Which repeat what the other four show of each encoder, store and kind of observation."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow if n in OTHER_INPUTS else ()) for n in LEARNED],
+)
 def test_learned_encoders_in_both_regimes(name):
     """In the ring latents of the encoder as it was when they were stored, else those of now."""
     factory, neighbours, spec, image_input, visible = LEARNED[name]

@@ -13,6 +13,8 @@ from re3_jax.intrinsic.rewarding import with_bonus
 from re3_jax.replay.transitions import Transitions
 from tests.prediction_tasks import BATCH, SIZES, TASKS, make_batch, start
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 KINDS = {"rnd": (rnd.RNDConfig, rnd), "icm": (icm.ICMConfig, icm)}
 BONUSES = {
     "rnd": rnd.rnd(rnd.RNDConfig(**SIZES, learning_rate=3e-3)),
@@ -161,7 +163,9 @@ def test_widths_of_the_paper(kind):
         heads, encoder = [state.params.inverse, state.params.forward], state.params.encoder
         assert [layer.kernel.shape for layer in heads[0]] == [(100, 1024), (1024, 1024), (1024, 3)]
         assert [layer.kernel.shape for layer in heads[1]] == [(53, 1024), (1024, 1024), (1024, 50)]
-    assert [conv.kernel.shape for conv in encoder.convs] == [(3, 3, 9, 32)] + [(3, 3, 32, 32)] * 3
+    assert [conv.kernel.shape for conv in encoder.convs.layers] == [(3, 3, 9, 32)] + [
+        (3, 3, 32, 32)
+    ] * 3
     assert encoder.output.kernel.shape == (35 * 35 * 32, 50)
 
 
