@@ -10,6 +10,8 @@ from experiments import evaluate, machine, profile, train
 pytest.importorskip("dm_control")
 pytest.importorskip("imageio_ffmpeg")
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 OPTIONS = (
     "--env",
     "cartpole_balance",
@@ -58,6 +60,7 @@ def test_evaluation_of_the_checkpoint_is_what_the_run_would_find(run, capsys, tm
     assert is_mp4(tmp_path / "one.mp4")
 
 
+@pytest.mark.slow
 def test_profile_times_each_part_and_writes_a_trace(capsys, tmp_path):
     assert profile.main([*OPTIONS, "--out", str(tmp_path / "profile")]) == 0
     said = capsys.readouterr().out

@@ -34,7 +34,7 @@ def command(*argv):
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "true"},
         timeout=300,
     )
 
@@ -84,19 +84,35 @@ def test_a_run_does_not_go_on_with_another_plugin(tmp_path):
     assert f"--plugin {file} is not the file that the run in {out} was started" in done.stderr
 
 
-def test_help_and_sentences_know_it():
-    file = ("--plugin", "examples/plugin_bonus.py")
-    done = command(*file, "--help")
+BONUS_FILE = ("--plugin", "examples/plugin_bonus.py")
+
+
+def test_help_knows_it():
+    done = command(*BONUS_FILE, "--help")
     assert done.returncode == 0 and "episodic_count" in done.stdout
     assert "--episodic-count.beta" in done.stdout
-    for argv, words in (
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
         (("--bonus", "count"), "--bonus count is not known: choose from none, re3, .*episodic_"),
-        (("--episodic-count.beta", "1"), "no effect with --bonus re3: .* --bonus episodic_count"),
-        (("--bonus", "episodic_count", "--rnd.beta", "1"), "no effect with --bonus episodic_count"),
-    ):
-        done = command("--env", "doorkey_6x6", *file, *argv)
-        assert done.returncode == 2 and done.stderr.count("\n") == 1
-        assert re.search(words, done.stderr), done.stderr
+        pytest.param(
+            ("--episodic-count.beta", "1"),
+            "no effect with --bonus re3: .* --bonus episodic_count",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ("--bonus", "episodic_count", "--rnd.beta", "1"),
+            "no effect with --bonus episodic_count",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_sentences_know_it(argv, words):
+    done = command("--env", "doorkey_6x6", *BONUS_FILE, *argv)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert re.search(words, done.stderr), done.stderr
 
 
 @pytest.mark.parametrize(

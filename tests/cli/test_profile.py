@@ -7,6 +7,8 @@ import pytest
 
 from experiments import machine, profile
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 OPTIONS = ["--env", "gymnax:CartPole-v1", "--preset", "debug", "--seeds", "1"]
 
 

@@ -4,16 +4,15 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import jax, jax.numpy as jnp, numpy as np
-import pytest
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.a2c.learner import make_learner
 from re3_jax.envs.device import minigrid
 from re3_jax.intrinsic.re3 import RE3Config, from_config
 from re3_jax.training.on_policy import make_on_policy_program
-
-pytestmark = pytest.mark.slow
 
 assert jax.device_count() == 8
 env = minigrid.make("doorkey", 6)
@@ -48,6 +47,7 @@ print("equal")
 """
 
 
+@pytest.mark.slow
 def test_eight_devices_equal_one():
     environment = os.environ | {
         "XLA_FLAGS": "--xla_force_host_platform_device_count=8",

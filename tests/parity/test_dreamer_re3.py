@@ -54,7 +54,7 @@ def store_and_reward(bonus, state, batch):
 def test_rewards_of_sequences(order, neighbours):
     """Distance to the 5th of batch or ring, itself the 1st, by the running std, times beta."""
     bonus = sequence_re3(CONFIG, order, DEPTH, neighbours)
-    state = bonus.init(jax.random.key(0), SPEC)
+    state = jax.jit(bonus.init, static_argnums=1)(jax.random.key(0), SPEC)
     params = detached(as_tensors(state[0].encoder))
     rewarded = jax.jit(partial(store_and_reward, bonus))
     seen, stored = [], []
@@ -83,7 +83,7 @@ def test_an_ensemble_is_averaged():
     bonus, batch = sequence_re3(config, ORDERS[0], DEPTH), make_batch()
     state = jax.jit(bonus.init, static_argnums=1)(jax.random.key(0), SPEC)
     after, _, _ = jax.jit(partial(store_and_reward, bonus))(state, batch)
-    latents = np.asarray(encoder.encode(state[0].encoder, flat(batch)))
+    latents = np.asarray(jax.jit(encoder.encode)(state[0].encoder, flat(batch)))
     assert np.abs(latents[0] - latents[1]).max() > 0.1
     distances = [
         NearestNeighbors(n_neighbors=5).fit(member).kneighbors(member)[0][:, 4]
@@ -97,5 +97,9 @@ def test_an_ensemble_is_averaged():
 def test_a_batch_without_such_a_neighbour_is_refused():
     many = dataclasses.replace(CONFIG, first_neighbour=16, last_neighbour=16)
     bonus = sequence_re3(many, ORDERS[0], DEPTH)
+
+    def run(key, batch):
+        return store_and_reward(bonus, bonus.init(key, SPEC), batch)
+
     with pytest.raises(ValueError, match="has no neighbour of rank 16"):
-        store_and_reward(bonus, bonus.init(jax.random.key(0), SPEC), make_batch())
+        jax.eval_shape(run, jax.random.key(0), make_batch())

@@ -1,5 +1,7 @@
 """k-NN against scikit-learn's brute force and SciPy's pairwise differences, both in float64."""
 
+from functools import partial
+
 import jax
 import numpy as np
 import pytest
@@ -30,6 +32,7 @@ SIZES = {
 }
 
 
+@partial(jax.jit, static_argnums=1)
 def filled(latents, capacity):
     return latent_ring.add(latent_ring.init(capacity, latents.shape[1]), latents)[0]
 

@@ -20,9 +20,10 @@ def frames(number, seed=0):
 
 
 def draw(seed, **options):
-    return random_encoder.init(
-        jax.random.key(seed), SPEC, latent_dim=LATENT, num_filters=FILTERS, **options
-    )
+    def init(key):
+        return random_encoder.init(key, SPEC, latent_dim=LATENT, num_filters=FILTERS, **options)
+
+    return jax.jit(init)(jax.random.key(seed))
 
 
 def encode(params, observation, options):

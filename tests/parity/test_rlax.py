@@ -30,10 +30,10 @@ def test_projection(scale):
     rng = np.random.default_rng(1)
     place = jnp.asarray(np.sort(rng.normal(size=(BATCH, ATOMS)) * scale), jnp.float32)
     probability = jax.nn.softmax(jnp.asarray(rng.normal(size=(BATCH, ATOMS)), jnp.float32))
-    expected = jax.vmap(rlax.categorical_l2_project, (0, 0, None))(place, probability, SUPPORT)
-    np.testing.assert_allclose(
-        losses.project(probability, place, SUPPORT), expected, rtol=1e-4, atol=1e-6
-    )
+    projected = jax.jit(jax.vmap(rlax.categorical_l2_project, (0, 0, None)))
+    expected = projected(place, probability, SUPPORT)
+    ours = jax.jit(losses.project)(probability, place, SUPPORT)
+    np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_categorical_double_q_loss(monkeypatch):
@@ -44,14 +44,17 @@ def test_categorical_double_q_loss(monkeypatch):
         lambda labels, logits: optax.softmax_cross_entropy(logits, labels),
     )
     now, following, choosing, action, reward, discount = rows()
-    mean = losses.mean(choosing, SUPPORT)
-    target = losses.categorical_target(
-        following, jnp.argmax(mean, axis=1), reward, discount, SUPPORT
-    )
-    ours = losses.categorical_loss(now, action, target)
-    expected = jax.vmap(rlax.categorical_double_q_learning, (None, 0, 0, 0, 0, None, 0, 0))(
-        SUPPORT, now, action, reward, discount, SUPPORT, following, mean
-    )
+
+    @jax.jit
+    def run(now, following, choosing, action, reward, discount):
+        mean = losses.mean(choosing, SUPPORT)
+        best = jnp.argmax(mean, axis=1)
+        target = losses.categorical_target(following, best, reward, discount, SUPPORT)
+        return mean, losses.categorical_loss(now, action, target)
+
+    mean, ours = run(now, following, choosing, action, reward, discount)
+    learning = jax.vmap(rlax.categorical_double_q_learning, (None, 0, 0, 0, 0, None, 0, 0))
+    expected = jax.jit(learning)(SUPPORT, now, action, reward, discount, SUPPORT, following, mean)
     np.testing.assert_allclose(ours, expected, rtol=1e-4)
 
 
@@ -84,11 +87,16 @@ def test_n_step_returns(n):
         # The frame is the value of its state.
         arguments = jnp.full((1, 1), value[t]), jnp.zeros(1, jnp.int32), reward[t : t + 1]
         replay = add(replay, *arguments, terminated[t : t + 1], never, jnp.full(1, t))
-    drawn = prioritized.sample(jax.random.key(0), replay, 512, n=n, stack=1, gamma=gamma)
+
+    @jax.jit
+    def sample(key, replay):
+        return prioritized.sample(key, replay, 512, n=n, stack=1, gamma=gamma)
+
+    drawn = sample(jax.random.key(0), replay)
     ours = drawn.reward + drawn.discount * drawn.next_observation[:, 0]
-    expected = rlax.n_step_bootstrapped_returns(
-        jnp.asarray(reward), gamma * (1 - jnp.asarray(terminated, jnp.float32)), value[1:], n
-    )
+    discount = gamma * (1 - terminated.astype(np.float32))
+    returns = jax.jit(rlax.n_step_bootstrapped_returns, static_argnums=3)
+    expected = returns(reward, discount, value[1:], n)
     assert len(np.unique(drawn.slot)) > 100
     np.testing.assert_array_equal(drawn.bonus_index, drawn.slot)
     np.testing.assert_allclose(ours, expected[drawn.slot], rtol=1e-4, atol=1e-5)

@@ -68,7 +68,14 @@ LEARNED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", LEARNED)
+OTHER_INPUTS = ("contrastive frames", "inverse dynamics of views")
+"""Which repeat what the other four show of each encoder, store and kind of observation."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow if n in OTHER_INPUTS else ()) for n in LEARNED],
+)
 def test_learned_encoders_in_both_regimes(name):
     """In the ring latents of the encoder as it was when they were stored, else those of now."""
     factory, neighbours, spec, image_input, visible = LEARNED[name]
@@ -105,7 +112,8 @@ def test_learned_encoders_in_both_regimes(name):
 def test_a_minibatch_with_and_without_self(count_self):
     config = RE3Config(first_neighbour=2, last_neighbour=4, count_self=count_self, **SMALL)
     bonus = state_entropy(config, encoder_from(config), "minibatch")
-    state, observation = bonus.init(jax.random.key(0), MINIGRID), draw(MINIGRID, 5)
+    init = jax.jit(bonus.init, static_argnums=1)
+    state, observation = init(jax.random.key(0), MINIGRID), draw(MINIGRID, 5)
     reward, _, info = jax.jit(bonus.reward)(state, batch_of(MINIGRID, observation, None))
     latents = torch_latents(state.encoder, observation)
     own = 0 if count_self else 1
@@ -126,10 +134,11 @@ def test_an_ensemble_over_pixels_averages_the_distances_of_its_members(image_inp
         image_input=image_input, **SMALL,
     )  # fmt: skip
     bonus = state_entropy(config, encoder_from(config), neighbours)
-    state = bonus.init(jax.random.key(2), PIXELS)
+    state = jax.jit(bonus.init, static_argnums=1)(jax.random.key(2), PIXELS)
     stored = [draw(PIXELS, seed) for seed in range(4)]
+    observe = jax.jit(bonus.observe)
     for observation in stored:
-        state, _ = jax.jit(bonus.observe)(state, Step(observation))
+        state, _ = observe(state, Step(observation))
     newest = jnp.concatenate(stored)[-40:]
     rows = (jnp.arange(24, 64)) % 40
     picked = jax.random.randint(jax.random.key(3), (BATCH,), 0, 40)

@@ -52,9 +52,18 @@ def shaken(encoder, size=1e-6):
     return encoder._replace(encode=encode)
 
 
-@pytest.mark.parametrize("merge_copies", [False, True])
+def slow(*cases):
+    return (pytest.param(*case, marks=pytest.mark.slow) for case in cases)
+
+
+@pytest.mark.parametrize("merge_copies", [True, *slow((False,))])
 @pytest.mark.parametrize(
-    ("task", "batch"), [*((task, 33) for task in SPECS), ("pixels", 3), ("odd pixels", 8)]
+    ("task", "batch"),
+    [
+        *((task, 33) for task in ("views", "grey", "vectors")),
+        *(("pixels", 3), ("odd pixels", 8)),
+        *slow(("pixels", 33), ("odd pixels", 33)),
+    ],
 )
 def test_copies_are_nothing_new_at_any_place_of_any_batch(task, batch, merge_copies):
     """Four novel observations, then them again among others, in a batch of another size."""
@@ -83,7 +92,9 @@ def test_copies_are_nothing_new_at_any_place_of_any_batch(task, batch, merge_cop
 
 
 @pytest.mark.parametrize("neighbours", ["minibatch", "stored_minibatch"])
-@pytest.mark.parametrize("task", SPECS)
+@pytest.mark.parametrize(
+    "task", ["views", "odd pixels", *slow(("pixels",), ("grey",), ("vectors",))]
+)
 def test_copies_within_a_minibatch(task, neighbours):
     spec = SPECS[task]
     config = RE3Config(

@@ -17,6 +17,7 @@ from re3_jax.replay import distinct_ring, latent_ring
 DIM = 3
 add = jax.jit(distinct_ring.add, donate_argnums=0)
 add_plain = jax.jit(latent_ring.add)
+row_at = jax.jit(distinct_ring.row_at)
 
 
 def stored(ring):
@@ -33,8 +34,8 @@ def check(ring, plain):
     newest = (int(plain.cursor) - 1 - np.arange(valid)) % plain.latents.shape[0]
     expected = Counter(latent.tobytes() for latent in np.asarray(plain.latents)[newest])
     assert stored(ring) == expected
-    rows = distinct_ring.row_at(ring, jnp.asarray(newest))
-    np.testing.assert_array_equal(ring.latents[rows], plain.latents[newest])
+    rows = np.asarray(row_at(ring, np.arange(plain.latents.shape[0])))[newest]
+    np.testing.assert_array_equal(np.asarray(ring.latents)[rows], np.asarray(plain.latents)[newest])
     free = np.asarray(ring.free_rows)[: int(ring.num_free)]
     np.testing.assert_array_equal(np.sort(free), np.flatnonzero(np.asarray(ring.copies) == 0))
     norms = (np.asarray(ring.latents) ** 2).sum(axis=1)
@@ -96,11 +97,27 @@ def test_finds_what_a_plain_ring_finds(ranks, num_kinds, num_batches, exclude, s
         latents = kinds[rng.integers(0, num_kinds, 5)]
         ring, index = add(ring, latents)
         plain, _ = add_plain(plain, latents)
-    row = distinct_ring.row_at(ring, index)
+    row = row_at(ring, index)
     found = search(latents, ring, *ranks, row if exclude else None)
     expected = search(latents, plain, *ranks, index if exclude else None)
     for got, wanted in zip(found, expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-7)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def fill(module, latents):
+    """A ring for each seed."""
+
+    def over_time(latents):
+        return jax.lax.scan(module.add, module.init(4000, 16), latents)[0]
+
+    return jax.vmap(over_time, in_axes=1)(latents)
+
+
+@jax.jit
+@jax.vmap
+def nearest(ring, queries):
+    return knn.nearest_distances(queries, ring, k=5)
 
 
 @pytest.mark.parametrize("num_kinds", [100, 900, 3000])
@@ -109,19 +126,7 @@ def test_many_rows_and_many_seeds(num_kinds):
     rng = np.random.default_rng(0)
     kinds = rng.normal(size=(num_kinds, 16)).astype(np.float32)
     latents = kinds[rng.integers(0, num_kinds, (60, 2, 80))]
-
-    def fill(module):
-        def over_time(ring, latents):
-            return jax.lax.scan(module.add, ring, latents)
-
-        return jax.jit(jax.vmap(over_time, in_axes=(None, 1)))(module.init(4000, 16), latents)
-
-    @jax.jit
-    @jax.vmap
-    def nearest(ring, queries):
-        return knn.nearest_distances(queries, ring, k=5)
-
-    (ring, _), (plain, _) = fill(distinct_ring), fill(latent_ring)
+    ring, plain = fill(distinct_ring, latents), fill(latent_ring, latents)
     assert (ring.num_rows <= 1.05 * num_kinds).all()
     queries = latents[-1] + np.float32(0.01) * rng.normal(size=latents[-1].shape).astype(np.float32)
     for asked in (latents[-1], queries):

@@ -15,6 +15,8 @@ from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.replay.transitions import Transitions
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 BATCH = 4
 CONFIG = SACConfig(num_filters=2, latent_dim=5, hidden_dim=8, crop_size=16, batch_size=BATCH)
 IMAGES = EnvSpec("probe:images", (20, 20, 6), np.dtype(np.uint8), Box((2,), -1, 1), 100)
@@ -50,24 +52,34 @@ def phases(agent):
     return [jax.jit(phase) for phase in agent.phases]
 
 
+@partial(jax.jit, static_argnums=(0, 4))
+def act(agent, state, observation, key, explore):
+    return agent.act(state, observation, key, explore)
+
+
+@jax.jit
+def policy(state, observation):
+    """Mean and log standard deviation at the centre of what is observed."""
+    flat = networks.features(state.critic.convs, observation[:, 2:18, 2:18])
+    return networks.policy(state.actor, flat, CONFIG)
+
+
 def assert_equal(ours, theirs):
     jax.tree.map(np.testing.assert_array_equal, ours, theirs)
 
 
 def test_acting_without_exploring_is_the_tanh_of_the_mean_of_the_centre(agent, state):
     observation = make_batch(0).observation
-    flat = networks.features(state.critic.convs, observation[:, 2:18, 2:18])
-    mean, _ = networks.policy(state.actor, flat, CONFIG)
+    mean, _ = policy(state, observation)
     for key in (0, 1):
-        action = agent.act(state, observation, jax.random.key(key), False)
+        action = act(agent, state, observation, jax.random.key(key), False)
         np.testing.assert_allclose(action, jnp.tanh(mean), rtol=1e-5, atol=1e-6)
 
 
 def test_exploring_samples_the_policy_within_bounds(agent, state):
     observation = jnp.repeat(make_batch(0).observation[:1], 4000, axis=0)
-    flat = networks.features(state.critic.convs, observation[:1, 2:18, 2:18])
-    mean, log_std = networks.policy(state.actor, flat, CONFIG)
-    action = np.asarray(agent.act(state, observation, jax.random.key(0), True), np.float64)
+    mean, log_std = policy(state, observation[:1])
+    action = np.asarray(act(agent, state, observation, jax.random.key(0), True), np.float64)
     assert np.all(np.abs(action) <= 1)
     before_tanh = np.arctanh(action)
     # Five standard errors of the mean and of the standard deviation.
@@ -79,7 +91,7 @@ def test_exploring_samples_the_policy_within_bounds(agent, state):
 def test_huge_weights_still_act_within_bounds(agent, state):
     large = state._replace(actor=jax.tree.map(lambda x: 1e3 * x, state.actor))
     for explore in (True, False):
-        action = agent.act(large, make_batch(0).observation, jax.random.key(0), explore)
+        action = act(agent, large, make_batch(0).observation, jax.random.key(0), explore)
         assert np.all(np.abs(action) <= 1)
 
 

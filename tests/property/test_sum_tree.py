@@ -84,9 +84,12 @@ def test_one_tree_per_seed():
     rng = np.random.default_rng(2)
     index = jnp.asarray(rng.integers(0, 100, (3, 10)))
     priority = jnp.asarray(index, jnp.float32) + 1
-    trees = jax.vmap(lambda i, p: sum_tree.update(sum_tree.init(100), i, p))(index, priority)
     shares = jnp.asarray(rng.random((3, 50)), jnp.float32)
-    found = jax.vmap(sum_tree.find)(trees, shares)
+
+    def one(index, priority, shares):
+        return sum_tree.find(sum_tree.update(sum_tree.init(100), index, priority), shares)
+
+    found = jax.jit(jax.vmap(one))(index, priority, shares)
     for seed in range(3):
         tree = update(sum_tree.init(100), index[seed], priority[seed])
         np.testing.assert_array_equal(found[seed], find(tree, shares[seed]))

@@ -37,12 +37,14 @@ def test_distances_are_to_the_nearest_other_latent(count_self):
     np.fill_diagonal(everything, np.inf)
     nearest = everything.min(axis=1)
 
-    ring, index = latent_ring.add(latent_ring.init(64, 6), jnp.asarray(latents))
-    exclude = None if count_self else index
-    found = knn.nearest_distances(ring.latents[index], ring, k=3, exclude=exclude)
-    info = jax.jit(diagnostics.of_neighbours, static_argnames="count_self")(
-        found, count_self=count_self
-    )
+    @jax.jit
+    def run(latents):
+        ring, index = latent_ring.add(latent_ring.init(64, 6), latents)
+        exclude = None if count_self else index
+        found = knn.nearest_distances(ring.latents[index], ring, k=3, exclude=exclude)
+        return diagnostics.of_neighbours(found, count_self=count_self)
+
+    info = run(latents)
     assert info["duplicate_share"] == np.float32(8 / 40)
     for name, quantile in (("p05", 0.05), ("p50", 0.5), ("p95", 0.95)):
         np.testing.assert_allclose(
@@ -59,7 +61,7 @@ def test_distances_of_an_ensemble_are_averaged_over_members():
 
 def test_seeds_do_not_mix():
     rewards = np.random.default_rng(0).random((3, 16)).astype(np.float32)
-    info = jax.vmap(diagnostics.of_rewards)(rewards)
+    info = jax.jit(jax.vmap(diagnostics.of_rewards))(rewards)
     np.testing.assert_allclose(
         info["intrinsic_reward_p50"], np.quantile(rewards, 0.5, axis=1), rtol=1e-6
     )

@@ -20,6 +20,8 @@ from re3_jax.training.host_functions import SeedFunctions, step_key
 from re3_jax.training.host_loop import HostProgram
 from tests.probe_host_env import EPISODE, DotLanes, spec
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 SIZE, CHUNK, CHUNKS, REPEAT, SEEDS = 64, 25, 4, 2, [1, 2]
 
 CONFIG = DreamerConfig(
@@ -125,10 +127,11 @@ def test_every_frame_that_can_be_drawn_has_its_latent(trained):
     """Encoded once, when it was acted on."""
     _, _, state, _ = trained
     encode = jax.jit(encoder_from(RE3, ORDER, CONFIG.conv_depth).encode)
+    sample = jax.jit(sequence_ring.sample, static_argnums=(2, 3))
     for seed in range(len(SEEDS)):
         of_seed = jax.tree.map(operator.itemgetter(seed), (state.replay, state.intrinsic.bonus))
         replay, bonus = of_seed
-        drawn = sequence_ring.sample(jax.random.key(seed), replay, 40, CONFIG.sequence_length)
+        drawn = sample(jax.random.key(seed), replay, 40, CONFIG.sequence_length)
         frames = drawn.frames[:, :-1].reshape(-1, SIZE, SIZE, 3)
         stored = bonus.ring.latents[drawn.bonus_index.reshape(-1)]
         np.testing.assert_allclose(stored, encode(bonus.encoder, frames), atol=1e-5)
@@ -161,7 +164,7 @@ def test_lanes_that_cannot_go_on_begin_anew(trained):
     """The frame is the new episode's first, of which nothing is believed yet."""
     program, _, end, _ = trained
     frame = np.full((len(SEEDS), 1, SIZE, SIZE, 3), 7, np.uint8)
-    after = jax.vmap(SeedFunctions(program.learner).restart)(end, frame)
+    after = jax.jit(jax.vmap(SeedFunctions(program.learner).restart))(end, frame)
     np.testing.assert_array_equal(after.memory.frame, frame)
     np.testing.assert_array_equal(after.replay.begins, end.replay.num_frames)
     lanes = after.lanes
@@ -180,13 +183,14 @@ def test_evaluations_carry_a_belief(trained):
     stats = program.evaluate(state)
     assert stats.length_mean.tolist() == [EPISODE] * len(SEEDS) and len(seen) == EPISODE
     belief = dreamer.begin(agent, 3)
+    act = jax.jit(dreamer.act, static_argnums=4)
     frames = DotLanes(len(SEEDS) * 3, SIZE)
 
     env_frames = int(state.counters.env_frames[0])
     frame = frames.reset(lane_seeds(np.asarray(SEEDS), env_frames, 3))
     key = jax.random.fold_in(jax.random.key(SEEDS[0]), env_frames)
     for step in range(EPISODE):
-        belief, action = dreamer.act(agent, belief, frame[:3], step_key(key, step, 2), False)
+        belief, action = act(agent, belief, frame[:3], step_key(key, step, 2), False)
         np.testing.assert_allclose(action, seen[step], atol=1e-4)
         frames.send(np.concatenate([seen[step], np.zeros((3, 1), np.float32)]))
         frame = frames.receive().frame

@@ -8,6 +8,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from re3_jax.agents.a2c import learner as a2c
 from re3_jax.agents.a2c.config import A2CConfig
@@ -19,6 +20,8 @@ from re3_jax.training import off_policy, on_policy
 from re3_jax.training.host_loop import HostProgram
 from tests.probe_envs import corridor
 from tests.probe_host_env import LINE, GreyLanes, grey_spec
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 LENGTH, LANES, CAPACITY = 3, 3, 150
 
@@ -77,7 +80,8 @@ def test_on_policy_with_transforms_around_it(monkeypatch):
     agent = agent._replace(update=lambda state, batch: (state, {"rollout": batch}))
     monkeypatch.setattr(a2c, "make_a2c", lambda config, spec: agent)
     learner = a2c.make_learner(config, env.spec, bonus)
-    state, rollouts = on_policy.init_state(env, learner, jax.random.key(0)), []
+    init = jax.jit(lambda key: on_policy.init_state(env, learner, key))
+    state, rollouts = init(jax.random.key(0)), []
     update = jax.jit(lambda state: on_policy.train_update(env, learner, state))
     for _ in range(5):
         state, (metrics, _) = update(state)
@@ -93,7 +97,8 @@ def test_off_policy_on_the_device():
     env = corridor(LENGTH)
     bonus = episodic_counts(lambda observation: jnp.argmax(observation, axis=1), LENGTH + 1)
     learner = rainbow.make_learner(RAINBOW, env.spec, bonus)
-    state = off_policy.init_state(env, learner, jax.random.key(0))
+    init = jax.jit(lambda key: off_policy.init_state(env, learner, key))
+    state = init(jax.random.key(0))
     step = jax.jit(lambda state: off_policy.train_step(env, learner, state)[0])
     steps = CAPACITY // LANES
     for _ in range(steps):

@@ -16,6 +16,8 @@ from re3_jax.training.host_evaluation import lane_seeds
 from re3_jax.training.host_loop import HostProgram
 from tests.probe_host_env import EPISODE, DotLanes, spec, watched
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 CAPACITY, INITIAL, CHUNK = 300, 50, 50
 
 

@@ -11,6 +11,8 @@ from re3_jax.intrinsic.inverse_dynamics import inverse_dynamics_encoder
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.re3_config import RE3Config
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 MOVES = jnp.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
 DISCRETE = EnvSpec("gymnax:any", (4,), np.dtype(np.float32), Discrete(4), 200)
 CONTINUOUS = EnvSpec("brax:any", (4,), np.dtype(np.float32), Box((2,), -1.0, 1.0), 200)

@@ -16,13 +16,18 @@ FILL = (0, 3, 2400, 4100, 5000, 1)
 @pytest.fixture(scope="module")
 def rings():
     rng = np.random.default_rng(0)
-    made = []
-    for rows in FILL:
-        latents = rng.normal(size=(rows, DIM)).round(1).astype(np.float32)
-        made.append(latent_ring.add(latent_ring.init(CAPACITY, DIM), latents)[0])
+
+    @jax.jit
+    def filled(latents, rows):
+        def add(row, ring):
+            return latent_ring.add(ring, latents[row][None])[0]
+
+        return jax.lax.fori_loop(0, rows, add, latent_ring.init(CAPACITY, DIM))
+
+    drawn = rng.normal(size=(len(FILL), CAPACITY, DIM)).round(1).astype(np.float32)
+    made = [filled(latents, rows) for latents, rows in zip(drawn, FILL, strict=True)]
     queries = rng.normal(size=(len(FILL), BATCH, DIM)).round(1).astype(np.float32)
     own_row = np.arange(BATCH, dtype=np.int32)
-    single = jax.jit(search)
     expected = np.stack([single(q, ring, own_row) for q, ring in zip(queries, made, strict=True)])
     assert single._cache_size() == 1, "the fill level must not compile the search again"
     return queries, jax.tree.map(lambda *x: jnp.stack(x), *made), own_row, expected
@@ -30,6 +35,9 @@ def rings():
 
 def search(queries, ring, own_row):
     return knn.nearest_distances(queries, ring, k=4, exclude=own_row)
+
+
+single, add = jax.jit(search), jax.jit(latent_ring.add)
 
 
 @pytest.fixture(params=["cpu", "default"])
@@ -61,7 +69,7 @@ def test_one_ring_many_sets_of_queries(rings, platform):
     queries, ring, own_row, _ = rings
     one = jax.tree.map(lambda x: x[3], ring)
     found = jax.jit(jax.vmap(search, in_axes=(0, None, None)))(queries, one, own_row)
-    expected = np.stack([jax.jit(search)(q, one, own_row) for q in queries])
+    expected = np.stack([single(q, one, own_row) for q in queries])
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
@@ -77,8 +85,8 @@ def test_scan_of_vmap(rings, platform):
     for seed in range(len(FILL)):
         one = jax.tree.map(lambda x, seed=seed: x[seed], ring)
         for i in range(2):
-            one, _ = latent_ring.add(one, steps[i, seed])
-            expected = jax.jit(search)(steps[i, seed], one, own_row)
+            one, _ = add(one, steps[i, seed])
+            expected = single(steps[i, seed], one, own_row)
             np.testing.assert_allclose(found[i, seed], expected, rtol=1e-6)
         np.testing.assert_array_equal(last.latents[seed], one.latents)
 

@@ -93,6 +93,7 @@ def test_a_hung_worker_is_replaced(start):
     assert not step(env, 2).truncated.any()
 
 
+@pytest.mark.slow
 def test_a_lane_whose_worker_was_lost_is_cut_after_a_restore_too(start):
     env, said = start(workers=1)
     env.reset(np.array([1, 2]))
@@ -129,6 +130,7 @@ def test_a_renderer_that_cannot_draw_leaves_nothing_open(monkeypatch):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+@pytest.mark.slow
 def test_reset_survives_a_lost_worker(start):
     env, said = start()
     first = env.reset(np.array([1, 2]))
@@ -139,10 +141,10 @@ def test_reset_survives_a_lost_worker(start):
 
 
 def test_lanes_may_share_workers(start):
-    separate, _ = start(num_lanes=3, workers=3)
-    shared, _ = start(num_lanes=3, workers=1)
+    separate, _ = start(num_lanes=2, workers=2)
+    shared, _ = start(num_lanes=2, workers=1)
     for env in (separate, shared):
-        env.reset(np.arange(3))
+        env.reset(np.arange(2))
     for number in range(3):
         one, other = step(separate, number), step(shared, number)
         for name, value in one._asdict().items():

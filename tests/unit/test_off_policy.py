@@ -19,6 +19,8 @@ from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.off_policy import init_state, make_off_policy_program, train_step
 from tests.probe_envs import aim, countdown
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 LANES, CAPACITY, LENGTH = 3, 20, 4
 CONFIG = SACConfig(
     hidden_dim=8,
@@ -87,7 +89,7 @@ def test_it_steps_stores_acts_and_learns_from_what_is_stored(monkeypatch, termin
     )
     monkeypatch.setattr(sac_learner, "make_sac", lambda config, spec: agent)
     learner = make_learner(CONFIG, env.spec, bonus)
-    state = init_state(env, learner, jax.random.key(1))
+    state = jax.jit(lambda key: init_state(env, learner, key))(jax.random.key(1))
     with jax.disable_jit():
         for step in range(9):
             before, agent_steps = state, (step + 1) * LANES
@@ -225,6 +227,7 @@ def test_discrete_actions_are_refused():
         make_learner(CONFIG, countdown(3).spec, none())
 
 
+@pytest.mark.slow
 def test_neither_replay_nor_latents_are_copied():
     """What is compiled has no copy of an array as long as the replay, inside a loop or out."""
     capacity = 98_765

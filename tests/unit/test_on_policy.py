@@ -15,12 +15,19 @@ from re3_jax.training.evaluate import evaluate
 from re3_jax.training.on_policy import init_state, make_on_policy_program, roll_out, train_update
 from tests.probe_envs import corridor, countdown, recall
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 CONFIG = A2CConfig(num_envs=3, rollout_length=4, hidden_dim=8)
 
 
 def make(env, **changes):
     options = {"chunk_updates": 5, "eval_episodes": 7, "eval_greedy": False} | changes
     return make_on_policy_program(env, make_learner(CONFIG, env.spec, none()), **options)
+
+
+@pytest.fixture(scope="module")
+def program():
+    return make(countdown(5))
 
 
 def as_numpy(tree):
@@ -36,13 +43,15 @@ def as_numpy(tree):
 def test_rollout_equals_a_python_loop(truncates):
     env = countdown(5, truncates)
     learner = make_learner(CONFIG, env.spec, none())
-    state = init_state(env, learner, jax.random.key(3))
+    state = jax.jit(lambda key: init_state(env, learner, key))(jax.random.key(3))
+    roll = jax.jit(lambda state, key: roll_out(env, learner, state, key))
     episodes = returns = lengths = 0.0
     so_far = np.zeros(3)
     for chunk in range(4):
         env_state = np.asarray(state.lanes.env)
-        state, rollout, totals = roll_out(env, learner, state, jax.random.key(chunk))
+        state, rollout, totals = roll(state, jax.random.key(chunk))
         assert state.visited is None
+        rollout = jax.device_get(rollout)
         for t in range(CONFIG.rollout_length):
             for lane in range(3):
                 steps = env_state[lane]
@@ -69,8 +78,7 @@ def test_rollout_equals_a_python_loop(truncates):
         episodes = returns = lengths = 0.0
 
 
-def test_counters_metrics_and_a_single_compilation():
-    program = make(countdown(5))
+def test_counters_metrics_and_a_single_compilation(program):
     state = program.init(jnp.array([1, 2]))
     for chunk in range(1, 4):
         donated = jax.tree.leaves(state.agent)[0]
@@ -118,7 +126,7 @@ def test_the_agent_gets_the_bonus_of_its_own_rollout(monkeypatch):
     agent = agent._replace(update=lambda state, batch: (state, {"rollout": batch}))
     monkeypatch.setattr(a2c_learner, "make_a2c", lambda config, spec: agent)
     learner = make_learner(CONFIG, env.spec, bonus)
-    state = init_state(env, learner, jax.random.key(0))
+    state = jax.jit(lambda key: init_state(env, learner, key))(jax.random.key(0))
     for number in range(2):
         state, (metrics, _) = train_update(env, learner, state)
         rollout = metrics["rollout"]
@@ -133,11 +141,11 @@ def test_the_agent_gets_the_bonus_of_its_own_rollout(monkeypatch):
         np.testing.assert_array_equal(state.intrinsic[-12:], rollout.observation.reshape(12, 6))
 
 
-def test_coverage_counts_the_states_acted_in_since_the_run_began():
+def test_coverage_counts_the_states_acted_in_since_the_run_began(program):
     """Steps 0 to 4 are acted in, 5 only ever ends an episode; a rollout is 4 of them."""
-    env = countdown(5)
-    assert "state_coverage" not in make(env).train(make(env).init(jnp.array([1])))[1]
-    env = env._replace(states=CountableStates(lambda steps: steps, num_states=6, num_reachable=5))
+    assert "state_coverage" not in program.train(program.init(jnp.array([1, 2])))[1]
+    states = CountableStates(lambda steps: steps, num_states=6, num_reachable=5)
+    env = countdown(5)._replace(states=states)
     program = make(env, chunk_updates=1)
     state = program.init(jnp.array([1, 2]))
     assert not np.any(state.visited)
@@ -168,10 +176,8 @@ def test_a_seed_among_others_equals_the_seed_alone():
 
 
 def test_the_same_seed_gives_the_same_bits():
-    env = recall()
-    states = []
+    program, states = make(recall()), []
     for _ in range(2):
-        program = make(env)
         state = program.init(jnp.array([4, 9]))
         states.append(as_numpy(program.train(state)[0]))
     jax.tree.map(np.testing.assert_array_equal, *states)
@@ -199,7 +205,8 @@ def test_evaluation_leaves_out_what_follows_a_lanes_first_episode():
         act=lambda agent, memory, key, explore: ((), jax.random.randint(key, (40,), 0, 2)),
         see=lambda memory, frame, begins: (),
     )
-    stats = evaluate(env, acting, (), jax.random.key(0), episodes=40, greedy=False)
+    play = jax.jit(lambda key: evaluate(env, acting, (), key, episodes=40, greedy=False))
+    stats = play(jax.random.key(0))
     mean = float(stats.return_mean)
     assert 0.5 < mean < 1
     np.testing.assert_allclose(stats.return_std**2, mean * (1 - mean), rtol=1e-5)

@@ -13,6 +13,8 @@ from re3_jax.intrinsic.rewarding import with_bonus
 from re3_jax.replay.transitions import Transitions
 from tests.prediction_tasks import BATCH, SIZES, TASKS, make_batch, start
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 KINDS = {"rnd": (rnd.RNDConfig, rnd), "icm": (icm.ICMConfig, icm)}
 BONUSES = {
     "rnd": rnd.rnd(rnd.RNDConfig(**SIZES, learning_rate=3e-3)),

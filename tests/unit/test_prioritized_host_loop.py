@@ -15,6 +15,8 @@ from re3_jax.training.host_functions import SeedFunctions
 from re3_jax.training.host_loop import HostProgram
 from tests.probe_host_env import GREY_SIZE, LINE, GreyLanes, grey_spec, watched
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 CHUNK, LANES = 50, 2
 
 CONFIG = RainbowConfig(

@@ -1,5 +1,7 @@
 """State entropy among the newest latents only, against scikit-learn."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,21 +32,28 @@ def batch(places):
     )
 
 
+@functools.cache
+def compiled(**changes):
+    """Its init, observe and reward."""
+    bonus = state_entropy(config(**changes), IDENTITY)
+    init = jax.jit(lambda: bonus.init(jax.random.key(0), SPEC))
+    return init, jax.jit(bonus.observe), jax.jit(bonus.reward)
+
+
 @pytest.mark.parametrize("merge_copies", [False, True])
 @pytest.mark.parametrize("count", [20, 47, 60, 140])
 def test_neighbours_are_the_newest_others(count, merge_copies):
     """Before the ring is full, when it just is, and after it was overwritten more than once."""
-    bonus = state_entropy(config(search_size=25, merge_copies=merge_copies), IDENTITY)
+    init, observe, reward_of = compiled(search_size=25, merge_copies=merge_copies)
     # Coarse, so that latents repeat.
     rows = np.random.default_rng(0).integers(0, 3, (count, DIM)).astype(np.float32)
-    state, observe = bonus.init(jax.random.key(0), SPEC), jax.jit(bonus.observe)
-    places = []
+    state, places = init(), []
     for i in range(0, count, 10):
         state, index = observe(state, Step(jnp.asarray(rows[i : i + 10])))
         places += np.asarray(index).tolist()
     kept = np.arange(max(0, count - 60), count)
     newest = np.arange(max(0, count - 25), count)
-    ours, _, _ = jax.jit(bonus.reward)(state, batch([places[i] for i in kept]))
+    ours, _, _ = reward_of(state, batch([places[i] for i in kept]))
     for i, reward in zip(kept, ours, strict=True):
         others = rows[newest[newest != i]]
         distance, _ = NearestNeighbors(n_neighbors=4).fit(others).kneighbors(rows[i : i + 1])
@@ -55,9 +64,9 @@ def test_all_kept_is_no_bound():
     rows = jax.random.normal(jax.random.key(0), (60, DIM))
     rewards = []
     for search_size in (None, 60):
-        bonus = state_entropy(config(search_size=search_size), IDENTITY)
-        state, index = bonus.observe(bonus.init(jax.random.key(0), SPEC), Step(rows))
-        rewards.append(bonus.reward(state, batch(index))[0])
+        init, observe, reward_of = compiled(search_size=search_size)
+        state, index = observe(init(), Step(rows))
+        rewards.append(reward_of(state, batch(index))[0])
     np.testing.assert_allclose(*rewards, rtol=1e-5)
 
 

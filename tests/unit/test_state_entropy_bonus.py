@@ -22,6 +22,8 @@ from tests.probe_envs import aim
 from tests.probe_host_env import DotLanes
 from tests.probe_host_env import spec as dot_spec
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 MINIGRID = EnvSpec("minigrid:any", (7, 7, 3), np.dtype(np.uint8), Discrete(7), 360)
 VECTOR = EnvSpec("gymnax:any", (3,), np.dtype(np.float32), Discrete(3), 200)
 BATCH = 16
@@ -54,7 +56,8 @@ def test_what_is_stored_stays_as_it_was_stored(name):
     bonus = make(name)
     batch, update, reward = transitions(0), jax.jit(bonus.update), jax.jit(bonus.reward)
     observe = jax.jit(bonus.observe)
-    state, index = observe(bonus.init(jax.random.key(0), MINIGRID), Step(batch.observation))
+    init = jax.jit(bonus.init, static_argnums=1)
+    state, index = observe(init(jax.random.key(0), MINIGRID), Step(batch.observation))
     batch = batch._replace(bonus_index=index)
     trained, info = update(state, batch, jax.random.key(1))
     jax.tree.map(np.testing.assert_array_equal, trained.ring, state.ring)
@@ -70,7 +73,7 @@ def test_what_is_stored_stays_as_it_was_stored(name):
 def test_a_minibatch_stores_nothing_and_is_encoded_anew(name):
     bonus = make(name, "minibatch")
     batch, reward = transitions(0), jax.jit(bonus.reward)
-    state = bonus.init(jax.random.key(0), MINIGRID)
+    state = jax.jit(bonus.init, static_argnums=1)(jax.random.key(0), MINIGRID)
     assert state.ring is None
     observed, index = bonus.observe(state, Step(batch.observation))
     np.testing.assert_array_equal(index, np.zeros(BATCH))
@@ -146,7 +149,8 @@ def test_an_ensemble_off_policy_has_a_latent_of_each_member_for_every_transition
     encoder, ring, _ = state.intrinsic
     for seed in range(2):
         members = jax.tree.map(lambda leaf, seed=seed: leaf[seed], encoder)
-        expected = encoder_from(config).encode(members, state.replay.observation[seed])
+        encode = jax.jit(encoder_from(config).encode)
+        expected = encode(members, state.replay.observation[seed])
         np.testing.assert_allclose(ring.latents[seed], expected, rtol=1e-4, atol=1e-5)
 
 
@@ -175,7 +179,7 @@ def test_the_host_loop_trains_an_encoder_of_pixels():
 
 def test_a_minibatch_that_is_too_small_is_refused():
     bonus = make("inverse_dynamics", "minibatch", RE3Config(last_neighbour=20))
-    state = bonus.init(jax.random.key(0), MINIGRID)
+    state = jax.jit(bonus.init, static_argnums=1)(jax.random.key(0), MINIGRID)
     with pytest.raises(ValueError, match="a minibatch of 16 has no neighbour of rank 20: raise"):
         bonus.reward(state, transitions(0))
 
