@@ -10,13 +10,15 @@ sys.modules.setdefault("triton", None)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
-def quick_compilation():
+def quick_compilation(request):
     """Programs of a module whose tests run them a few times and do not depend on rounding.
 
-    Half of the time that such tests take is LLVM's optimisation of programs that run for less.
+    Half of the time that such tests take is LLVM's optimisation of programs that run for less. Once
+    slow tests run too, as in `make test-all`, they are optimised as users' programs are.
     """
     import jax
 
-    jax.config.update("jax_disable_most_optimizations", True)
+    quick = request.config.getoption("markexpr") == "not slow"
+    jax.config.update("jax_disable_most_optimizations", quick)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
