@@ -13,7 +13,6 @@ from experiments.bonuses import BONUSES
 from experiments.config import (
     RunConfig,
     choose_chunk_updates,
-    flatten,
     options_of_agent,
     with_options,
 )
@@ -24,6 +23,7 @@ from re3_jax.agents.reward_free import reward_free
 from re3_jax.envs import registry
 from re3_jax.envs.base import DeviceEnv, EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward
+from re3_jax.intrinsic.state_entropy import scaled
 from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.off_policy import make_off_policy_program
 from re3_jax.training.on_policy import make_on_policy_program
@@ -81,7 +81,10 @@ def make_bonus(config: RunConfig) -> IntrinsicReward:
     if not agent.on_policy:
         capacity = options_of_agent(config).replay_capacity
         entropy = dataclasses.replace(entropy, ring_size=capacity)
-    return agent.bonuses.get(config.bonus, bonus).make(config, entropy)
+    if (own := agent.bonuses.get(config.bonus)) is not None:
+        return own.make(config, entropy)
+    made = bonus.make(config, entropy)
+    return scaled(entropy, made) if bonus.is_entropy else made
 
 
 def make_learner(config: RunConfig, spec: EnvSpec) -> Learner | OnPolicyLearner:
@@ -123,7 +126,7 @@ def refused_by_parts(config: RunConfig) -> Iterator[None]:
         groups = [AGENTS[config.agent].group, *BONUSES[config.bonus].groups]
         if (on_host := suites.host_of(config.env)) is not None:
             groups.append(on_host.group)
-        names = (name for group in groups for name in flatten(getattr(config, group), f"{group}."))
+        names = [f"{group}.{name}" for group in groups for name in vars(getattr(config, group))]
         # Other fields are ordinary words.
         fields = [name for name in names if "_" in name.rpartition(".")[2]]
         raise UsageError(with_options(str(error), fields)) from None

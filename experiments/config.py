@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import tyro
+from flax.traverse_util import flatten_dict, unflatten_dict
 
 from experiments.agents import AGENTS
 from experiments.bonuses import BONUSES
@@ -138,9 +139,8 @@ class RunConfig:
 
     def title(self) -> str:
         """What is run, but for how long."""
-        return (
-            f"{self.env}: {self.agent} + {self.bonus}, preset {self.preset}, {self.seeds} seed(s)"
-        )
+        what = f"{self.env}: {self.agent} + {self.bonus}"
+        return f"{what}, preset {self.preset}, {self.seeds} seed(s)"
 
 
 @functools.cache
@@ -170,16 +170,9 @@ def config_class() -> type[RunConfig]:
     return _class_of(tuple(AGENTS), tuple(BONUSES), more)
 
 
-def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
+def flatten(config: RunConfig) -> dict[str, Any]:
     """Dotted field names to values, `{"env": ..., "a2c.num_envs": ...}`."""
-    flat: dict[str, Any] = {}
-    for item in dataclasses.fields(config):
-        value = getattr(config, item.name)
-        if dataclasses.is_dataclass(value):
-            flat |= flatten(value, f"{prefix}{item.name}.")
-        else:
-            flat[prefix + item.name] = value
-    return flat
+    return flatten_dict(dataclasses.asdict(config), sep=".")
 
 
 def field_types(cls: type, prefix: str = "") -> dict[str, Any]:
@@ -234,11 +227,7 @@ def _fits(value: Any, annotation: Any) -> bool:
 
 def unflatten(flat: dict[str, Any]) -> RunConfig:
     """Inverse of `flatten`."""
-    nested: dict[str, Any] = {}
-    for name, value in flat.items():
-        group, dot, leaf = name.rpartition(".")
-        (nested.setdefault(group, {}) if dot else nested)[leaf] = value
-    return from_dict(nested)
+    return from_dict(unflatten_dict(flat, sep="."))
 
 
 def option_name(dotted: str) -> str:

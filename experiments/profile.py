@@ -13,7 +13,6 @@ trace opens in Perfetto and in XProf.
 
 import contextlib
 import dataclasses
-import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import bonuses, machine, suites
+from experiments import bonuses, machine, run_folder, suites
 from experiments.agents import AGENTS
 from experiments.attribution import OTHER, milliseconds_by_scope
 from experiments.build import (
@@ -248,7 +247,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if on_host:
         machine.use_cpu_devices(cpu_devices(config))
     config, spec = prepared(config)
-    folder = _trace_folder(config)
+    folder = Path(config.out) if config.out else run_folder.default_folder(config, "profile-")
+    run_folder.make_empty(folder)
     machine.keep_compiled_programs()
     with refuse_lack_of_memory(f"--seeds, {sizes(config)}"):
         if on_host:
@@ -260,20 +260,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"\ntrace: {trace}")
     print(f"open it at ui.perfetto.dev, or the folder with xprof --logdir {folder}")
     return 0
-
-
-def _trace_folder(config: RunConfig) -> Path:
-    task = re.sub(r"[^\w.-]+", "_", config.env)
-    folder = Path(config.out or f"runs/profile-{task}-{time.strftime('%Y%m%d-%H%M%S')}")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise UsageError(f"{folder} is not empty: name another folder with --out")
-    except OSError as error:
-        raise UsageError(
-            f"{folder} cannot be written ({error.strerror}): name another folder with --out"
-        ) from None
-    return folder
 
 
 if __name__ == "__main__":

@@ -38,9 +38,9 @@ COMPARED_ON_RESUME = {
 """What `machine.describe` tells that can change the bits of a result, and what to call it."""
 
 
-def default_folder(config: RunConfig) -> Path:
-    """`runs/TASK-AGENT-BONUS-YYYYmmdd-HHMMSS`, numbered if that exists."""
-    task = config.env.replace(":", "_").replace("/", "_")
+def default_folder(config: RunConfig, before: str = "") -> Path:
+    """`runs/TASK-AGENT-BONUS-YYYYmmdd-HHMMSS`, numbered if that exists; `before` comes first."""
+    task = before + config.env.replace(":", "_").replace("/", "_")
     name = f"{task}-{config.agent}-{config.bonus}-{time.strftime('%Y%m%d-%H%M%S')}"
     names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
     return next(folder for folder in map(RUNS.joinpath, names) if not folder.exists())
@@ -112,29 +112,29 @@ def claim(config: RunConfig) -> Path:
                 f"{folder} has no checkpoint to resume from: "
                 "leave --resume out and start anew with another --out"
             )
-        _check_writable(folder)
+        _make_writable(folder)
         return folder
-    try:
-        inside = sorted(path.name for path in folder.iterdir())
-    except FileNotFoundError:
-        inside = []
-    except OSError as error:
-        if folder.is_file():
-            raise UsageError(f"--out {folder} is a file: choose another --out") from None
-        raise _unwritable(folder, error) from None
-    if CONFIG in inside:
+    if os.path.exists(folder / CONFIG):
         raise UsageError(
             f"--out {folder} already holds a run: add --resume to go on with it, "
             "or choose another --out"
         )
-    if inside:
+    make_empty(folder)
+    write_config(folder, config)
+    return folder
+
+
+def make_empty(folder: Path) -> None:
+    """Makes a folder, or takes one in which nothing is.
+
+    Raises:
+      UsageError: it holds something or cannot be written.
+    """
+    if inside := _make_writable(folder):
         raise UsageError(
             f"--out {folder} holds files that are not of a run ({', '.join(inside[:3])}"
             f"{', ...' if len(inside) > 3 else ''}): choose a new or empty folder"
         )
-    _check_writable(folder)
-    write_config(folder, config)
-    return folder
 
 
 def write_config(folder: Path, config: RunConfig) -> None:
@@ -245,17 +245,17 @@ def _digests(config: RunConfig) -> dict[str, str]:
     return digests
 
 
-def _check_writable(folder: Path) -> None:
+def _make_writable(folder: Path) -> list[str]:
+    """Makes a folder where there is none, and returns the names of what is in it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
+        return sorted(path.name for path in folder.iterdir())
     except OSError as error:
-        raise _unwritable(folder, error) from None
-
-
-def _unwritable(folder: Path, error: OSError) -> UsageError:
-    return UsageError(
-        f"--out {folder} cannot be written ({os.strerror(error.errno or 0)}): "
-        "choose a folder that can"
-    )
+        if folder.is_file():
+            raise UsageError(f"--out {folder} is a file: choose another --out") from None
+        raise UsageError(
+            f"--out {folder} cannot be written ({os.strerror(error.errno or 0)}): "
+            "choose a folder that can"
+        ) from None

@@ -4,11 +4,11 @@ Another suite is `register(Suite(...))`, here or in a file that `--plugin` names
 registered with `re3_jax.envs.registry.register`.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from experiments.config import AgentName, BonusName, PresetName, RunConfig
+from experiments.config import AgentName, PresetName, RunConfig
 from experiments.errors import UsageError, refusing
 from experiments.installing import ensure_envpool
 from experiments.presets import atari as atari_presets
@@ -19,18 +19,6 @@ from re3_jax.envs import host, registry
 from re3_jax.envs.base import EnvSpec
 from re3_jax.envs.host import atari, atari_games, dmc, renderer
 from re3_jax.envs.host.base import HostEnv
-
-
-class Presets(Protocol):
-    """The rows of a suite: a module of `experiments.presets`, or an object of a plugin."""
-
-    DEFAULT_BONUS: BonusName
-
-    def default_agent(self, task_id: str) -> AgentName:
-        """The agent of a task, if none is given."""
-
-    def preset(self, task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
-        """Everything a run of a task needs."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +51,10 @@ class Suite:
 
     Attributes:
       name: before the colon of a task.
-      presets: its rows.
       tasks: what its tasks are called in a sentence.
+      agent: of a run that names none; on a suite of the paper what it combines RE3 with.
+      preset: (task id, preset, agent) -> everything a run needs.
+      other_agents: task id -> that of a task with another one.
       own_presets: presets that no other suite has.
       in_pixels: whether its tasks are seen as pixels.
       host: None for a suite on the device.
@@ -74,8 +64,10 @@ class Suite:
     """
 
     name: str
-    presets: Presets
     tasks: str
+    agent: AgentName
+    preset: Callable[[str, PresetName, AgentName], RunConfig]
+    other_agents: Mapping[str, AgentName] = field(default_factory=dict)
     own_presets: tuple[PresetName, ...] = ()
     in_pixels: bool = False
     host: HostSuite | None = None
@@ -139,12 +131,15 @@ def _atari_spec(task_id: str, config: RunConfig) -> EnvSpec:
     return atari.spec(task_id, config.atari)
 
 
-register(Suite("minigrid", minigrid, "MiniGrid tasks", fine_tuned=minigrid.fine_tuned))
+register(
+    Suite("minigrid", "MiniGrid tasks", "a2c", minigrid.preset, fine_tuned=minigrid.fine_tuned)
+)
 register(
     Suite(
         "dmc",
-        dmc_presets,
         "tasks of DeepMind Control",
+        "rad",
+        dmc_presets.preset,
         own_presets=("small",),
         in_pixels=True,
         fine_tuned=dmc_presets.fine_tuned,
@@ -158,14 +153,16 @@ register(
         ),
     )
 )
-register(Suite("brax", brax, "brax tasks", fine_tuned=dmc_presets.fine_tuned))
-register(Suite("gymnax", gymnax, "gymnax tasks"))
-register(Suite("pixels", pixels, "small tasks in pixels", in_pixels=True))
+register(Suite("brax", "brax tasks", "rad", brax.preset, fine_tuned=dmc_presets.fine_tuned))
+continuous = dict.fromkeys(gymnax.CONTINUOUS, "rad")
+register(Suite("gymnax", "gymnax tasks", "a2c", gymnax.preset, continuous))
+register(Suite("pixels", "small tasks in pixels", "dreamer", pixels.preset, in_pixels=True))
 register(
     Suite(
         "atari",
-        atari_presets,
         "Atari games",
+        "rainbow",
+        atari_presets.preset,
         own_presets=("data_efficient",),
         in_pixels=True,
         summary=lambda game, final_return: {

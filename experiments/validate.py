@@ -107,14 +107,14 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
         )
 
 
-def check_memory(needed_bytes: int, available_bytes: int | None, config: RunConfig) -> None:
+def check_memory(needed_bytes: int, available_bytes: int, config: RunConfig) -> None:
     """Refuses a state that cannot fit.
 
     Raises:
       UsageError: the state of all seeds is larger than the memory that is free; the sentence
         has the numbers and an option that fits.
     """
-    if available_bytes is None or needed_bytes <= available_bytes:
+    if needed_bytes <= available_bytes:
         return
     raise UsageError(
         f"the state of {config.seeds} seeds takes {needed_bytes / 2**30:.1f} GiB and "
