@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments import predictions
+from experiments import video
 from experiments.errors import UsageError
 from experiments.registry import Registry, Values
 from re3_jax.agents.a2c import learner as a2c
@@ -163,13 +163,8 @@ RAD = Agent(
     make=sac.make_learner,
     actions=Box,
     networks=(
-        "augmentation",
-        "crop_size",
-        "num_filters",
-        "latent_dim",
-        "hidden_dim",
-        "log_std_min",
-        "log_std_max",
+        *("augmentation", "crop_size", "num_filters", "latent_dim", "hidden_dim"),
+        *("log_std_min", "log_std_max"),
     ),
     check_task=_check_images,
 )
@@ -184,14 +179,8 @@ register(
         make=rainbow.make_learner,
         actions=Discrete,
         networks=(
-            "dueling",
-            "noisy",
-            "distributional",
-            "torso",
-            "hidden_dim",
-            "num_atoms",
-            "v_min",
-            "v_max",
+            *("dueling", "noisy", "distributional", "torso", "hidden_dim"),
+            *("num_atoms", "v_min", "v_max"),
         ),
         span="n_steps",
         # Its updates are small and rarer.
@@ -206,14 +195,7 @@ register(
         config=DreamerConfig,
         make=dreamer.make_learner,
         actions=Box,
-        networks=(
-            "deter",
-            "stoch",
-            "hidden",
-            "conv_depth",
-            "head_units",
-            "predict_discount",
-        ),
+        networks=("deter", "stoch", "hidden", "conv_depth", "head_units", "predict_discount"),
         needs_images="learns from images",
         sees={
             "image_size": (IMAGE_SIZE, f"sees images of {IMAGE_SIZE}x{IMAGE_SIZE} pixels"),
@@ -232,6 +214,6 @@ register(
                 because="whose RE3 has an encoder of the world model's shape",
             )
         },
-        foresees=predictions.frames,
+        foresees=video.predictions,
     )
 )

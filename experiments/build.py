@@ -10,12 +10,7 @@ import jax
 from experiments import machine, suites
 from experiments.agents import AGENTS
 from experiments.bonuses import BONUSES
-from experiments.config import (
-    RunConfig,
-    choose_chunk_updates,
-    options_of_agent,
-    with_options,
-)
+from experiments.config import RunConfig, choose_chunk_updates, options_of_agent, with_options
 from experiments.errors import UsageError, refusing
 from experiments.validate import validate_for_task
 from re3_jax.agents.base import Learner, OnPolicyLearner

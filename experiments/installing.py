@@ -22,20 +22,8 @@ BASE = "requirements.txt"
 ATARI = "requirements-atari.txt"
 
 PACKAGES = (
-    "jax",
-    "jaxlib",
-    "numpy",
-    "optax",
-    "flax",
-    "orbax-checkpoint",
-    "gymnax",
-    "brax",
-    "dm_control",
-    "mujoco",
-    "mujoco-mjx",
-    "warp-lang",
-    "envpool",
-    "tyro",
+    *("jax", "jaxlib", "numpy", "optax", "flax", "orbax-checkpoint", "tyro"),
+    *("gymnax", "brax", "dm_control", "mujoco", "mujoco-mjx", "warp-lang", "envpool"),
 )
 """Those whose versions config.json and `make doctor` give."""
 

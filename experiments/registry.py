@@ -1,25 +1,17 @@
 """What a run is put together from, by name: `agents`, `bonuses` and `suites`."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 Values = Mapping[str, Any]
 """A RunConfig by dotted field names."""
 
 
-class Named(Protocol):
-    """An entry."""
-
-    @property
-    def name(self) -> str:
-        """On the command line."""
-
-
-Entry = TypeVar("Entry", bound=Named)
+Entry = TypeVar("Entry", bound=Any)
 
 
 class Registry(dict[str, Entry]):
-    """Name -> entry, in the order in which help lists them."""
+    """Name -> entry, whose field `name` it is, in the order in which help lists them."""
 
     def __init__(self, kind: str):
         """`kind` is what an entry is called in a sentence."""

@@ -14,13 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import machine, plugins
-from experiments.config import (
-    NOT_COMPARED_ON_RESUME,
-    RunConfig,
-    flatten,
-    from_dict,
-    option_name,
-)
+from experiments.config import NOT_COMPARED_ON_RESUME, RunConfig, flatten, from_dict, option_name
 from experiments.errors import UsageError
 from experiments.validate import validate
 

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from experiments.errors import UsageError
 from experiments.figures import command
-from experiments.statistics import interquartile_mean, interquartile_mean_interval, mean_half_width
+from experiments.statistics import final_returns, mean_half_width
 
 matplotlib.use("Agg")
 
@@ -121,9 +121,7 @@ def draw_axes(axes: Axes, curves: Sequence[Curve], title: str) -> None:
     high = max(curve.returns.max() for curve in curves)
     margin = 0.05 * (high - low) or 0.05
     axes.set_ylim(low - margin, high + margin)
-    axes.set_title(title)
-    axes.set_xlabel("env frames per seed")
-    axes.set_ylabel("evaluation return (mean, 95% band)")
+    axes.set(title=title, xlabel="env frames per seed", ylabel="evaluation return (mean, 95% band)")
     axes.xaxis.set_major_formatter(matplotlib.ticker.EngFormatter(sep=""))
     axes.set_xlim(left=0)
     axes.grid(alpha=0.25)
@@ -138,20 +136,6 @@ def area(curve: Curve) -> float:
     return float(np.trapezoid(heights, curve.env_frames) / span if span else heights[0])
 
 
-def table_rows(curves: Sequence[Curve]) -> list[list[str]]:
-    """One row per curve under `TABLE_COLUMNS`: final return with 95% intervals, and area."""
-    rows = []
-    for curve in curves:
-        final = curve.returns[:, -1]
-        mean, half = final.mean(), mean_half_width(final)
-        low, high = interquartile_mean_interval(final)
-        middle = interquartile_mean(final)
-        numbers = (mean, mean - half, mean + half, middle, low, high, area(curve))
-        counts = (len(final), curve.env_frames[-1])
-        rows.append([curve.label, *map(str, counts), *(f"{x:.6g}" for x in numbers)])
-    return rows
-
-
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Writes a table."""
     with path.open("w", newline="") as out:
@@ -159,9 +143,14 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]
 
 
 def write_table(curves: Sequence[Curve], path: Path, **before: Iterable[str]) -> None:
-    """Writes `table_rows` with their header, after columns that have a value a curve."""
-    rows = zip(*before.values(), table_rows(curves), strict=True)
-    write_csv(path, [*before, *TABLE_COLUMNS], [[*first, *row] for *first, row in rows])
+    """One row per curve: `before`, a value a curve each, and what `TABLE_COLUMNS` name."""
+    rows = []
+    for curve, *first in zip(curves, *before.values(), strict=True):
+        final = curve.returns[:, -1]
+        numbers = (*np.hstack([*final_returns(final).values()]), area(curve))
+        counts = (len(final), curve.env_frames[-1])
+        rows.append([*first, curve.label, *counts, *(f"{x:.6g}" for x in numbers)])
+    write_csv(path, [*before, *TABLE_COLUMNS], rows)
 
 
 def _make(words: command.Words) -> command.Lines:

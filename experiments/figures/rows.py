@@ -1,7 +1,6 @@
 """Figures of runs: panels, their rows, and the picture and table of what the rows' runs reached."""
 
 import shutil
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -81,11 +80,9 @@ def _draw(panels: Panels, loaded: Iterator[Curve], losses: Sequence[str], out: P
         curves.draw_axes(above, [next(loaded) for _ in rows], title)
         for axes, loss in zip(below, losses, strict=True):
             for row, colour in zip(rows, curves.COLOURS, strict=False):
-                found = defaultdict(list)
-                for points in curves.read(out / f"{row.name}-train.csv", loss).values():
-                    for frame, value in points.items():
-                        found[frame].append(value)
-                known = [frame for frame in sorted(found) if not np.isnan(found[frame]).all()]
-                axes.plot(known, [np.nanmean(found[frame]) for frame in known], color=colour)
+                of_seeds = curves.read(out / f"{row.name}-train.csv", loss).values()
+                _, frames, values = curves.common(row.label, of_seeds)
+                known = ~np.isnan(values).all(axis=0)
+                axes.plot(frames[known], np.nanmean(values[:, known], axis=0), color=colour)
             axes.set(xlabel="env frames", ylabel=loss.replace("_", " "), yscale="log")
     return figure
