@@ -44,11 +44,7 @@ def prepared(config: RunConfig) -> tuple[RunConfig, EnvSpec]:
 
 
 def task_spec(config: RunConfig) -> EnvSpec:
-    """What the task looks like to an agent.
-
-    Raises:
-      UsageError: it is not known, or its suite is not installed.
-    """
+    """What the task looks like to an agent; a UsageError if it or its suite is not there."""
     suite, task_id = suites.find(config.env)
     if suite.host is None:
         return make_environment(config.env).spec
@@ -57,11 +53,7 @@ def task_spec(config: RunConfig) -> EnvSpec:
 
 
 def make_environment(task: str) -> DeviceEnv:
-    """A task that lives on the device.
-
-    Raises:
-      UsageError: it is not known, or its suite is not installed.
-    """
+    """A task that lives on the device; a UsageError if it or its suite is not there."""
     with refusing(ValueError, ImportError):
         return registry.make(task)
 
@@ -138,27 +130,25 @@ def host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]
             lambda lanes: suites.make_lanes(config, lanes, report),
             seeds=seed_numbers(config),
             chunk_agent_steps=config.chunk_updates,
-            eval_episodes=config.evaluation.episodes,
-            eval_greedy=config.evaluation.greedy,
-            devices=devices_for(config.seeds),
+            **_evaluation(config),
         )
 
 
 def device_program(config: RunConfig, env: DeviceEnv) -> Program:
     """As `build`, for a task that lives on the device: its compiled program."""
-    assert config.chunk_updates is not None
-    evaluation: dict[str, Any] = {
-        "eval_episodes": config.evaluation.episodes,
-        "eval_greedy": config.evaluation.greedy,
-        "devices": devices_for(config.seeds),
-    }
+    chunk, evaluation = config.chunk_updates, _evaluation(config)
+    assert chunk is not None
     with refused_by_parts(config):
         learner = make_learner(config, env.spec)
         if isinstance(learner, OnPolicyLearner):
-            return make_on_policy_program(
-                env, learner, chunk_updates=config.chunk_updates, **evaluation
-            )
-        return make_off_policy_program(env, learner, chunk_steps=config.chunk_updates, **evaluation)
+            return make_on_policy_program(env, learner, chunk_updates=chunk, **evaluation)
+        return make_off_policy_program(env, learner, chunk_steps=chunk, **evaluation)
+
+
+def _evaluation(config: RunConfig) -> dict[str, Any]:
+    episodes, greedy = config.evaluation.episodes, config.evaluation.greedy
+    devices = devices_for(config.seeds)
+    return {"eval_episodes": episodes, "eval_greedy": greedy, "devices": devices}
 
 
 def cpu_devices(config: RunConfig) -> int:

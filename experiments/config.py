@@ -143,31 +143,28 @@ class RunConfig:
         return f"{what}, preset {self.preset}, {self.seeds} seed(s)"
 
 
-@functools.cache
-def _class_of(
-    agents: tuple[str, ...], bonuses: tuple[str, ...], groups: tuple[tuple[str, type], ...]
-) -> type[RunConfig]:
-    literal = typing.cast(Any, Literal)
-    fields: list[Any] = [
-        ("agent", literal[agents], RunConfig.agent),
-        ("bonus", literal[bonuses], RunConfig.bonus),
-        *((name, cls, field(default_factory=cls)) for name, cls in groups),
-    ]
-    made = dataclasses.make_dataclass("RunConfig", fields, bases=(RunConfig,), frozen=True)
-    made.__doc__ = RunConfig.__doc__
-    return made
-
-
 def config_class() -> type[RunConfig]:
     """`RunConfig` with the names of all agents and bonuses, and what plugins registered.
 
     A plugin's group of options is a field; its agents and bonuses are values of their fields.
     """
-    own = {item.name for item in dataclasses.fields(RunConfig)}
-    groups = {agent.group: agent.config for agent in AGENTS.values()}
+    return _class_of(tuple(AGENTS), tuple(BONUSES))
+
+
+@functools.cache
+def _class_of(agents: tuple[str, ...], bonuses: tuple[str, ...]) -> type[RunConfig]:
+    groups = {AGENTS[name].group: AGENTS[name].config for name in agents}
     groups |= {b.groups[0]: b.config for b in BONUSES.values() if b.config is not None}
-    more = tuple((name, cls) for name, cls in groups.items() if name not in own)
-    return _class_of(tuple(AGENTS), tuple(BONUSES), more)
+    own = {item.name for item in dataclasses.fields(RunConfig)}
+    literal = typing.cast(Any, Literal)
+    fields: list[Any] = [
+        ("agent", literal[agents], RunConfig.agent),
+        ("bonus", literal[bonuses], RunConfig.bonus),
+        *((n, cls, field(default_factory=cls)) for n, cls in groups.items() if n not in own),
+    ]
+    made = dataclasses.make_dataclass("RunConfig", fields, bases=(RunConfig,), frozen=True)
+    made.__doc__ = RunConfig.__doc__
+    return made
 
 
 def flatten(config: RunConfig) -> dict[str, Any]:

@@ -6,7 +6,6 @@ reported and not a traceback.
 """
 
 import argparse
-import functools
 import json
 import platform
 import re
@@ -38,11 +37,7 @@ PARTS = {
 
 
 def check_versions() -> list[str]:
-    """Lines on Python and packages.
-
-    Raises:
-      UsageError: a package that a run needs is missing.
-    """
+    """Lines on Python and packages; a UsageError if one that a run needs is missing."""
     tested = pins()
     found = {name: version for name in tested if (version := installing.version(name))}
     if missing := [name for name in tested if name not in found]:
@@ -55,16 +50,15 @@ def check_versions() -> list[str]:
         for name, version in found.items()
         if version.partition("+")[0] != tested[name]
     ]
-    lines = [
+    shown = [f"{name} {found[name]}" for name in installing.PACKAGES if name in found]
+    return [
         f"python    {platform.python_version()} on {platform.platform()}",
-        "packages  "
-        + ", ".join(f"{name} {found[name]}" for name in installing.PACKAGES if name in found),
+        f"packages  {', '.join(shown)}",
+        f"warning   not the tested versions: {', '.join(differing)}"
+        if differing
+        else f"pins      all {len(found)} packages are the tested versions",
+        *mujoco_warning(),
     ]
-    if differing:
-        lines.append(f"warning   not the tested versions: {', '.join(differing)}")
-    else:
-        lines.append(f"pins      all {len(found)} packages are the tested versions")
-    return lines + mujoco_warning()
 
 
 def pins() -> dict[str, str]:
@@ -85,11 +79,7 @@ def mujoco_warning() -> list[str]:
 
 
 def check_machine() -> list[str]:
-    """Lines on cores, memory, disk and devices.
-
-    Raises:
-      UsageError: JAX cannot compute here, or there is too little memory.
-    """
+    """Lines on cores, memory, disk, devices; a UsageError if memory or JAX will not do."""
     import psutil
 
     from experiments import machine
@@ -163,11 +153,7 @@ def _try(program: str, lock: str) -> str:
 
 
 def check_speed(seconds: float) -> list[str]:
-    """Lines on the speed of A2C + RE3 on DoorKey-8x8, one seed, ring full, compile excluded.
-
-    Raises:
-      UsageError: the program cannot be built.
-    """
+    """Lines on the speed of A2C + RE3 on DoorKey-8x8, one seed, ring full, compile excluded."""
     import dataclasses
 
     import jax
@@ -226,8 +212,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--speed-seconds", type=float, default=5.0, help="length of the speed check"
     )
-    speed = functools.partial(check_speed, parser.parse_args(argv).speed_seconds)
-    for check in (check_versions, check_machine, check_pixels, speed):
+    seconds = parser.parse_args(argv).speed_seconds
+    for check in (check_versions, check_machine, check_pixels, lambda: check_speed(seconds)):
         for line in check():
             print(line, flush=True)
     print("ready     make run ENV=doorkey_6x6, or make run ENV=cartpole_swingup PRESET=small")

@@ -41,11 +41,7 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def refuse_lack_of_memory(options: str) -> Iterator[None]:
-    """Makes the backend's error, when a device has too little memory, a `UsageError`.
-
-    Args:
-      options: what to lower.
-    """
+    """Makes the error of a device without enough memory a `UsageError`: lower `options`."""
     try:
         yield
     # The base of jax.errors.JaxRuntimeError: commands that need no JAX import this module too.

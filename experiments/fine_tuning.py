@@ -27,11 +27,7 @@ Learned = dict[str, np.ndarray]
 
 
 def load(config: RunConfig, spec: EnvSpec) -> Learned | None:
-    """What the run in `config.init` hands on to this one.
-
-    Args:
-      config: the run that is to start from it.
-      spec: its task.
+    """What the run in `config.init` hands on to this one, whose task is `spec`.
 
     Returns:
       None if there is none to start from, or this run has a checkpoint of its own to resume from.
@@ -55,11 +51,7 @@ def load(config: RunConfig, spec: EnvSpec) -> Learned | None:
 
 
 def check_fits(config: RunConfig, shapes: TrainState, learned: Learned) -> None:
-    """Compares what is handed on with the state that is to take it over.
-
-    Raises:
-      UsageError: they differ in a way that no option shows.
-    """
+    """Refuses what is handed on if it differs from the state in a way that no option shows."""
     try:
         transfer.inherit(shapes, learned)
     except ValueError as error:

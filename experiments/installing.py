@@ -4,13 +4,12 @@
 unasked; everywhere else a missing package is one sentence with the command that brings it.
 """
 
-import contextlib
+import fcntl
 import importlib
 import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -60,20 +59,12 @@ def ensure_envpool() -> None:
     if venv is None or Path(venv).resolve() != Path(sys.prefix).resolve():
         raise UsageError(f"envpool is not installed: {remedy(ATARI)}")
     print(f"installing {ATARI} into {Path(sys.prefix).name} (once, 0.7 GB)", file=sys.stderr)
-    with _one_at_a_time():
-        if importlib.util.find_spec("envpool") is None:
-            _install(ATARI)
-
-
-@contextlib.contextmanager
-def _one_at_a_time() -> Iterator[None]:
-    """Runs that start together, as those of a figure do, would install into each other."""
-    import fcntl
-
+    # Runs that start together, as those of a figure do, would install into each other.
     with open(Path(sys.prefix) / ".installing", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         importlib.invalidate_caches()
-        yield
+        if importlib.util.find_spec("envpool") is None:
+            _install(ATARI)
 
 
 def _install(lock: str) -> None:

@@ -19,11 +19,7 @@ def named_in(words: Sequence[str]) -> str | None:
 
 
 def load(path: str | None) -> None:
-    """Imports a plugin, once in a process.
-
-    Raises:
-      UsageError: there is no such file, or it fails.
-    """
+    """Imports a plugin, once in a process; a UsageError if there is no such file, or it fails."""
     if path is None or (file := Path(path).resolve()) in _loaded:
         return
     if not file.is_file():

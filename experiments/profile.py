@@ -86,11 +86,7 @@ class Profile(NamedTuple):
 
 
 def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
-    """An update on the device; the trace goes into `folder`.
-
-    Raises:
-      UsageError: the configuration cannot be run.
-    """
+    """An update on the device; the trace goes into `folder`."""
     config = dataclasses.replace(config, chunk_updates=TRACED_UPDATES)
     program = device_program(config, env)
     state = program.init(jnp.asarray(seed_numbers(config), jnp.int32))
@@ -121,11 +117,7 @@ def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
 
 
 def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
-    """An agent step of the loop on the host; the trace goes into `folder`.
-
-    Raises:
-      UsageError: the configuration cannot be run.
-    """
+    """An agent step of the loop on the host; the trace goes into `folder`."""
     agent, options = AGENTS[config.agent], options_of_agent(config)
     if agent.in_bursts:
         raise UsageError(

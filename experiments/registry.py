@@ -19,11 +19,7 @@ class Registry(dict[str, Entry]):
         self._kind = kind
 
     def register(self, entry: Entry) -> None:
-        """Adds an entry.
-
-        Raises:
-          ValueError: there is one of this name.
-        """
+        """Adds an entry; a ValueError if there is one of this name."""
         if entry.name in self:
             raise ValueError(f"there is {self._kind} {entry.name} already: choose another name")
         self[entry.name] = entry

@@ -41,11 +41,7 @@ def default_folder(config: RunConfig, before: str = "") -> Path:
 
 
 def newest(wanted: dict[str, str]) -> Path:
-    """The run that `--resume` without `--out` means: the newest under runs/ with these options.
-
-    Raises:
-      UsageError: there is none.
-    """
+    """The run that `--resume` without `--out` means: the newest in runs/ with these options."""
     found = []
     for path in RUNS.glob(f"*/{CONFIG}"):
         # Not `stored_config`: the plugins of other runs are not imported.
@@ -65,11 +61,7 @@ def stored_config(
     folder: Path,
     otherwise: str = "leave --resume out to start one there, or name another folder with --out",
 ) -> RunConfig:
-    """The configuration in a run folder; `otherwise` is the remedy where there is none.
-
-    Raises:
-      UsageError: there is none, or it cannot be read.
-    """
+    """The configuration in a run folder; `otherwise` is the remedy where there is none."""
     path = folder / CONFIG
     try:
         stored = json.loads(path.read_text())["config"]
@@ -119,11 +111,7 @@ def claim(config: RunConfig) -> Path:
 
 
 def make_empty(folder: Path) -> None:
-    """Makes a folder, or takes one in which nothing is.
-
-    Raises:
-      UsageError: it holds something or cannot be written.
-    """
+    """Makes a folder, or takes an empty one; a UsageError if it holds something."""
     if inside := _make_writable(folder):
         raise UsageError(
             f"--out {folder} holds files that are not of a run ({', '.join(inside[:3])}"
@@ -176,11 +164,7 @@ def write_json(path: Path, values: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keeps a second process out of the folder; released when this one ends, however.
-
-    Raises:
-      UsageError: another process is running in it.
-    """
+    """Refuses a folder in which another process runs; released when this one ends, however."""
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -81,11 +81,7 @@ register = SUITES.register
 
 
 def find(task: str) -> tuple[Suite, str]:
-    """The suite of a task, and the task's name in it.
-
-    Raises:
-      UsageError: there is no such task; the sentence offers the nearest names.
-    """
+    """The suite of a task, and the task's name in it; a UsageError with the nearest names."""
     with refusing(ValueError):
         name, _, task_id = registry.canonical(task).partition(":")
     if name not in SUITES:
@@ -94,11 +90,7 @@ def find(task: str) -> tuple[Suite, str]:
 
 
 def host_of(task: str) -> HostSuite | None:
-    """The suite of a task on the host; None for one on the device.
-
-    Raises:
-      UsageError: there is no such task.
-    """
+    """The suite of a task on the host; None for one on the device."""
     return find(task)[0].host
 
 

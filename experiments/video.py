@@ -77,13 +77,9 @@ def write(
 
 
 def predictions(config: "RunConfig", state: Any) -> list[np.ndarray]:
-    """Frames of what Dreamer foresees for the first seed; none before an episode is stored.
+    """What came, what Dreamer foresaw and the error, for the first seed of a `state` of all.
 
-    What came, what the world model foresaw, and the error.
-
-    Args:
-      config: of a run of Dreamer.
-      state: of all seeds.
+    There are no frames before an episode is stored.
     """
     if not bool(jax.vmap(sequence_ring.can_sample)(state.replay)[0]):
         return []

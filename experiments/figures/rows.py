@@ -34,9 +34,6 @@ def load(
       words: values of `command.OF_RUNS`, which go over those of the rows, and of `--out`.
       rows: rows.
       files: tables of every run that are copied, `eval` as NAME.csv, others as NAME-TABLE.csv.
-
-    Raises:
-      UsageError or SystemExit: as `Runs`.
     """
     asked = {name: getattr(words, name, None) for name in ("seeds", "steps")}
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
