@@ -111,11 +111,6 @@ AGENTS: Registry[Agent] = Registry("an agent")
 register = AGENTS.register
 
 
-def of_group(group: str) -> list[str]:
-    """Names of the agents that have this group of options."""
-    return [agent.name for agent in AGENTS.values() if agent.group == group]
-
-
 def first(actions: type, off_policy: bool = False) -> str:
     """The first agent for these actions that sees anything; with `off_policy` one with a replay."""
     return next(

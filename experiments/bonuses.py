@@ -57,16 +57,6 @@ BONUSES: Registry[Bonus] = Registry("a bonus")
 register = BONUSES.register
 
 
-def of_group(group: str) -> list[str]:
-    """Names of the bonuses that have this group of options."""
-    return [bonus.name for bonus in BONUSES.values() if group in bonus.groups]
-
-
-def groups() -> list[str]:
-    """Groups of options of any bonus."""
-    return list(dict.fromkeys(group for bonus in BONUSES.values() for group in bonus.groups))
-
-
 def keeps_latents(values: Values) -> bool:
     """Whether the bonus of a run has a ring of latents."""
     bonus = BONUSES[values["bonus"]]

@@ -13,14 +13,12 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 from experiments import installing
 from experiments.errors import UsageError, in_one_sentence
 
-ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
+RESULTS = installing.ROOT / "benchmarks" / "results"
 SPEED_TASK = "doorkey_8x8"
 SPEED_CHUNK_UPDATES = 100
 FEWEST_BYTES = 2**30
@@ -63,7 +61,7 @@ def check_versions() -> list[str]:
 
 def pins() -> dict[str, str]:
     """Package -> version, from requirements.txt."""
-    text = (ROOT / installing.BASE).read_text()
+    text = (installing.ROOT / installing.BASE).read_text()
     return dict(re.findall(r"^([\w.-]+)==(\S+)$", text, re.MULTILINE))
 
 
@@ -84,7 +82,7 @@ def check_machine() -> list[str]:
 
     from experiments import machine
 
-    memory = psutil.virtual_memory()
+    memory, disk = psutil.virtual_memory(), shutil.disk_usage(installing.ROOT)
     if memory.available < FEWEST_BYTES:
         raise UsageError(
             f"only {_gib(memory.available)} of memory are free: close other programs until "
@@ -92,7 +90,7 @@ def check_machine() -> list[str]:
         )
     return [
         f"host      {machine.usable_cores()} cores, {_gib(memory.available)} of "
-        f"{_gib(memory.total)} memory free, {_gib(shutil.disk_usage(ROOT).free)} of disk free",
+        f"{_gib(memory.total)} memory free, {_gib(disk.free)} of disk free",
         *_devices(),
     ]
 
@@ -189,9 +187,8 @@ def check_speed(seconds: float) -> list[str]:
     ]
 
 
-def _committed_speeds(agent: str, bonus: str) -> list[tuple[float, str]]:
+def _committed_speeds(agent: str, bonus: str) -> Iterator[tuple[float, str]]:
     """Frames per second and machine of each committed result of the same program."""
-    speeds = []
     for path in sorted(RESULTS.glob("*.json")):
         result = json.loads(path.read_text())
         if (result.get("benchmark"), result.get("task")) != (agent, SPEED_TASK):
@@ -201,8 +198,7 @@ def _committed_speeds(agent: str, bonus: str) -> list[tuple[float, str]]:
         where = f"{kinds} ({hardware['cpu']}, {hardware['cores']} cores)"
         for row in result["throughput"]:
             if (row["bonus"], row["seeds"]) == (bonus, 1):
-                speeds.append((float(row["env_frames_per_second"]), where))
-    return speeds
+                yield float(row["env_frames_per_second"]), where
 
 
 @in_one_sentence

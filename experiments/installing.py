@@ -48,11 +48,7 @@ def remedy(lock: str = BASE) -> str:
 
 
 def ensure_envpool() -> None:
-    """Installs envpool (0.7 GB) if it is missing and this is the environment that make built.
-
-    Raises:
-      UsageError: it is missing and may not, or cannot, be installed.
-    """
+    """Installs envpool (0.7 GB) if it is missing and make built the environment; else refuses."""
     if importlib.util.find_spec("envpool") is not None:
         return
     venv = os.environ.get("RE3_JAX_VENV")

@@ -211,22 +211,19 @@ def report(config: RunConfig, result: Profile) -> str:
     """The table that is printed."""
     devices, renderer = devices_for(config.seeds), suites.drawn_by(config)
     drawn = f", drawn by {renderer}" if renderer else ""
-    title = f"ms per {result.unit}"
-    return "\n".join(
-        [
-            f"{config.title()}{drawn}, {result.env_frames} env frames per {result.unit}, on "
-            f"{len(devices)} {devices[0].device_kind} device(s)",
-            f"{result.milliseconds:.3f} {title} = "
-            f"{1e3 * result.env_frames / result.milliseconds:,.0f} env frames/s in all; "
-            f"{result.remark}",
-            "",
-            f"{'part':<22}{title:>17}{'share':>8}",
-            *(
-                f"{part:<22}{value:>17.3f}{value / sum(result.parts.values()):>8.1%}"
-                for part, value in result.parts.items()
-            ),
-        ]
-    )
+    title, total = f"ms per {result.unit}", sum(result.parts.values())
+    frames_per_second = 1e3 * result.env_frames / result.milliseconds
+    lines = [
+        f"{config.title()}{drawn}, {result.env_frames} env frames per {result.unit}, on "
+        f"{len(devices)} {devices[0].device_kind} device(s)",
+        f"{result.milliseconds:.3f} {title} = {frames_per_second:,.0f} env frames/s in all; "
+        f"{result.remark}",
+        "",
+        f"{'part':<22}{title:>17}{'share':>8}",
+    ]
+    for part, value in result.parts.items():
+        lines.append(f"{part:<22}{value:>17.3f}{value / total:>8.1%}")
+    return "\n".join(lines)
 
 
 @in_one_sentence

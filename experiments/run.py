@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -75,7 +75,8 @@ def run(config: RunConfig) -> int:
     runner = build(config, spec, terminal.say)
     with refused_by_parts(config):
         shapes = runner.abstract_state()
-    check_memory(_num_bytes(shapes), machine.free_bytes(), config)
+    num_bytes = sum(leaf.size * (leaf.dtype.itemsize or 1) for leaf in jax.tree.leaves(shapes))
+    check_memory(num_bytes, machine.free_bytes(), config)
     if learned is not None:
         fine_tuning.check_fits(config, shapes, learned)
     folder = run_folder.claim(config)
@@ -303,12 +304,6 @@ class _Loop:
             command = f"{shlex.quote(installing.python())} -m experiments.train"
             resume = f"{command} --out {self.folder} --resume"
             say(f"stopped at env frame {r.env_frames:,}; to go on: {resume}")
-
-
-def _num_bytes(shapes: Any) -> int:
-    return sum(
-        math.prod(leaf.shape) * (leaf.dtype.itemsize or 1) for leaf in jax.tree.leaves(shapes)
-    )
 
 
 def _timed(work: Callable[[], Result]) -> tuple[Result, float]:

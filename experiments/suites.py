@@ -30,8 +30,8 @@ class HostSuite:
       example: a task of it.
       spec: (task id, run) -> what the task looks like to an agent; raises ValueError or
         ImportError.
-      settle: run -> run with what `auto` means on this machine; raises likewise.
       frame_bytes: run -> bytes of one frame in the replay.
+      settle: run -> run with what `auto` means on this machine; raises as `spec`.
       is_drawn: whether frames are rendered, by the options `renderer` and `image_size`.
       fixed_filters: whether random encoders have filters of their own.
     """
@@ -39,8 +39,8 @@ class HostSuite:
     group: str
     example: str
     spec: Callable[[str, RunConfig], EnvSpec]
-    settle: Callable[[RunConfig], RunConfig]
     frame_bytes: Callable[[RunConfig], int]
+    settle: Callable[[RunConfig], RunConfig] = lambda config: config
     is_drawn: bool = False
     fixed_filters: bool = False
 
@@ -165,7 +165,6 @@ register(
             group="atari",
             example="montezuma_revenge",
             spec=_atari_spec,
-            settle=lambda config: config,
             frame_bytes=lambda config: atari.SIZE**2,
             fixed_filters=True,
         ),

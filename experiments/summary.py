@@ -25,12 +25,8 @@ def write_summary(
 ) -> dict[str, Any]:
     """Writes summary.json and returns what it holds.
 
-    Args:
-      folder: the run folder, with at least one evaluation.
-      config: its configuration.
-      seeds: the seeds in the order of eval.csv.
-      complete: whether all frames were trained.
-      timing: seconds and frames per second, as measured by the loop.
+    The folder has at least one evaluation; `seeds` are in the order of eval.csv; `timing` has
+    seconds and frames per second, as measured by the loop.
     """
     curve = curves.load("", [folder])
     final = curve.returns[:, -1]

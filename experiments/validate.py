@@ -23,12 +23,8 @@ from re3_jax.envs.base import Box, Discrete, EnvSpec
 INT32_MAX = 2**31 - 1
 
 POSITIVE = (
-    "seeds",
-    "steps",
-    "pretrain",
-    "chunk_updates",
-    "evaluation.every_env_frames",
-    "evaluation.episodes",
+    *("seeds", "steps", "pretrain", "chunk_updates"),
+    *("evaluation.every_env_frames", "evaluation.episodes"),
 )
 NOT_NEGATIVE = ("seed", "checkpoint_seconds", "re3.beta", "rnd.beta", "icm.beta")
 

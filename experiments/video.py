@@ -3,7 +3,7 @@
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,9 +15,6 @@ from re3_jax.agents.dreamer import prediction
 from re3_jax.agents.dreamer.agent import SequenceBatch
 from re3_jax.cpu import compilation
 from re3_jax.replay import sequence_ring
-
-if TYPE_CHECKING:
-    from experiments.config import RunConfig
 
 EVALUATION, PREDICTIONS = "eval.mp4", "predictions.mp4"
 """Names of the videos in a run folder."""
@@ -76,7 +73,7 @@ def write(
         ) from None
 
 
-def predictions(config: "RunConfig", state: Any) -> list[np.ndarray]:
+def predictions(config: Any, state: Any) -> list[np.ndarray]:
     """What came, what Dreamer foresaw and the error, for the first seed of a `state` of all.
 
     There are no frames before an episode is stored.

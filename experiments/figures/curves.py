@@ -68,11 +68,7 @@ def common(label: str, series: Collection[Mapping[int, float]]) -> Curve:
 
 
 def load(label: str, folders: Sequence[Path]) -> Curve:
-    """Reads the eval.csv of each run; keeps the frames at which every seed was evaluated.
-
-    Raises:
-      UsageError: a folder has no eval.csv with rows, or the runs share no frame.
-    """
+    """The curve of the runs' eval.csv at the frames of every seed; a UsageError if none is left."""
     tables = [read(folder / "eval.csv", "return_mean") for folder in folders]
     curve = common(label, [points for table in tables for points in table.values()])
     if not curve.env_frames.size:
