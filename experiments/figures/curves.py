@@ -53,8 +53,8 @@ def read(path: Path, column: str) -> dict[str, dict[int, float]]:
     try:
         with path.open(newline="") as lines:
             for row in csv.DictReader(lines):
-                value = "nan" if row[column] == "" else row[column]
-                series.setdefault(row["seed"], {})[int(row["env_frames"])] = float(value)
+                points = series.setdefault(row["seed"], {})
+                points[int(row["env_frames"])] = float(row[column] or "nan")
     except OSError:
         raise UsageError(f"{path.parent} has no {path.name}: give the folder of a run") from None
     return series
