@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments import predictions
+from experiments import video
 from experiments.errors import UsageError
 from experiments.registry import Registry, Values
 from re3_jax.agents.a2c import learner as a2c
@@ -111,11 +111,6 @@ AGENTS: Registry[Agent] = Registry("an agent")
 register = AGENTS.register
 
 
-def of_group(group: str) -> list[str]:
-    """Names of the agents that have this group of options."""
-    return [agent.name for agent in AGENTS.values() if agent.group == group]
-
-
 def first(actions: type, off_policy: bool = False) -> str:
     """The first agent for these actions that sees anything; with `off_policy` one with a replay."""
     return next(
@@ -163,13 +158,8 @@ RAD = Agent(
     make=sac.make_learner,
     actions=Box,
     networks=(
-        "augmentation",
-        "crop_size",
-        "num_filters",
-        "latent_dim",
-        "hidden_dim",
-        "log_std_min",
-        "log_std_max",
+        *("augmentation", "crop_size", "num_filters", "latent_dim", "hidden_dim"),
+        *("log_std_min", "log_std_max"),
     ),
     check_task=_check_images,
 )
@@ -184,14 +174,8 @@ register(
         make=rainbow.make_learner,
         actions=Discrete,
         networks=(
-            "dueling",
-            "noisy",
-            "distributional",
-            "torso",
-            "hidden_dim",
-            "num_atoms",
-            "v_min",
-            "v_max",
+            *("dueling", "noisy", "distributional", "torso", "hidden_dim"),
+            *("num_atoms", "v_min", "v_max"),
         ),
         span="n_steps",
         # Its updates are small and rarer.
@@ -206,14 +190,7 @@ register(
         config=DreamerConfig,
         make=dreamer.make_learner,
         actions=Box,
-        networks=(
-            "deter",
-            "stoch",
-            "hidden",
-            "conv_depth",
-            "head_units",
-            "predict_discount",
-        ),
+        networks=("deter", "stoch", "hidden", "conv_depth", "head_units", "predict_discount"),
         needs_images="learns from images",
         sees={
             "image_size": (IMAGE_SIZE, f"sees images of {IMAGE_SIZE}x{IMAGE_SIZE} pixels"),
@@ -232,6 +209,6 @@ register(
                 because="whose RE3 has an encoder of the world model's shape",
             )
         },
-        foresees=predictions.frames,
+        foresees=video.predictions,
     )
 )

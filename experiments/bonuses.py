@@ -16,7 +16,6 @@ from re3_jax.intrinsic.inverse_dynamics import inverse_dynamics
 from re3_jax.intrinsic.pretrained import IMAGENET_URL, atc, imagenet, load_atc, load_imagenet
 from re3_jax.intrinsic.re3 import re3
 from re3_jax.intrinsic.re3_config import RE3Config
-from re3_jax.intrinsic.state_entropy import scaled
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Bonus:
     Attributes:
       name: on the command line.
       make: (run's options, options of RE3) -> bonus; the ring of RE3's options is that of the
-        agent's replay, if it has one.
+        agent's replay, if it has one. A state entropy is scaled afterwards.
       groups: of its options, as fields of `RunConfig`.
       config: dataclass of the first group, for one that `RunConfig` does not have.
       inherits: options, dotted, without which its encoder or its running statistics mean something
@@ -58,16 +57,6 @@ BONUSES: Registry[Bonus] = Registry("a bonus")
 register = BONUSES.register
 
 
-def of_group(group: str) -> list[str]:
-    """Names of the bonuses that have this group of options."""
-    return [bonus.name for bonus in BONUSES.values() if group in bonus.groups]
-
-
-def groups() -> list[str]:
-    """Groups of options of any bonus."""
-    return list(dict.fromkeys(group for bonus in BONUSES.values() for group in bonus.groups))
-
-
 def keeps_latents(values: Values) -> bool:
     """Whether the bonus of a run has a ring of latents."""
     bonus = BONUSES[values["bonus"]]
@@ -85,7 +74,7 @@ register(Bonus("none", lambda config, entropy: none(), rewards=False))
 register(
     Bonus(
         name="re3",
-        make=lambda config, entropy: scaled(entropy, re3(entropy)),
+        make=lambda config, entropy: re3(entropy),
         groups=("re3",),
         inherits=_RE3_ENCODER,
         is_entropy=True,
@@ -111,7 +100,7 @@ register(
 register(
     Bonus(
         name="contrastive",
-        make=lambda config, entropy: scaled(entropy, contrastive(entropy, config.learned)),
+        make=lambda config, entropy: contrastive(entropy, config.learned),
         groups=("re3", "learned"),
         inherits=(*_RE3_ENCODER, "learned.augmentation"),
         own=_dotted("learned", "momentum augmentation shift_pad"),
@@ -122,7 +111,7 @@ register(
 register(
     Bonus(
         name="inverse_dynamics",
-        make=lambda config, entropy: scaled(entropy, inverse_dynamics(entropy, config.learned)),
+        make=lambda config, entropy: inverse_dynamics(entropy, config.learned),
         groups=("re3", "learned"),
         inherits=(*_RE3_ENCODER, "learned.hidden_dim"),
         own=("learned.hidden_dim",),
@@ -134,9 +123,7 @@ register(
 register(
     Bonus(
         name="imagenet",
-        make=lambda config, entropy: scaled(
-            entropy, imagenet(entropy, load_imagenet(str(config.pretrained.weights)))
-        ),
+        make=lambda config, entropy: imagenet(entropy, load_imagenet(config.pretrained.weights)),
         groups=("re3", "pretrained"),
         inherits=("re3.normalize", "pretrained.weights"),
         is_entropy=True,
@@ -146,9 +133,8 @@ register(
 register(
     Bonus(
         name="atc",
-        make=lambda config, entropy: scaled(
-            entropy,
-            atc(entropy, load_atc(str(config.pretrained.weights), config.pretrained.atc_output)),
+        make=lambda config, entropy: atc(
+            entropy, load_atc(config.pretrained.weights, config.pretrained.atc_output)
         ),
         groups=("re3", "pretrained"),
         inherits=("re3.normalize", "pretrained.weights", "pretrained.atc_output"),

@@ -10,13 +10,7 @@ import jax
 from experiments import machine, suites
 from experiments.agents import AGENTS
 from experiments.bonuses import BONUSES
-from experiments.config import (
-    RunConfig,
-    choose_chunk_updates,
-    flatten,
-    options_of_agent,
-    with_options,
-)
+from experiments.config import RunConfig, choose_chunk_updates, options_of_agent, with_options
 from experiments.errors import UsageError, refusing
 from experiments.validate import validate_for_task
 from re3_jax.agents.base import Learner, OnPolicyLearner
@@ -24,6 +18,7 @@ from re3_jax.agents.reward_free import reward_free
 from re3_jax.envs import registry
 from re3_jax.envs.base import DeviceEnv, EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward
+from re3_jax.intrinsic.state_entropy import scaled
 from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.off_policy import make_off_policy_program
 from re3_jax.training.on_policy import make_on_policy_program
@@ -49,11 +44,7 @@ def prepared(config: RunConfig) -> tuple[RunConfig, EnvSpec]:
 
 
 def task_spec(config: RunConfig) -> EnvSpec:
-    """What the task looks like to an agent.
-
-    Raises:
-      UsageError: it is not known, or its suite is not installed.
-    """
+    """What the task looks like to an agent; a UsageError if it or its suite is not there."""
     suite, task_id = suites.find(config.env)
     if suite.host is None:
         return make_environment(config.env).spec
@@ -62,11 +53,7 @@ def task_spec(config: RunConfig) -> EnvSpec:
 
 
 def make_environment(task: str) -> DeviceEnv:
-    """A task that lives on the device.
-
-    Raises:
-      UsageError: it is not known, or its suite is not installed.
-    """
+    """A task that lives on the device; a UsageError if it or its suite is not there."""
     with refusing(ValueError, ImportError):
         return registry.make(task)
 
@@ -81,7 +68,10 @@ def make_bonus(config: RunConfig) -> IntrinsicReward:
     if not agent.on_policy:
         capacity = options_of_agent(config).replay_capacity
         entropy = dataclasses.replace(entropy, ring_size=capacity)
-    return agent.bonuses.get(config.bonus, bonus).make(config, entropy)
+    if (own := agent.bonuses.get(config.bonus)) is not None:
+        return own.make(config, entropy)
+    made = bonus.make(config, entropy)
+    return scaled(entropy, made) if bonus.is_entropy else made
 
 
 def make_learner(config: RunConfig, spec: EnvSpec) -> Learner | OnPolicyLearner:
@@ -123,7 +113,7 @@ def refused_by_parts(config: RunConfig) -> Iterator[None]:
         groups = [AGENTS[config.agent].group, *BONUSES[config.bonus].groups]
         if (on_host := suites.host_of(config.env)) is not None:
             groups.append(on_host.group)
-        names = (name for group in groups for name in flatten(getattr(config, group), f"{group}."))
+        names = [f"{group}.{name}" for group in groups for name in vars(getattr(config, group))]
         # Other fields are ordinary words.
         fields = [name for name in names if "_" in name.rpartition(".")[2]]
         raise UsageError(with_options(str(error), fields)) from None
@@ -140,27 +130,25 @@ def host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]
             lambda lanes: suites.make_lanes(config, lanes, report),
             seeds=seed_numbers(config),
             chunk_agent_steps=config.chunk_updates,
-            eval_episodes=config.evaluation.episodes,
-            eval_greedy=config.evaluation.greedy,
-            devices=devices_for(config.seeds),
+            **_evaluation(config),
         )
 
 
 def device_program(config: RunConfig, env: DeviceEnv) -> Program:
     """As `build`, for a task that lives on the device: its compiled program."""
-    assert config.chunk_updates is not None
-    evaluation: dict[str, Any] = {
-        "eval_episodes": config.evaluation.episodes,
-        "eval_greedy": config.evaluation.greedy,
-        "devices": devices_for(config.seeds),
-    }
+    chunk, evaluation = config.chunk_updates, _evaluation(config)
+    assert chunk is not None
     with refused_by_parts(config):
         learner = make_learner(config, env.spec)
         if isinstance(learner, OnPolicyLearner):
-            return make_on_policy_program(
-                env, learner, chunk_updates=config.chunk_updates, **evaluation
-            )
-        return make_off_policy_program(env, learner, chunk_steps=config.chunk_updates, **evaluation)
+            return make_on_policy_program(env, learner, chunk_updates=chunk, **evaluation)
+        return make_off_policy_program(env, learner, chunk_steps=chunk, **evaluation)
+
+
+def _evaluation(config: RunConfig) -> dict[str, Any]:
+    episodes, greedy = config.evaluation.episodes, config.evaluation.greedy
+    devices = devices_for(config.seeds)
+    return {"eval_episodes": episodes, "eval_greedy": greedy, "devices": devices}
 
 
 def cpu_devices(config: RunConfig) -> int:

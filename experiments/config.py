@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import tyro
+from flax.traverse_util import flatten_dict, unflatten_dict
 
 from experiments.agents import AGENTS
 from experiments.bonuses import BONUSES
@@ -138,24 +139,8 @@ class RunConfig:
 
     def title(self) -> str:
         """What is run, but for how long."""
-        return (
-            f"{self.env}: {self.agent} + {self.bonus}, preset {self.preset}, {self.seeds} seed(s)"
-        )
-
-
-@functools.cache
-def _class_of(
-    agents: tuple[str, ...], bonuses: tuple[str, ...], groups: tuple[tuple[str, type], ...]
-) -> type[RunConfig]:
-    literal = typing.cast(Any, Literal)
-    fields: list[Any] = [
-        ("agent", literal[agents], RunConfig.agent),
-        ("bonus", literal[bonuses], RunConfig.bonus),
-        *((name, cls, field(default_factory=cls)) for name, cls in groups),
-    ]
-    made = dataclasses.make_dataclass("RunConfig", fields, bases=(RunConfig,), frozen=True)
-    made.__doc__ = RunConfig.__doc__
-    return made
+        what = f"{self.env}: {self.agent} + {self.bonus}"
+        return f"{what}, preset {self.preset}, {self.seeds} seed(s)"
 
 
 def config_class() -> type[RunConfig]:
@@ -163,23 +148,28 @@ def config_class() -> type[RunConfig]:
 
     A plugin's group of options is a field; its agents and bonuses are values of their fields.
     """
-    own = {item.name for item in dataclasses.fields(RunConfig)}
-    groups = {agent.group: agent.config for agent in AGENTS.values()}
+    return _class_of(tuple(AGENTS), tuple(BONUSES))
+
+
+@functools.cache
+def _class_of(agents: tuple[str, ...], bonuses: tuple[str, ...]) -> type[RunConfig]:
+    groups = {AGENTS[name].group: AGENTS[name].config for name in agents}
     groups |= {b.groups[0]: b.config for b in BONUSES.values() if b.config is not None}
-    more = tuple((name, cls) for name, cls in groups.items() if name not in own)
-    return _class_of(tuple(AGENTS), tuple(BONUSES), more)
+    own = {item.name for item in dataclasses.fields(RunConfig)}
+    literal = typing.cast(Any, Literal)
+    fields: list[Any] = [
+        ("agent", literal[agents], RunConfig.agent),
+        ("bonus", literal[bonuses], RunConfig.bonus),
+        *((n, cls, field(default_factory=cls)) for n, cls in groups.items() if n not in own),
+    ]
+    made = dataclasses.make_dataclass("RunConfig", fields, bases=(RunConfig,), frozen=True)
+    made.__doc__ = RunConfig.__doc__
+    return made
 
 
-def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
+def flatten(config: RunConfig) -> dict[str, Any]:
     """Dotted field names to values, `{"env": ..., "a2c.num_envs": ...}`."""
-    flat: dict[str, Any] = {}
-    for item in dataclasses.fields(config):
-        value = getattr(config, item.name)
-        if dataclasses.is_dataclass(value):
-            flat |= flatten(value, f"{prefix}{item.name}.")
-        else:
-            flat[prefix + item.name] = value
-    return flat
+    return flatten_dict(dataclasses.asdict(config), sep=".")
 
 
 def field_types(cls: type, prefix: str = "") -> dict[str, Any]:
@@ -234,11 +224,7 @@ def _fits(value: Any, annotation: Any) -> bool:
 
 def unflatten(flat: dict[str, Any]) -> RunConfig:
     """Inverse of `flatten`."""
-    nested: dict[str, Any] = {}
-    for name, value in flat.items():
-        group, dot, leaf = name.rpartition(".")
-        (nested.setdefault(group, {}) if dot else nested)[leaf] = value
-    return from_dict(nested)
+    return from_dict(unflatten_dict(flat, sep="."))
 
 
 def option_name(dotted: str) -> str:

@@ -6,7 +6,6 @@ reported and not a traceback.
 """
 
 import argparse
-import functools
 import json
 import platform
 import re
@@ -14,14 +13,12 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 from experiments import installing
 from experiments.errors import UsageError, in_one_sentence
 
-ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
+RESULTS = installing.ROOT / "benchmarks" / "results"
 SPEED_TASK = "doorkey_8x8"
 SPEED_CHUNK_UPDATES = 100
 FEWEST_BYTES = 2**30
@@ -38,11 +35,7 @@ PARTS = {
 
 
 def check_versions() -> list[str]:
-    """Lines on Python and packages.
-
-    Raises:
-      UsageError: a package that a run needs is missing.
-    """
+    """Lines on Python and packages; a UsageError if one that a run needs is missing."""
     tested = pins()
     found = {name: version for name in tested if (version := installing.version(name))}
     if missing := [name for name in tested if name not in found]:
@@ -55,21 +48,20 @@ def check_versions() -> list[str]:
         for name, version in found.items()
         if version.partition("+")[0] != tested[name]
     ]
-    lines = [
+    shown = [f"{name} {found[name]}" for name in installing.PACKAGES if name in found]
+    return [
         f"python    {platform.python_version()} on {platform.platform()}",
-        "packages  "
-        + ", ".join(f"{name} {found[name]}" for name in installing.PACKAGES if name in found),
+        f"packages  {', '.join(shown)}",
+        f"warning   not the tested versions: {', '.join(differing)}"
+        if differing
+        else f"pins      all {len(found)} packages are the tested versions",
+        *mujoco_warning(),
     ]
-    if differing:
-        lines.append(f"warning   not the tested versions: {', '.join(differing)}")
-    else:
-        lines.append(f"pins      all {len(found)} packages are the tested versions")
-    return lines + mujoco_warning()
 
 
 def pins() -> dict[str, str]:
     """Package -> version, from requirements.txt."""
-    text = (ROOT / installing.BASE).read_text()
+    text = (installing.ROOT / installing.BASE).read_text()
     return dict(re.findall(r"^([\w.-]+)==(\S+)$", text, re.MULTILINE))
 
 
@@ -85,16 +77,12 @@ def mujoco_warning() -> list[str]:
 
 
 def check_machine() -> list[str]:
-    """Lines on cores, memory, disk and devices.
-
-    Raises:
-      UsageError: JAX cannot compute here, or there is too little memory.
-    """
+    """Lines on cores, memory, disk, devices; a UsageError if memory or JAX will not do."""
     import psutil
 
     from experiments import machine
 
-    memory = psutil.virtual_memory()
+    memory, disk = psutil.virtual_memory(), shutil.disk_usage(installing.ROOT)
     if memory.available < FEWEST_BYTES:
         raise UsageError(
             f"only {_gib(memory.available)} of memory are free: close other programs until "
@@ -102,7 +90,7 @@ def check_machine() -> list[str]:
         )
     return [
         f"host      {machine.usable_cores()} cores, {_gib(memory.available)} of "
-        f"{_gib(memory.total)} memory free, {_gib(shutil.disk_usage(ROOT).free)} of disk free",
+        f"{_gib(memory.total)} memory free, {_gib(disk.free)} of disk free",
         *_devices(),
     ]
 
@@ -163,11 +151,7 @@ def _try(program: str, lock: str) -> str:
 
 
 def check_speed(seconds: float) -> list[str]:
-    """Lines on the speed of A2C + RE3 on DoorKey-8x8, one seed, ring full, compile excluded.
-
-    Raises:
-      UsageError: the program cannot be built.
-    """
+    """Lines on the speed of A2C + RE3 on DoorKey-8x8, one seed, ring full, compile excluded."""
     import dataclasses
 
     import jax
@@ -203,9 +187,8 @@ def check_speed(seconds: float) -> list[str]:
     ]
 
 
-def _committed_speeds(agent: str, bonus: str) -> list[tuple[float, str]]:
+def _committed_speeds(agent: str, bonus: str) -> Iterator[tuple[float, str]]:
     """Frames per second and machine of each committed result of the same program."""
-    speeds = []
     for path in sorted(RESULTS.glob("*.json")):
         result = json.loads(path.read_text())
         if (result.get("benchmark"), result.get("task")) != (agent, SPEED_TASK):
@@ -215,8 +198,7 @@ def _committed_speeds(agent: str, bonus: str) -> list[tuple[float, str]]:
         where = f"{kinds} ({hardware['cpu']}, {hardware['cores']} cores)"
         for row in result["throughput"]:
             if (row["bonus"], row["seeds"]) == (bonus, 1):
-                speeds.append((float(row["env_frames_per_second"]), where))
-    return speeds
+                yield float(row["env_frames_per_second"]), where
 
 
 @in_one_sentence
@@ -226,8 +208,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--speed-seconds", type=float, default=5.0, help="length of the speed check"
     )
-    speed = functools.partial(check_speed, parser.parse_args(argv).speed_seconds)
-    for check in (check_versions, check_machine, check_pixels, speed):
+    seconds = parser.parse_args(argv).speed_seconds
+    for check in (check_versions, check_machine, check_pixels, lambda: check_speed(seconds)):
         for line in check():
             print(line, flush=True)
     print("ready     make run ENV=doorkey_6x6, or make run ENV=cartpole_swingup PRESET=small")

@@ -11,10 +11,7 @@ class UsageError(Exception):
     """What was asked for cannot be done; the message is one sentence with the remedy."""
 
 
-Main = Callable[[Sequence[str] | None], int]
-
-
-def in_one_sentence(main: Main) -> Callable[..., int]:
+def in_one_sentence(main: Callable[[Sequence[str] | None], int]) -> Callable[..., int]:
     """A command: words -> exit code, which is 2 after a `UsageError`, said in one line.
 
     What is raised is not told once more, in many lines, by the loggers of libraries.
@@ -44,11 +41,7 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def refuse_lack_of_memory(options: str) -> Iterator[None]:
-    """Makes the backend's error, when a device has too little memory, a `UsageError`.
-
-    Args:
-      options: what to lower.
-    """
+    """Makes the error of a device without enough memory a `UsageError`: lower `options`."""
     try:
         yield
     # The base of jax.errors.JaxRuntimeError: commands that need no JAX import this module too.

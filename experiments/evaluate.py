@@ -63,9 +63,8 @@ def evaluate(
         "greedy": evaluation.greedy,
         "seeds": {
             str(seed): {
-                "return_mean": float(stats.return_mean[i]),
-                "return_std": float(stats.return_std[i]),
-                "length_mean": float(stats.length_mean[i]),
+                name: float(getattr(stats, name)[i])
+                for name in ("return_mean", "return_std", "length_mean")
             }
             for i, seed in enumerate(seed_numbers(config))
         },

@@ -5,8 +5,8 @@ read. Nothing is written.
 """
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -27,11 +27,7 @@ Learned = dict[str, np.ndarray]
 
 
 def load(config: RunConfig, spec: EnvSpec) -> Learned | None:
-    """What the run in `config.init` hands on to this one.
-
-    Args:
-      config: the run that is to start from it.
-      spec: its task.
+    """What the run in `config.init` hands on to this one, whose task is `spec`.
 
     Returns:
       None if there is none to start from, or this run has a checkpoint of its own to resume from.
@@ -49,17 +45,13 @@ def load(config: RunConfig, spec: EnvSpec) -> Learned | None:
         folder, "name the folder of a finished run with --init, or leave it out"
     )
     _check_kind(config, source, folder)
-    _check_spaces(config, spec, source, task_spec(source), folder)
+    _check_spaces(config, spec, source, folder)
     _check_options(config, source, folder)
     return _read(config, source, folder)
 
 
 def check_fits(config: RunConfig, shapes: TrainState, learned: Learned) -> None:
-    """Compares what is handed on with the state that is to take it over.
-
-    Raises:
-      UsageError: they differ in a way that no option shows.
-    """
+    """Refuses what is handed on if it differs from the state in a way that no option shows."""
     try:
         transfer.inherit(shapes, learned)
     except ValueError as error:
@@ -103,13 +95,9 @@ def _check_kind(config: RunConfig, source: RunConfig, folder: Path) -> None:
         )
 
 
-def _check_spaces(
-    config: RunConfig, spec: EnvSpec, source: RunConfig, source_spec: EnvSpec, folder: Path
-) -> None:
-    for what, here, there in (
-        ("observations", _observations(spec), _observations(source_spec)),
-        ("actions", _actions(spec), _actions(source_spec)),
-    ):
+def _check_spaces(config: RunConfig, spec: EnvSpec, source: RunConfig, folder: Path) -> None:
+    spaces = _spaces(spec).items(), _spaces(task_spec(source)).items()
+    for (what, here), (_, there) in zip(*spaces, strict=True):
         if here != there:
             raise UsageError(
                 f"{config.env} cannot start from the run in {folder}: its {what} are {here}, "
@@ -152,13 +140,14 @@ def _read(config: RunConfig, source: RunConfig, folder: Path) -> Learned:
     return {name: leaf[rows] for name, leaf in leaves.items()}
 
 
-def _observations(spec: EnvSpec) -> str:
-    shape = "x".join(map(str, spec.observation_shape))
-    return f"{shape} {np.dtype(spec.observation_dtype).name}"
-
-
-def _actions(spec: EnvSpec) -> str:
-    space: Any = spec.action_space
+def _spaces(spec: EnvSpec) -> dict[str, str]:
+    seen, space = _by(spec.observation_shape), spec.action_space
     if isinstance(space, Box):
-        return f"{'x'.join(map(str, space.shape))} numbers from {space.low} to {space.high}"
-    return f"{space.num_actions} choices"
+        actions = f"{_by(space.shape)} numbers from {space.low} to {space.high}"
+    else:
+        actions = f"{space.num_actions} choices"
+    return {"observations": f"{seen} {np.dtype(spec.observation_dtype).name}", "actions": actions}
+
+
+def _by(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape))

@@ -4,13 +4,12 @@
 unasked; everywhere else a missing package is one sentence with the command that brings it.
 """
 
-import contextlib
+import fcntl
 import importlib
 import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -22,20 +21,8 @@ BASE = "requirements.txt"
 ATARI = "requirements-atari.txt"
 
 PACKAGES = (
-    "jax",
-    "jaxlib",
-    "numpy",
-    "optax",
-    "flax",
-    "orbax-checkpoint",
-    "gymnax",
-    "brax",
-    "dm_control",
-    "mujoco",
-    "mujoco-mjx",
-    "warp-lang",
-    "envpool",
-    "tyro",
+    *("jax", "jaxlib", "numpy", "optax", "flax", "orbax-checkpoint", "tyro"),
+    *("gymnax", "brax", "dm_control", "mujoco", "mujoco-mjx", "warp-lang", "envpool"),
 )
 """Those whose versions config.json and `make doctor` give."""
 
@@ -61,31 +48,19 @@ def remedy(lock: str = BASE) -> str:
 
 
 def ensure_envpool() -> None:
-    """Installs envpool (0.7 GB) if it is missing and this is the environment that make built.
-
-    Raises:
-      UsageError: it is missing and may not, or cannot, be installed.
-    """
+    """Installs envpool (0.7 GB) if it is missing and make built the environment; else refuses."""
     if importlib.util.find_spec("envpool") is not None:
         return
     venv = os.environ.get("RE3_JAX_VENV")
     if venv is None or Path(venv).resolve() != Path(sys.prefix).resolve():
         raise UsageError(f"envpool is not installed: {remedy(ATARI)}")
     print(f"installing {ATARI} into {Path(sys.prefix).name} (once, 0.7 GB)", file=sys.stderr)
-    with _one_at_a_time():
-        if importlib.util.find_spec("envpool") is None:
-            _install(ATARI)
-
-
-@contextlib.contextmanager
-def _one_at_a_time() -> Iterator[None]:
-    """Runs that start together, as those of a figure do, would install into each other."""
-    import fcntl
-
+    # Runs that start together, as those of a figure do, would install into each other.
     with open(Path(sys.prefix) / ".installing", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         importlib.invalidate_caches()
-        yield
+        if importlib.util.find_spec("envpool") is None:
+            _install(ATARI)
 
 
 def _install(lock: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import psutil
 
 from experiments.installing import PACKAGES, version
 
@@ -49,20 +50,15 @@ def peak_device_bytes() -> int | None:
     return (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
 
 
-def free_bytes() -> int | None:
-    """Memory that a new program can take, where it is known.
+def free_bytes() -> int:
+    """Memory that a new program can take.
 
     That of the devices together, or that of the host if the devices report none.
     """
     stats = [d.memory_stats() or {} for d in jax.devices()]
     if all("bytes_limit" in s for s in stats):
         return sum(s["bytes_limit"] - s.get("bytes_in_use", 0) for s in stats)
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    fields = dict(line.split(":", 1) for line in lines)
-    return int(fields["MemAvailable"].split()[0]) * 1024
+    return int(psutil.virtual_memory().available)
 
 
 def keep_compiled_programs() -> None:

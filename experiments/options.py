@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import tyro
 
-from experiments import agents, bonuses, plugins, run_folder, suites
-from experiments.agents import AGENTS
+from experiments import bonuses, plugins, run_folder, suites
+from experiments.agents import AGENTS, Agent
 from experiments.bonuses import BONUSES
 from experiments.config import (
     RunConfig,
@@ -90,9 +90,11 @@ def _no_effect(name: str, values: Values) -> str | None:
     """How the other options make this one meaningless, and what to do about it."""
     group, _, leaf = name.rpartition(".")
     env, agent, bonus = values["env"], AGENTS[values["agent"]], BONUSES[values["bonus"]]
-    suite, of_suites = suites.find(env)[0], _suites_by_group()
+    suite, own = suites.find(env)[0], agent.bonuses.get(bonus.name)
+    of_suites = {other.host.group: other.host for other in suites.SUITES.values() if other.host}
+    of_agents = [other.name for other in AGENTS.values() if other.group == group]
+    of_bonus = any(group in other.groups for other in BONUSES.values())
     on_host = suite.host
-    of_bonus, own = group in bonuses.groups(), agent.bonuses.get(bonus.name)
     where = f"on {env}" if suite.in_pixels else f"on {env}, which is not seen as pixels"
     leave = "leave it out or use"
     if name == "steps" and values["pretrain"] not in (None, values["steps"]):
@@ -104,8 +106,8 @@ def _no_effect(name: str, values: Values) -> str | None:
         return f"{where}: leave it out or choose a task such as cheetah_run_sparse"
     if group in of_suites and (on_host is None or group != on_host.group):
         return f"{where}: leave it out or choose a task such as {of_suites[group].example}"
-    if group != agent.group and (others := agents.of_group(group)):
-        return f"with --agent {agent.name}: {leave} --agent {' or '.join(others)}"
+    if of_agents and agent.name not in of_agents:
+        return f"with --agent {agent.name}: {leave} --agent {' or '.join(of_agents)}"
     if owners := _bonuses_with(name, agent):
         if bonus.name not in owners:
             return f"with --bonus {bonus.name}: {leave} --bonus {' or '.join(owners)}"
@@ -132,17 +134,13 @@ def _no_effect(name: str, values: Values) -> str | None:
     return None
 
 
-def _bonuses_with(name: str, agent: agents.Agent) -> list[str]:
+def _bonuses_with(name: str, agent: Agent) -> list[str]:
     """The bonuses with which an option of bonuses, dotted, has an effect; none for any other."""
     group, _, leaf = name.rpartition(".")
     if group == agent.group:
         return [bonus for bonus, own in agent.bonuses.items() if leaf in own.options]
     owners = [bonus.name for bonus in BONUSES.values() if name in bonus.own]
-    return owners or bonuses.of_group(group)
-
-
-def _suites_by_group() -> dict[str, suites.HostSuite]:
-    return {suite.host.group: suite.host for suite in suites.SUITES.values() if suite.host}
+    return owners or [bonus.name for bonus in BONUSES.values() if group in bonus.groups]
 
 
 def _from_preset(given: dict[str, Any]) -> RunConfig:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,23 +13,14 @@ _loaded: set[Path] = set()
 
 def named_in(words: Sequence[str]) -> str | None:
     """The value of `--plugin` among the words of a command line."""
-    for place, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        if name == "--plugin":
-            return value if equals else next(iter(words[place + 1 :]), None)
-    return None
+    parser = ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--plugin", nargs="?")
+    return parser.parse_known_args(words)[0].plugin
 
 
 def load(path: str | None) -> None:
-    """Imports a plugin, once in a process.
-
-    Raises:
-      UsageError: there is no such file, or it fails.
-    """
-    if path is None or path.startswith("--"):
-        return
-    file = Path(path).resolve()
-    if file in _loaded:
+    """Imports a plugin, once in a process; a UsageError if there is no such file, or it fails."""
+    if path is None or (file := Path(path).resolve()) in _loaded:
         return
     if not file.is_file():
         raise UsageError(f"--plugin {path} is not a file: name a Python file")

@@ -13,7 +13,6 @@ trace opens in Perfetto and in XProf.
 
 import contextlib
 import dataclasses
-import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import bonuses, machine, suites
+from experiments import bonuses, machine, run_folder, suites
 from experiments.agents import AGENTS
 from experiments.attribution import OTHER, milliseconds_by_scope
 from experiments.build import (
@@ -87,11 +86,7 @@ class Profile(NamedTuple):
 
 
 def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
-    """An update on the device; the trace goes into `folder`.
-
-    Raises:
-      UsageError: the configuration cannot be run.
-    """
+    """An update on the device; the trace goes into `folder`."""
     config = dataclasses.replace(config, chunk_updates=TRACED_UPDATES)
     program = device_program(config, env)
     state = program.init(jnp.asarray(seed_numbers(config), jnp.int32))
@@ -122,11 +117,7 @@ def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
 
 
 def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
-    """An agent step of the loop on the host; the trace goes into `folder`.
-
-    Raises:
-      UsageError: the configuration cannot be run.
-    """
+    """An agent step of the loop on the host; the trace goes into `folder`."""
     agent, options = AGENTS[config.agent], options_of_agent(config)
     if agent.in_bursts:
         raise UsageError(
@@ -220,22 +211,19 @@ def report(config: RunConfig, result: Profile) -> str:
     """The table that is printed."""
     devices, renderer = devices_for(config.seeds), suites.drawn_by(config)
     drawn = f", drawn by {renderer}" if renderer else ""
-    title = f"ms per {result.unit}"
-    return "\n".join(
-        [
-            f"{config.title()}{drawn}, {result.env_frames} env frames per {result.unit}, on "
-            f"{len(devices)} {devices[0].device_kind} device(s)",
-            f"{result.milliseconds:.3f} {title} = "
-            f"{1e3 * result.env_frames / result.milliseconds:,.0f} env frames/s in all; "
-            f"{result.remark}",
-            "",
-            f"{'part':<22}{title:>17}{'share':>8}",
-            *(
-                f"{part:<22}{value:>17.3f}{value / sum(result.parts.values()):>8.1%}"
-                for part, value in result.parts.items()
-            ),
-        ]
-    )
+    title, total = f"ms per {result.unit}", sum(result.parts.values())
+    frames_per_second = 1e3 * result.env_frames / result.milliseconds
+    lines = [
+        f"{config.title()}{drawn}, {result.env_frames} env frames per {result.unit}, on "
+        f"{len(devices)} {devices[0].device_kind} device(s)",
+        f"{result.milliseconds:.3f} {title} = {frames_per_second:,.0f} env frames/s in all; "
+        f"{result.remark}",
+        "",
+        f"{'part':<22}{title:>17}{'share':>8}",
+    ]
+    for part, value in result.parts.items():
+        lines.append(f"{part:<22}{value:>17.3f}{value / total:>8.1%}")
+    return "\n".join(lines)
 
 
 @in_one_sentence
@@ -248,7 +236,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if on_host:
         machine.use_cpu_devices(cpu_devices(config))
     config, spec = prepared(config)
-    folder = _trace_folder(config)
+    folder = Path(config.out) if config.out else run_folder.default_folder(config, "profile-")
+    run_folder.make_empty(folder)
     machine.keep_compiled_programs()
     with refuse_lack_of_memory(f"--seeds, {sizes(config)}"):
         if on_host:
@@ -260,20 +249,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"\ntrace: {trace}")
     print(f"open it at ui.perfetto.dev, or the folder with xprof --logdir {folder}")
     return 0
-
-
-def _trace_folder(config: RunConfig) -> Path:
-    task = re.sub(r"[^\w.-]+", "_", config.env)
-    folder = Path(config.out or f"runs/profile-{task}-{time.strftime('%Y%m%d-%H%M%S')}")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise UsageError(f"{folder} is not empty: name another folder with --out")
-    except OSError as error:
-        raise UsageError(
-            f"{folder} cannot be written ({error.strerror}): name another folder with --out"
-        ) from None
-    return folder
 
 
 if __name__ == "__main__":

@@ -1,25 +1,17 @@
 """What a run is put together from, by name: `agents`, `bonuses` and `suites`."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 Values = Mapping[str, Any]
 """A RunConfig by dotted field names."""
 
 
-class Named(Protocol):
-    """An entry."""
-
-    @property
-    def name(self) -> str:
-        """On the command line."""
-
-
-Entry = TypeVar("Entry", bound=Named)
+Entry = TypeVar("Entry", bound=Any)
 
 
 class Registry(dict[str, Entry]):
-    """Name -> entry, in the order in which help lists them."""
+    """Name -> entry, whose field `name` it is, in the order in which help lists them."""
 
     def __init__(self, kind: str):
         """`kind` is what an entry is called in a sentence."""
@@ -27,11 +19,7 @@ class Registry(dict[str, Entry]):
         self._kind = kind
 
     def register(self, entry: Entry) -> None:
-        """Adds an entry.
-
-        Raises:
-          ValueError: there is one of this name.
-        """
+        """Adds an entry; a ValueError if there is one of this name."""
         if entry.name in self:
             raise ValueError(f"there is {self._kind} {entry.name} already: choose another name")
         self[entry.name] = entry

@@ -23,7 +23,7 @@ def resolve(
     preset: PresetName = DEFAULT_PRESET,
     fine_tunes: bool = False,
 ) -> RunConfig:
-    """Everything a run needs; an agent or bonus not given is the task's default.
+    """Everything a run needs; an agent not given is the task's default, a bonus RE3.
 
     A run that starts from a pre-trained one (`fine_tunes`) has the rows "+ PT" of the tables.
     Whether the agent can act in the task is not asked here (see `validate.validate_for_task`).
@@ -40,9 +40,9 @@ def resolve(
             f"--preset {preset} is for {owner[preset].tasks}, which {env} is not one of: choose "
             f"{', '.join(others)} or {last}"
         )
-    agent = agent or suite.presets.default_agent(task_id)
-    bonus = bonus or suite.presets.DEFAULT_BONUS
-    config = suite.presets.preset(task_id, preset, agent)
+    agent = agent or suite.other_agents.get(task_id, suite.agent)
+    bonus = bonus or RunConfig.bonus
+    config = suite.preset(task_id, preset, agent)
     if BONUSES[bonus].is_learned:
         # An observation met again has another latent by then.
         re3 = dataclasses.replace(config.re3, merge_copies=False)

@@ -13,22 +13,13 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import (
-    fine_tuning,
-    installing,
-    machine,
-    predictions,
-    run_folder,
-    suites,
-    summary,
-    video,
-)
+from experiments import fine_tuning, installing, machine, run_folder, suites, summary, video
 from experiments.agents import AGENTS
 from experiments.build import build, devices_for, prepared, refused_by_parts, seed_numbers
 from experiments.config import RunConfig
@@ -84,7 +75,8 @@ def run(config: RunConfig) -> int:
     runner = build(config, spec, terminal.say)
     with refused_by_parts(config):
         shapes = runner.abstract_state()
-    check_memory(_num_bytes(shapes), machine.free_bytes(), config)
+    num_bytes = sum(leaf.size * (leaf.dtype.itemsize or 1) for leaf in jax.tree.leaves(shapes))
+    check_memory(num_bytes, machine.free_bytes(), config)
     if learned is not None:
         fine_tuning.check_fits(config, shapes, learned)
     folder = run_folder.claim(config)
@@ -99,28 +91,26 @@ def run(config: RunConfig) -> int:
         return _Loop(config, runner, folder, terminal, interrupt, learned).run()
 
 
+@dataclass
 class _Loop:
     """One process's part of a run."""
 
-    def __init__(
-        self,
-        config: RunConfig,
-        runner: Runner,
-        folder: Path,
-        terminal: Terminal,
-        interrupt: Interrupt,
-        learned: fine_tuning.Learned | None = None,
-    ):
-        self.config, self.runner, self.folder = config, runner, folder
-        self.terminal, self.interrupt, self.learned = terminal, interrupt, learned
-        self.seeds = seed_numbers(config)
-        self.record = HostRecord()
-        self.intrinsic_reward = math.nan
-        self.store = CheckpointStore(folder / run_folder.CHECKPOINTS)
+    config: RunConfig
+    runner: Runner
+    folder: Path
+    terminal: Terminal
+    interrupt: Interrupt
+    learned: fine_tuning.Learned | None = None
+    record: HostRecord = field(default_factory=HostRecord)
+    intrinsic_reward: float = math.nan
+    evaluation: Future[tuple[EvalStats, float]] | None = None
+
+    def __post_init__(self) -> None:
+        self.seeds = seed_numbers(self.config)
+        self.store = CheckpointStore(self.folder / run_folder.CHECKPOINTS)
         self.checkpointed = self.curve_drawn = time.monotonic()
         self.evaluator = ThreadPoolExecutor(1, "evaluation")
-        self.evaluation: Future[tuple[EvalStats, float]] | None = None
-        self.videos: dict[str, list[np.ndarray]] = {video.VIDEO: []}
+        self.videos: dict[str, list[np.ndarray]] = {video.EVALUATION: []}
 
     def run(self) -> int:
         self._announce()
@@ -158,7 +148,7 @@ class _Loop:
         self._checkpoint(state)
         foresees = AGENTS[self.config.agent].foresees
         if self.config.video and foresees is not None and self._complete():
-            self.videos[predictions.VIDEO] = foresees(self.config, state)
+            self.videos[video.PREDICTIONS] = foresees(self.config, state)
         self.evaluator.shutdown()
         self.recorder.close()
         self.store.close()
@@ -187,7 +177,7 @@ class _Loop:
             self.terminal.say(f"starting from what {c.init} learned")
         if c.resume and (changes := run_folder.changes_since_start(self.folder)):
             self.terminal.say(
-                f"this machine or these versions differ from those the run began with "
+                "this machine or these versions differ from those the run began with "
                 f"({', '.join(changes)}): it goes on, but bit for bit is not promised"
             )
 
@@ -235,7 +225,7 @@ class _Loop:
     def _start_evaluation(self, state: TrainState) -> None:
         self.evaluating_at = self.record.env_frames
         shown = self.config.video and self._all_trained()
-        record = self.videos[video.VIDEO].append if shown else None
+        record = self.videos[video.EVALUATION].append if shown else None
         play = self.runner.start_evaluation(state, record)
         self.evaluation = self.evaluator.submit(_timed, play)
         if not self.runner.evaluates_beside_training:
@@ -299,13 +289,8 @@ class _Loop:
         """The last words, and the files behind them."""
         say, complete, r = self.terminal.say, self._complete(), self.record
         if r.evaluated_at >= 0:
-            timing = {
-                "frames_per_second": r.frames_per_second(len(self.seeds)),
-                "compile_seconds": r.compile_seconds,
-                "train_seconds": r.train_seconds,
-                "evaluation_seconds": r.evaluation_seconds,
-                "wall_seconds": r.wall_seconds,
-            }
+            seconds = {name: value for name, value in vars(r).items() if name.endswith("_seconds")}
+            timing = {"frames_per_second": r.frames_per_second(len(self.seeds)), **seconds}
             reached = summary.write_summary(self.folder, self.config, self.seeds, complete, timing)
             summary.draw_curve(self.folder, self.config)
             for line in summary.lines(self.folder, reached):
@@ -317,16 +302,8 @@ class _Loop:
         say(f"checkpoint  {self.folder / run_folder.CHECKPOINTS / str(self.store.steps()[-1])}")
         if not complete:
             command = f"{shlex.quote(installing.python())} -m experiments.train"
-            say(
-                f"stopped at env frame {r.env_frames:,}; to go on: {command} --out {self.folder} "
-                "--resume"
-            )
-
-
-def _num_bytes(shapes: Any) -> int:
-    return sum(
-        math.prod(leaf.shape) * (leaf.dtype.itemsize or 1) for leaf in jax.tree.leaves(shapes)
-    )
+            resume = f"{command} --out {self.folder} --resume"
+            say(f"stopped at env frame {r.env_frames:,}; to go on: {resume}")
 
 
 def _timed(work: Callable[[], Result]) -> tuple[Result, float]:

@@ -14,13 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import machine, plugins
-from experiments.config import (
-    NOT_COMPARED_ON_RESUME,
-    RunConfig,
-    flatten,
-    from_dict,
-    option_name,
-)
+from experiments.config import NOT_COMPARED_ON_RESUME, RunConfig, flatten, from_dict, option_name
 from experiments.errors import UsageError
 from experiments.validate import validate
 
@@ -38,20 +32,16 @@ COMPARED_ON_RESUME = {
 """What `machine.describe` tells that can change the bits of a result, and what to call it."""
 
 
-def default_folder(config: RunConfig) -> Path:
-    """`runs/TASK-AGENT-BONUS-YYYYmmdd-HHMMSS`, numbered if that exists."""
-    task = config.env.replace(":", "_").replace("/", "_")
+def default_folder(config: RunConfig, before: str = "") -> Path:
+    """`runs/TASK-AGENT-BONUS-YYYYmmdd-HHMMSS`, numbered if that exists; `before` comes first."""
+    task = before + config.env.replace(":", "_").replace("/", "_")
     name = f"{task}-{config.agent}-{config.bonus}-{time.strftime('%Y%m%d-%H%M%S')}"
     names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
     return next(folder for folder in map(RUNS.joinpath, names) if not folder.exists())
 
 
 def newest(wanted: dict[str, str]) -> Path:
-    """The run that `--resume` without `--out` means: the newest under runs/ with these options.
-
-    Raises:
-      UsageError: there is none.
-    """
+    """The run that `--resume` without `--out` means: the newest in runs/ with these options."""
     found = []
     for path in RUNS.glob(f"*/{CONFIG}"):
         # Not `stored_config`: the plugins of other runs are not imported.
@@ -71,11 +61,7 @@ def stored_config(
     folder: Path,
     otherwise: str = "leave --resume out to start one there, or name another folder with --out",
 ) -> RunConfig:
-    """The configuration in a run folder; `otherwise` is the remedy where there is none.
-
-    Raises:
-      UsageError: there is none, or it cannot be read.
-    """
+    """The configuration in a run folder; `otherwise` is the remedy where there is none."""
     path = folder / CONFIG
     try:
         stored = json.loads(path.read_text())["config"]
@@ -112,29 +98,25 @@ def claim(config: RunConfig) -> Path:
                 f"{folder} has no checkpoint to resume from: "
                 "leave --resume out and start anew with another --out"
             )
-        _check_writable(folder)
+        _make_writable(folder)
         return folder
-    try:
-        inside = sorted(path.name for path in folder.iterdir())
-    except FileNotFoundError:
-        inside = []
-    except OSError as error:
-        if folder.is_file():
-            raise UsageError(f"--out {folder} is a file: choose another --out") from None
-        raise _unwritable(folder, error) from None
-    if CONFIG in inside:
+    if os.path.exists(folder / CONFIG):
         raise UsageError(
             f"--out {folder} already holds a run: add --resume to go on with it, "
             "or choose another --out"
         )
-    if inside:
+    make_empty(folder)
+    write_config(folder, config)
+    return folder
+
+
+def make_empty(folder: Path) -> None:
+    """Makes a folder, or takes an empty one; a UsageError if it holds something."""
+    if inside := _make_writable(folder):
         raise UsageError(
             f"--out {folder} holds files that are not of a run ({', '.join(inside[:3])}"
             f"{', ...' if len(inside) > 3 else ''}): choose a new or empty folder"
         )
-    _check_writable(folder)
-    write_config(folder, config)
-    return folder
 
 
 def write_config(folder: Path, config: RunConfig) -> None:
@@ -182,11 +164,7 @@ def write_json(path: Path, values: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keeps a second process out of the folder; released when this one ends, however.
-
-    Raises:
-      UsageError: another process is running in it.
-    """
+    """Refuses a folder in which another process runs; released when this one ends, however."""
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -245,17 +223,17 @@ def _digests(config: RunConfig) -> dict[str, str]:
     return digests
 
 
-def _check_writable(folder: Path) -> None:
+def _make_writable(folder: Path) -> list[str]:
+    """Makes a folder where there is none, and returns the names of what is in it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
+        return sorted(path.name for path in folder.iterdir())
     except OSError as error:
-        raise _unwritable(folder, error) from None
-
-
-def _unwritable(folder: Path, error: OSError) -> UsageError:
-    return UsageError(
-        f"--out {folder} cannot be written ({os.strerror(error.errno or 0)}): "
-        "choose a folder that can"
-    )
+        if folder.is_file():
+            raise UsageError(f"--out {folder} is a file: choose another --out") from None
+        raise UsageError(
+            f"--out {folder} cannot be written ({os.strerror(error.errno or 0)}): "
+            "choose a folder that can"
+        ) from None

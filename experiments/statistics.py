@@ -1,5 +1,7 @@
 """Statistics over seeds: mean with Student's interval, IQM with a bootstrap interval."""
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float
 from scipy.special import stdtrit  # type: ignore[import-untyped]
@@ -27,6 +29,17 @@ def interquartile_mean_interval(values: Float[np.ndarray, " seed"]) -> tuple[flo
     tail = 50 * (1 - CONFIDENCE)
     low, high = np.percentile(interquartile_mean(np.asarray(values)[drawn]), [tail, 100 - tail])
     return float(low), float(high)
+
+
+def final_returns(values: Float[np.ndarray, " seed"]) -> dict[str, Any]:
+    """Mean and IQM over the seeds of one task, each with the ends of its 95% interval."""
+    mean, half = float(values.mean()), float(mean_half_width(values))
+    return {
+        "final_return_mean": mean,
+        "final_return_mean_ci95": [mean - half, mean + half],
+        "final_return_iqm": float(interquartile_mean(values)),
+        "final_return_iqm_ci95": list(interquartile_mean_interval(values)),
+    }
 
 
 def mean_half_width(values: Float[np.ndarray, "seed ..."]) -> Float[np.ndarray, "..."]:

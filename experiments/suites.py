@@ -4,11 +4,11 @@ Another suite is `register(Suite(...))`, here or in a file that `--plugin` names
 registered with `re3_jax.envs.registry.register`.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from experiments.config import AgentName, BonusName, PresetName, RunConfig
+from experiments.config import AgentName, PresetName, RunConfig
 from experiments.errors import UsageError, refusing
 from experiments.installing import ensure_envpool
 from experiments.presets import atari as atari_presets
@@ -21,18 +21,6 @@ from re3_jax.envs.host import atari, atari_games, dmc, renderer
 from re3_jax.envs.host.base import HostEnv
 
 
-class Presets(Protocol):
-    """The rows of a suite: a module of `experiments.presets`, or an object of a plugin."""
-
-    DEFAULT_BONUS: BonusName
-
-    def default_agent(self, task_id: str) -> AgentName:
-        """The agent of a task, if none is given."""
-
-    def preset(self, task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
-        """Everything a run of a task needs."""
-
-
 @dataclass(frozen=True)
 class HostSuite:
     """What a suite whose lanes are on the host has besides.
@@ -42,8 +30,8 @@ class HostSuite:
       example: a task of it.
       spec: (task id, run) -> what the task looks like to an agent; raises ValueError or
         ImportError.
-      settle: run -> run with what `auto` means on this machine; raises likewise.
       frame_bytes: run -> bytes of one frame in the replay.
+      settle: run -> run with what `auto` means on this machine; raises as `spec`.
       is_drawn: whether frames are rendered, by the options `renderer` and `image_size`.
       fixed_filters: whether random encoders have filters of their own.
     """
@@ -51,8 +39,8 @@ class HostSuite:
     group: str
     example: str
     spec: Callable[[str, RunConfig], EnvSpec]
-    settle: Callable[[RunConfig], RunConfig]
     frame_bytes: Callable[[RunConfig], int]
+    settle: Callable[[RunConfig], RunConfig] = lambda config: config
     is_drawn: bool = False
     fixed_filters: bool = False
 
@@ -63,8 +51,10 @@ class Suite:
 
     Attributes:
       name: before the colon of a task.
-      presets: its rows.
       tasks: what its tasks are called in a sentence.
+      agent: of a run that names none; on a suite of the paper what it combines RE3 with.
+      preset: (task id, preset, agent) -> everything a run needs.
+      other_agents: task id -> that of a task with another one.
       own_presets: presets that no other suite has.
       in_pixels: whether its tasks are seen as pixels.
       host: None for a suite on the device.
@@ -74,8 +64,10 @@ class Suite:
     """
 
     name: str
-    presets: Presets
     tasks: str
+    agent: AgentName
+    preset: Callable[[str, PresetName, AgentName], RunConfig]
+    other_agents: Mapping[str, AgentName] = field(default_factory=dict)
     own_presets: tuple[PresetName, ...] = ()
     in_pixels: bool = False
     host: HostSuite | None = None
@@ -89,11 +81,7 @@ register = SUITES.register
 
 
 def find(task: str) -> tuple[Suite, str]:
-    """The suite of a task, and the task's name in it.
-
-    Raises:
-      UsageError: there is no such task; the sentence offers the nearest names.
-    """
+    """The suite of a task, and the task's name in it; a UsageError with the nearest names."""
     with refusing(ValueError):
         name, _, task_id = registry.canonical(task).partition(":")
     if name not in SUITES:
@@ -102,11 +90,7 @@ def find(task: str) -> tuple[Suite, str]:
 
 
 def host_of(task: str) -> HostSuite | None:
-    """The suite of a task on the host; None for one on the device.
-
-    Raises:
-      UsageError: there is no such task.
-    """
+    """The suite of a task on the host; None for one on the device."""
     return find(task)[0].host
 
 
@@ -139,12 +123,15 @@ def _atari_spec(task_id: str, config: RunConfig) -> EnvSpec:
     return atari.spec(task_id, config.atari)
 
 
-register(Suite("minigrid", minigrid, "MiniGrid tasks", fine_tuned=minigrid.fine_tuned))
+register(
+    Suite("minigrid", "MiniGrid tasks", "a2c", minigrid.preset, fine_tuned=minigrid.fine_tuned)
+)
 register(
     Suite(
         "dmc",
-        dmc_presets,
         "tasks of DeepMind Control",
+        "rad",
+        dmc_presets.preset,
         own_presets=("small",),
         in_pixels=True,
         fine_tuned=dmc_presets.fine_tuned,
@@ -158,14 +145,16 @@ register(
         ),
     )
 )
-register(Suite("brax", brax, "brax tasks", fine_tuned=dmc_presets.fine_tuned))
-register(Suite("gymnax", gymnax, "gymnax tasks"))
-register(Suite("pixels", pixels, "small tasks in pixels", in_pixels=True))
+register(Suite("brax", "brax tasks", "rad", brax.preset, fine_tuned=dmc_presets.fine_tuned))
+continuous = dict.fromkeys(gymnax.CONTINUOUS, "rad")
+register(Suite("gymnax", "gymnax tasks", "a2c", gymnax.preset, continuous))
+register(Suite("pixels", "small tasks in pixels", "dreamer", pixels.preset, in_pixels=True))
 register(
     Suite(
         "atari",
-        atari_presets,
         "Atari games",
+        "rainbow",
+        atari_presets.preset,
         own_presets=("data_efficient",),
         in_pixels=True,
         summary=lambda game, final_return: {
@@ -176,7 +165,6 @@ register(
             group="atari",
             example="montezuma_revenge",
             spec=_atari_spec,
-            settle=lambda config: config,
             frame_bytes=lambda config: atari.SIZE**2,
             fixed_filters=True,
         ),

@@ -9,11 +9,7 @@ from experiments.bonuses import BONUSES
 from experiments.config import RunConfig
 from experiments.figures import curves
 from experiments.run_folder import write_json
-from experiments.statistics import (
-    interquartile_mean,
-    interquartile_mean_interval,
-    mean_half_width,
-)
+from experiments.statistics import final_returns
 
 
 def draw_curve(folder: Path, config: RunConfig) -> None:
@@ -29,16 +25,12 @@ def write_summary(
 ) -> dict[str, Any]:
     """Writes summary.json and returns what it holds.
 
-    Args:
-      folder: the run folder, with at least one evaluation.
-      config: its configuration.
-      seeds: the seeds in the order of eval.csv.
-      complete: whether all frames were trained.
-      timing: seconds and frames per second, as measured by the loop.
+    The folder has at least one evaluation; `seeds` are in the order of eval.csv; `timing` has
+    seconds and frames per second, as measured by the loop.
     """
     curve = curves.load("", [folder])
     final = curve.returns[:, -1]
-    mean, half = float(final.mean()), float(mean_half_width(final))
+    reached = final_returns(final)
     suite, task_id = suites.find(config.env)
     values = {
         "env": config.env,
@@ -49,11 +41,8 @@ def write_summary(
         "complete": complete,
         "env_frames": int(curve.env_frames[-1]),
         "final_return": {str(s): float(r) for s, r in zip(seeds, final, strict=True)},
-        "final_return_mean": mean,
-        "final_return_mean_ci95": [mean - half, mean + half],
-        "final_return_iqm": float(interquartile_mean(final)),
-        "final_return_iqm_ci95": list(interquartile_mean_interval(final)),
-        **suite.summary(task_id, mean),
+        **reached,
+        **suite.summary(task_id, reached["final_return_mean"]),
         **timing,
         "peak_host_bytes": machine.peak_host_bytes(),
         "peak_device_bytes": machine.peak_device_bytes(),

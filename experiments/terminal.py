@@ -5,8 +5,7 @@ import time
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task
-from rich.text import Text
+from rich.progress import BarColumn, Progress, TextColumn
 
 PLAIN_LINE_SECONDS = 10.0
 
@@ -65,28 +64,22 @@ class Terminal:
         if self._progress is None:
             self._progress = Progress(
                 BarColumn(bar_width=10),
-                _Words(),
+                TextColumn("{task.description}", markup=False),
                 console=self._console,
                 transient=True,
                 redirect_stdout=False,
                 redirect_stderr=False,
             )
-            self._progress.add_task("", total=standing.total_env_frames, words="")
+            self._progress.add_task("", total=standing.total_env_frames)
             self._progress.start()
-        self._progress.update(
-            self._progress.task_ids[0], completed=standing.env_frames, words=standing.words()
-        )
+        (task,) = self._progress.task_ids
+        self._progress.update(task, completed=standing.env_frames, description=standing.words())
 
     def close(self) -> None:
         """Takes the live line away."""
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
-
-
-class _Words(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        return Text(task.fields["words"], no_wrap=True, overflow="ellipsis")
 
 
 def _clock(seconds: float) -> str:

@@ -23,22 +23,14 @@ from re3_jax.envs.base import Box, Discrete, EnvSpec
 INT32_MAX = 2**31 - 1
 
 POSITIVE = (
-    "seeds",
-    "steps",
-    "pretrain",
-    "chunk_updates",
-    "evaluation.every_env_frames",
-    "evaluation.episodes",
+    *("seeds", "steps", "pretrain", "chunk_updates"),
+    *("evaluation.every_env_frames", "evaluation.episodes"),
 )
 NOT_NEGATIVE = ("seed", "checkpoint_seconds", "re3.beta", "rnd.beta", "icm.beta")
 
 
 def validate(config: RunConfig) -> None:
-    """Checks the options of a run, whatever its task.
-
-    Raises:
-      UsageError: one sentence that names the option and a value that would do.
-    """
+    """Refuses what no task allows, in a sentence with the option and a value that would do."""
     values, agent, bonus = flatten(config), AGENTS[config.agent], BONUSES[config.bonus]
     for name, value in values.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -107,14 +99,9 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
         )
 
 
-def check_memory(needed_bytes: int, available_bytes: int | None, config: RunConfig) -> None:
-    """Refuses a state that cannot fit.
-
-    Raises:
-      UsageError: the state of all seeds is larger than the memory that is free; the sentence
-        has the numbers and an option that fits.
-    """
-    if available_bytes is None or needed_bytes <= available_bytes:
+def check_memory(needed_bytes: int, available_bytes: int, config: RunConfig) -> None:
+    """Refuses a state larger than the free memory, with the numbers and an option that fits."""
+    if needed_bytes <= available_bytes:
         return
     raise UsageError(
         f"the state of {config.seeds} seeds takes {needed_bytes / 2**30:.1f} GiB and "

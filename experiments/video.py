@@ -1,17 +1,26 @@
-"""An episode as an MP4 that a browser plays."""
+"""Episodes and Dreamer's predictions as MP4s that a browser plays."""
 
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import UInt8
 
 from experiments import installing
 from experiments.errors import UsageError
+from re3_jax.agents.dreamer import prediction
+from re3_jax.agents.dreamer.agent import SequenceBatch
+from re3_jax.cpu import compilation
+from re3_jax.replay import sequence_ring
 
-VIDEO = "eval.mp4"
-"""Name of the video in a run folder."""
+EVALUATION, PREDICTIONS = "eval.mp4", "predictions.mp4"
+"""Names of the videos in a run folder."""
+
+FORESEEN = 6
+"""Sequences in the video of predictions."""
 
 SMALLEST_SIDE = 320
 """Pixels to which small frames are enlarged, each pixel a square."""
@@ -62,3 +71,30 @@ def write(
         raise UsageError(
             f"{path} cannot be written ({reason}): make room, or do without it"
         ) from None
+
+
+def predictions(config: Any, state: Any) -> list[np.ndarray]:
+    """What came, what Dreamer foresaw and the error, for the first seed of a `state` of all.
+
+    There are no frames before an episode is stored.
+    """
+    if not bool(jax.vmap(sequence_ring.can_sample)(state.replay)[0]):
+        return []
+    length = config.dreamer.sequence_length
+
+    # Mapped over seeds, because a slice of the replay would be a copy of it.
+    @jax.jit
+    @jax.vmap
+    def draw(key, replay):
+        return SequenceBatch.of(sequence_ring.sample(key, replay, FORESEEN, length))
+
+    drawn = draw(
+        jax.vmap(lambda key: jax.random.fold_in(key, 0))(state.evaluation_key), state.replay
+    )
+    batch = jax.tree.map(lambda leaf: np.asarray(leaf)[0], drawn)
+    model = jax.tree.map(lambda leaf: np.asarray(leaf[0]), state.agent.model)
+    context = min(prediction.CONTEXT, length - 1)
+    predicted = compilation.jit(prediction.open_loop, static_argnums=3)(
+        model, batch, jax.random.key(0), context
+    )
+    return list(np.asarray(prediction.comparison(batch, predicted)))

@@ -1,12 +1,11 @@
 """What the commands of all figures share: options, where they write, how they end."""
 
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.errors import UsageError
+from experiments.errors import in_one_sentence
 
 Words = Namespace
 """Values of options."""
@@ -38,17 +37,14 @@ def of(name: str, make: Callable[[Words], Lines], options: Options) -> Callable[
     It has the option `--out` too, by default a folder in `results` called like the module.
     """
 
+    @in_one_sentence
     def main(argv: Sequence[str] | None = None) -> int:
         parser = ArgumentParser(prog=f"python -m experiments.figures.{name}")
         out = {"--out": {"type": Path, "default": Path("results") / name}}
         for option, keywords in (options | out | options).items():
             parser.add_argument(option, **keywords)
-        try:
-            for line in make(parser.parse_args(argv)):
-                print(line)
-        except UsageError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 2
+        for line in make(parser.parse_args(argv)):
+            print(line)
         return 0
 
     return main

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from experiments.errors import UsageError
 from experiments.figures import command
-from experiments.statistics import interquartile_mean, interquartile_mean_interval, mean_half_width
+from experiments.statistics import final_returns, mean_half_width
 
 matplotlib.use("Agg")
 
@@ -53,8 +53,8 @@ def read(path: Path, column: str) -> dict[str, dict[int, float]]:
     try:
         with path.open(newline="") as lines:
             for row in csv.DictReader(lines):
-                value = "nan" if row[column] == "" else row[column]
-                series.setdefault(row["seed"], {})[int(row["env_frames"])] = float(value)
+                points = series.setdefault(row["seed"], {})
+                points[int(row["env_frames"])] = float(row[column] or "nan")
     except OSError:
         raise UsageError(f"{path.parent} has no {path.name}: give the folder of a run") from None
     return series
@@ -68,11 +68,7 @@ def common(label: str, series: Collection[Mapping[int, float]]) -> Curve:
 
 
 def load(label: str, folders: Sequence[Path]) -> Curve:
-    """Reads the eval.csv of each run; keeps the frames at which every seed was evaluated.
-
-    Raises:
-      UsageError: a folder has no eval.csv with rows, or the runs share no frame.
-    """
+    """The curve of the runs' eval.csv at the frames of every seed; a UsageError if none is left."""
     tables = [read(folder / "eval.csv", "return_mean") for folder in folders]
     curve = common(label, [points for table in tables for points in table.values()])
     if not curve.env_frames.size:
@@ -121,9 +117,7 @@ def draw_axes(axes: Axes, curves: Sequence[Curve], title: str) -> None:
     high = max(curve.returns.max() for curve in curves)
     margin = 0.05 * (high - low) or 0.05
     axes.set_ylim(low - margin, high + margin)
-    axes.set_title(title)
-    axes.set_xlabel("env frames per seed")
-    axes.set_ylabel("evaluation return (mean, 95% band)")
+    axes.set(title=title, xlabel="env frames per seed", ylabel="evaluation return (mean, 95% band)")
     axes.xaxis.set_major_formatter(matplotlib.ticker.EngFormatter(sep=""))
     axes.set_xlim(left=0)
     axes.grid(alpha=0.25)
@@ -138,20 +132,6 @@ def area(curve: Curve) -> float:
     return float(np.trapezoid(heights, curve.env_frames) / span if span else heights[0])
 
 
-def table_rows(curves: Sequence[Curve]) -> list[list[str]]:
-    """One row per curve under `TABLE_COLUMNS`: final return with 95% intervals, and area."""
-    rows = []
-    for curve in curves:
-        final = curve.returns[:, -1]
-        mean, half = final.mean(), mean_half_width(final)
-        low, high = interquartile_mean_interval(final)
-        middle = interquartile_mean(final)
-        numbers = (mean, mean - half, mean + half, middle, low, high, area(curve))
-        counts = (len(final), curve.env_frames[-1])
-        rows.append([curve.label, *map(str, counts), *(f"{x:.6g}" for x in numbers)])
-    return rows
-
-
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Writes a table."""
     with path.open("w", newline="") as out:
@@ -159,9 +139,14 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]
 
 
 def write_table(curves: Sequence[Curve], path: Path, **before: Iterable[str]) -> None:
-    """Writes `table_rows` with their header, after columns that have a value a curve."""
-    rows = zip(*before.values(), table_rows(curves), strict=True)
-    write_csv(path, [*before, *TABLE_COLUMNS], [[*first, *row] for *first, row in rows])
+    """One row per curve: `before`, a value a curve each, and what `TABLE_COLUMNS` name."""
+    rows = []
+    for curve, *first in zip(curves, *before.values(), strict=True):
+        final = curve.returns[:, -1]
+        numbers = (*np.hstack([*final_returns(final).values()]), area(curve))
+        counts = (len(final), curve.env_frames[-1])
+        rows.append([*first, curve.label, *counts, *(f"{x:.6g}" for x in numbers)])
+    write_csv(path, [*before, *TABLE_COLUMNS], rows)
 
 
 def _make(words: command.Words) -> command.Lines:

@@ -23,7 +23,7 @@ PANELS: Panels = {
             Row("Dreamer + RE3, whole ring", "bar-re3-ring", whole_ring),
             Row("Dreamer + RE3, bfloat16", "bar-re3-bfloat16", narrow),
         ],
-    ),
+    )
 }
 
 main = rows.figure("dreamer", PANELS, ("image_loss", "reward_loss", "kl"))

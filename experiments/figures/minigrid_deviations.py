@@ -6,29 +6,30 @@ to what the paper's text says; the `paper` preset, and that with RMSprop's epsil
     make figure FIG=minigrid_deviations
 """
 
+from functools import partial
+
 from experiments.figures import command, curves, rows
 from experiments.figures.rows import Row
 from experiments.figures.runs import Run
 
 TASK = "doorkey_6x6"
 
-ROWS: dict[str, tuple[str, str, dict[str, str | bool]]] = {
-    "released": ("re3", "released", {}),
-    "5 frames per process": ("re3", "released", {"a2c.rollout-length": "5"}),
-    "RMSprop eps 0.01": ("re3", "released", {"a2c.rmsprop-eps": "0.01"}),
-    "bonus in the reward": ("re3", "released", {"a2c.bonus-target": "reward"}),
-    "neighbours 2 to 3": (
-        "re3",
-        "released",
-        {"re3.first-neighbour": "2", "re3.last-neighbour": "3"},
-    ),
-    "no normalisation": ("re3", "released", {"re3.normalize": "none"}),
-    "exact running std": ("re3", "released", {"re3.normalize": "running_std"}),
-    "paper": ("re3", "paper", {}),
-    "paper, RMSprop eps 1e-8": ("re3", "paper", {"a2c.rmsprop-eps": "1e-8"}),
-    "no bonus (released)": ("none", "released", {}),
+of_preset = partial(Run, TASK, "re3", seeds=10, steps=400_000)
+released, paper = partial(of_preset, "released"), partial(of_preset, "paper")
+
+ROWS = {
+    "released": released(),
+    "5 frames per process": released(changes={"a2c.rollout-length": "5"}),
+    "RMSprop eps 0.01": released(changes={"a2c.rmsprop-eps": "0.01"}),
+    "bonus in the reward": released(changes={"a2c.bonus-target": "reward"}),
+    "neighbours 2 to 3": released(changes={"re3.first-neighbour": "2", "re3.last-neighbour": "3"}),
+    "no normalisation": released(changes={"re3.normalize": "none"}),
+    "exact running std": released(changes={"re3.normalize": "running_std"}),
+    "paper": paper(),
+    "paper, RMSprop eps 1e-8": paper(changes={"a2c.rmsprop-eps": "1e-8"}),
+    "no bonus (released)": released()._replace(bonus="none"),
 }
-"""Label: bonus, preset, and what is changed of it."""
+"""Label -> run."""
 
 
 def file_name(label: str) -> str:
@@ -37,13 +38,7 @@ def file_name(label: str) -> str:
 
 
 def _make(words: command.Words) -> command.Lines:
-    drawn = rows.load(
-        words,
-        [
-            Row(label, file_name(label), Run(TASK, bonus, preset, 10, 400_000, changes=changes))
-            for label, (bonus, preset, changes) in ROWS.items()
-        ],
-    )
+    drawn = rows.load(words, [Row(label, file_name(label), run) for label, run in ROWS.items()])
     curves.draw(drawn, f"{TASK}, A2C + RE3, one change at a time", words.out / "curves.png")
     curves.write_table(drawn, words.out / "table.csv")
     yield words.out / "curves.png"

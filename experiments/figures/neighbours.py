@@ -22,10 +22,10 @@ from experiments.errors import UsageError
 from experiments.figures import command
 from experiments.presets import dmc as presets
 from experiments.presets import tables
-from re3_jax import random_encoder
 from re3_jax.cpu import compilation
 from re3_jax.envs.host import dmc, gl, renderer, tasks
 from re3_jax.envs.host.config import DMCConfig
+from re3_jax.intrinsic.re3 import encoder_from
 
 UNSEEN_JOINT = "rootx"
 """How far a body has come: the camera moves along, so frames do not show it."""
@@ -42,11 +42,7 @@ class Frames(NamedTuple):
 
 
 def collect(task_id: str, config: DMCConfig, num_frames: int, seed: int) -> Frames:
-    """Plays episodes of uniformly random actions and keeps every frame.
-
-    Raises:
-      ValueError: there is no such task, or nothing that can draw it.
-    """
+    """Every frame of episodes of uniformly random actions; a ValueError if none can be drawn."""
     drawn_by = renderer.choose(config)
     if drawn_by != "warp" and (driver := gl.probe()):
         # Read by dm_control when it is first imported.
@@ -87,16 +83,10 @@ def position(physics: Any) -> Float[np.ndarray, " state"]:
 
 def encode(images: UInt8[np.ndarray, "frame height width 3"], seed: int) -> np.ndarray:
     """Latents of RE3's random encoder as the released code has it, [frame, latent]."""
-    re3 = tables.run(presets.RELEASED_RE3).re3
     spec = dmc.spec("hopper_hop", DMCConfig(image_size=images.shape[1], frame_stack=1))
-    params = random_encoder.init(
-        jax.random.key(seed),
-        spec,
-        init=re3.encoder_init,
-        latent_dim=re3.latent_dim,
-        num_filters=re3.num_filters,
-    )
-    compiled = compilation.jit(random_encoder.encode)
+    encoder = encoder_from(tables.run(presets.RELEASED_RE3).re3)
+    params = encoder.init(jax.random.key(seed), spec)
+    compiled = compilation.jit(encoder.encode)
     parts = range(0, len(images), ENCODED_AT_ONCE)
     return np.concatenate([compiled(params, images[at : at + ENCODED_AT_ONCE]) for at in parts])
 

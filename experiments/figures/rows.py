@@ -1,7 +1,6 @@
 """Figures of runs: panels, their rows, and the picture and table of what the rows' runs reached."""
 
 import shutil
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,9 +34,6 @@ def load(
       words: values of `command.OF_RUNS`, which go over those of the rows, and of `--out`.
       rows: rows.
       files: tables of every run that are copied, `eval` as NAME.csv, others as NAME-TABLE.csv.
-
-    Raises:
-      UsageError or SystemExit: as `Runs`.
     """
     asked = {name: getattr(words, name, None) for name in ("seeds", "steps")}
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
@@ -81,11 +77,9 @@ def _draw(panels: Panels, loaded: Iterator[Curve], losses: Sequence[str], out: P
         curves.draw_axes(above, [next(loaded) for _ in rows], title)
         for axes, loss in zip(below, losses, strict=True):
             for row, colour in zip(rows, curves.COLOURS, strict=False):
-                found = defaultdict(list)
-                for points in curves.read(out / f"{row.name}-train.csv", loss).values():
-                    for frame, value in points.items():
-                        found[frame].append(value)
-                known = [frame for frame in sorted(found) if not np.isnan(found[frame]).all()]
-                axes.plot(known, [np.nanmean(found[frame]) for frame in known], color=colour)
+                of_seeds = curves.read(out / f"{row.name}-train.csv", loss).values()
+                _, frames, values = curves.common(row.label, of_seeds)
+                known = ~np.isnan(values).all(axis=0)
+                axes.plot(frames[known], np.nanmean(values[:, known], axis=0), color=colour)
             axes.set(xlabel="env frames", ylabel=loss.replace("_", " "), yscale="log")
     return figure

@@ -54,11 +54,7 @@ class Runs:
     """All runs in a folder; shared by the threads that ask for them."""
 
     def __init__(self, folder: Path, at_once: int = 1):
-        """Divides the cores among the runs that may be trained at once.
-
-        Raises:
-          UsageError: this process may not use as many cores.
-        """
+        """Divides the cores among as many runs at once; a UsageError if there are fewer."""
         usable = sorted(os.sched_getaffinity(0))
         if not 1 <= at_once <= len(usable):
             raise UsageError(f"--jobs must be from 1 to {len(usable)}, the usable cores")
@@ -145,11 +141,7 @@ class Runs:
 
 
 def options(folder: Path, *names: str) -> list[str]:
-    """The values of these options of the run in a folder.
-
-    Raises:
-      UsageError: there is none.
-    """
+    """The values of these options of the run in a folder; a UsageError if it holds none."""
     try:
         config = json.loads((folder / run_folder.CONFIG).read_text())["config"]
         return [config[name] for name in names]
@@ -158,11 +150,7 @@ def options(folder: Path, *names: str) -> list[str]:
 
 
 def copy_evaluations(folders: Sequence[Path], out: Path) -> list[str]:
-    """Copies every run's eval.csv, named after its folder, and returns these names.
-
-    Raises:
-      UsageError: two folders have the same name.
-    """
+    """Copies each run's eval.csv as FOLDER.csv; the names of the folders, which must differ."""
     names = [folder.resolve().name for folder in folders]
     for name in names:
         if names.count(name) > 1:

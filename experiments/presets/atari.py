@@ -6,12 +6,10 @@ for RND and ICM. What its text leaves open is in `docs/deviations.md`.
 
 from dataclasses import replace
 
-from experiments.config import AgentName, BonusName, PresetName, RunConfig
+from experiments.config import AgentName, PresetName, RunConfig
 from experiments.presets import rainbow, tables
 from experiments.presets.tables import Values, options
 from re3_jax.envs.host import atari
-
-DEFAULT_BONUS: BonusName = "re3"
 
 BETA = {"asterix": 0.01, "beam_rider": 0.01, "seaquest": 0.001}
 """Of RE3; 0.0001 on every other game."""
@@ -56,12 +54,6 @@ DEBUG = rainbow.DEBUG | {
     **options("re3", ring_size=400, search_size=200),
     "evaluation.episodes": 1,
 }
-
-
-def default_agent(task_id: str) -> AgentName:
-    """Rainbow, with which the paper combines RE3 on Atari."""
-    del task_id
-    return "rainbow"
 
 
 def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:

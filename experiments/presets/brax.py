@@ -1,14 +1,13 @@
 """Brax tasks on states: not in the paper; soft actor-critic on vectors, on the device.
 
-Networks and learning rates are those of the original soft actor-critic on states (Haarnoja et
-al., 2018); the rest, the bonus included, is what the paper has for pixels.
+The agent is RAD, which is soft actor-critic where there are no images. Networks and learning rates
+are those of the original soft actor-critic on states (Haarnoja et al., 2018); the rest, the bonus
+included, is what the paper has for pixels.
 """
 
-from experiments.config import AgentName, BonusName, PresetName, RunConfig
+from experiments.config import AgentName, PresetName, RunConfig
 from experiments.presets import dmc, tables
 from experiments.presets.tables import Values, options
-
-DEFAULT_BONUS: BonusName = "re3"
 
 COMMON: Values = {
     "seeds": 3,
@@ -28,12 +27,6 @@ DEBUG = tables.TINY | {
     "evaluation.episodes": 1,
 }
 """Most of its minute is brax's compilation."""
-
-
-def default_agent(task_id: str) -> AgentName:
-    """Soft actor-critic, which is what RAD is without images."""
-    del task_id
-    return "rad"
 
 
 def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:

@@ -6,12 +6,10 @@ brought in tasks such as CartPole, which pays every step, though not in all of g
 """
 
 from experiments.agents import AGENTS
-from experiments.config import AgentName, BonusName, PresetName, RunConfig
+from experiments.config import AgentName, PresetName, RunConfig
 from experiments.presets import brax, minigrid, rainbow, tables
 from experiments.presets.tables import Values
 from re3_jax.envs.base import Box
-
-DEFAULT_BONUS: BonusName = "re3"
 
 CONTINUOUS = (
     "Pendulum-v1",
@@ -29,11 +27,6 @@ ROW: Values = minigrid.TASKS["DoorKey-6x6"] | {
     "re3.merge_copies": False,
     "evaluation.every_env_frames": 25_600,
 }
-
-
-def default_agent(task_id: str) -> AgentName:
-    """The agent whose actions are of the task's kind."""
-    return "rad" if task_id in CONTINUOUS else "a2c"
 
 
 def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:

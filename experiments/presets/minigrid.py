@@ -8,11 +8,9 @@ seconds. A size that the paper does not have takes the row of the nearest task o
 
 from dataclasses import replace
 
-from experiments.config import AgentName, BonusName, PresetName, RunConfig
+from experiments.config import AgentName, PresetName, RunConfig
 from experiments.presets import rainbow, tables
 from experiments.presets.tables import Values, options
-
-DEFAULT_BONUS: BonusName = "re3"
 
 BUDGETS = {"Empty-16x16": 400_000, "DoorKey-6x6": 400_000, "DoorKey-8x8": 2_400_000}
 """Env frames per run of the paper's figure: DoorKey-6x6 from the authors' script, DoorKey-8x8 from
@@ -72,12 +70,6 @@ DEBUG = tables.TINY | {
     "re3.ring_size": 512,
     **options("evaluation", every_env_frames=1_024, episodes=4),
 }
-
-
-def default_agent(task_id: str) -> AgentName:
-    """A2C, with which the paper combines RE3 on MiniGrid."""
-    del task_id
-    return "a2c"
 
 
 def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:

@@ -1,10 +1,8 @@
 """Small tasks in pixels on the device: not in the paper; numbers with which they take minutes."""
 
-from experiments.config import AgentName, BonusName, PresetName, RunConfig
+from experiments.config import AgentName, PresetName, RunConfig
 from experiments.presets import dmc, dreamer, tables
 from experiments.presets.tables import Values, options
-
-DEFAULT_BONUS: BonusName = "re3"
 
 COMMON: Values = {
     "steps": 2_400,
@@ -27,12 +25,6 @@ DEBUG = dreamer.DEBUG | {
     "evaluation.every_env_frames": 400,
 }
 """The tiny numbers of DeepMind Control's."""
-
-
-def default_agent(task_id: str) -> AgentName:
-    """The one that sees images on the device."""
-    del task_id
-    return "dreamer"
 
 
 def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:

@@ -177,7 +177,6 @@ def test_too_little_memory_says_what_fits():
     # 500 episodes have one frame more than they have steps.
     needed = config.seeds * (100_000 * (frame + 200 + 40) + 200 * frame + 50_000_000)
     check_memory(needed, needed, config)
-    check_memory(needed, None, config)
     with pytest.raises(UsageError) as refusal:
         check_memory(needed, 8 * gib, config)
     said = str(refusal.value)

@@ -39,7 +39,7 @@ def test_prints_where_the_time_goes_and_writes_a_trace(tmp_path, capsys):
 def test_a_folder_that_holds_something_is_left_alone(tmp_path, capsys):
     (tmp_path / "mine").write_text("kept")
     assert profile.main([*OPTIONS, "--out", str(tmp_path)]) == 2
-    assert "is not empty: name another folder" in capsys.readouterr().err
+    assert "holds files that are not of a run (mine)" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
