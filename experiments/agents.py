@@ -158,7 +158,7 @@ RAD = Agent(
     make=sac.make_learner,
     actions=Box,
     networks=(
-        *("augmentation", "crop_size", "num_filters", "latent_dim", "hidden_dim"),
+        *("augmentation", "crop_size", "torso", "num_filters", "latent_dim", "hidden_dim"),
         *("log_std_min", "log_std_max"),
     ),
     check_task=_check_images,
@@ -205,7 +205,7 @@ register(
                 options=("neighbours", "head_order"),
                 networks=("head_order",),
                 neighbours="neighbours",
-                unused=("re3.image_input", "re3.image_crop", "re3.num_filters"),
+                unused=("re3.image_input", "re3.image_crop", "re3.torso", "re3.num_filters"),
                 because="whose RE3 has an encoder of the world model's shape",
             )
         },

@@ -67,7 +67,7 @@ def _dotted(group: str, names: str) -> tuple[str, ...]:
     return tuple(f"{group}.{name}" for name in names.split())
 
 
-_ENCODER = "encoder_init image_input image_crop num_filters latent_dim normalize"
+_ENCODER = "encoder_init image_input image_crop torso num_filters latent_dim normalize"
 _RE3_ENCODER = _dotted("re3", f"{_ENCODER} ensemble_size")
 
 register(Bonus("none", lambda config, entropy: none(), rewards=False))

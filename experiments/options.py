@@ -33,7 +33,7 @@ from re3_jax.envs import registry
 NUMBERS = {int: "a whole number such as 400000", float: "a number such as 0.001"}
 """Type of an option -> what it takes, in words."""
 
-OF_IMAGES = ("image_input", "image_crop", "num_filters")
+OF_IMAGES = ("image_input", "image_crop", "torso", "num_filters")
 OF_ENCODERS = ("encoder_init", "latent_dim", *OF_IMAGES)
 """Options in the groups of bonuses: of encoders of pixels, and of random encoders."""
 
@@ -115,8 +115,8 @@ def _no_effect(name: str, values: Values) -> str | None:
         return f"with --bonus {bonus.name}, whose encoder is that of --bonus.weights: leave it out"
     if of_bonus and leaf in OF_IMAGES and not suite.in_pixels:
         return f"{where}: leave it out"
-    if of_bonus and leaf == "num_filters" and on_host and on_host.fixed_filters:
-        return f"on {env}, whose encoder has DQN's filters: leave it out"
+    if of_bonus and leaf in ("torso", "num_filters") and on_host and on_host.fixed_filters:
+        return f"on {env}, whose encoder has DQN's convolutions: leave it out"
     if own is not None and name in own.unused:
         return f"with --agent {agent.name}, {own.because}: leave it out"
     if name == "re3.ring_size" and not agent.on_policy and bonuses.keeps_latents(values):

@@ -14,12 +14,10 @@ The table's numbers for soft actor-critic are the defaults of `SACConfig`; where
 
 from dataclasses import replace
 
-from experiments.config import AgentName, BonusName, PresetName, RunConfig
+from experiments.config import AgentName, PresetName, RunConfig
 from experiments.presets import dreamer, tables
 from experiments.presets.tables import Values, options
 from re3_jax.envs.host import tasks
-
-DEFAULT_BONUS: BonusName = "re3"
 
 MAIN_TASKS = (
     "hopper_hop",
@@ -114,12 +112,6 @@ DEBUG: Values = {
 
 FINE_TUNING_TEMPERATURE = 0.01
 """Initial temperature of RAD + RE3 + PT."""
-
-
-def default_agent(task_id: str) -> AgentName:
-    """RAD, with which the paper combines RE3."""
-    del task_id
-    return "rad"
 
 
 def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
