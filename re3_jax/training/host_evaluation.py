@@ -84,13 +84,7 @@ def evaluate_lanes(
             break
         frame = step.frame
         memory = programs.see(memory, *on_device(frame, ended))
-    returns, lengths = by_seed(returns), by_seed(lengths)
-    return EvalStats(
-        episodes=np.full(num_seeds, episodes),
-        return_mean=returns.mean(axis=1),
-        return_std=returns.std(axis=1),
-        length_mean=lengths.mean(axis=1),
-    )
+    return EvalStats.of(by_seed(returns), by_seed(lengths))
 
 
 def lane_seeds(seeds: np.ndarray, env_frames: int, episodes: int) -> np.ndarray:

@@ -1,7 +1,7 @@
 """The on-policy device loop: one rollout, then one update, in a `lax.scan`."""
 
-from collections.abc import Sequence
 from functools import partial
+from typing import Unpack
 
 import jax
 import jax.numpy as jnp
@@ -12,22 +12,13 @@ from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import DeviceEnv
 from re3_jax.training import coverage
 from re3_jax.training.episodes import EpisodeTotals, count_episodes, episode_metrics
-from re3_jax.training.seeds import Program, compile_program
-from re3_jax.training.train_state import Counters, Lanes, Metrics, TrainState
+from re3_jax.training.seeds import Program, ProgramOptions, begin, compile_program
+from re3_jax.training.train_state import Metrics, TrainState
 
 
 def init_state(env: DeviceEnv, learner: OnPolicyLearner, key: PRNGKeyArray) -> TrainState:
     """State at env frame 0; the key decides everything that follows."""
-    train_key, evaluation_key, learner_key, reset_key = jax.random.split(key, 4)
-    env_state, frame = jax.vmap(env.reset)(jax.random.split(reset_key, learner.num_lanes))
-    return TrainState(
-        *learner.init(learner_key, frame),
-        lanes=Lanes.begin(learner.num_lanes, env_state),
-        counters=Counters.zero(),
-        key=train_key,
-        evaluation_key=evaluation_key,
-        visited=coverage.none_visited(env),
-    )
+    return begin(env, learner, *jax.random.split(key, 4))
 
 
 def roll_out(
@@ -106,9 +97,7 @@ def make_on_policy_program(
     learner: OnPolicyLearner,
     *,
     chunk_updates: int,
-    eval_episodes: int,
-    eval_greedy: bool,
-    devices: Sequence[jax.Device] | None = None,
+    **options: Unpack[ProgramOptions],
 ) -> Program:
     """Maps the loop over seeds.
 
@@ -116,20 +105,14 @@ def make_on_policy_program(
       env: the task that the learner was made for.
       learner: learns it.
       chunk_updates: updates per call of `train`; the host hears once per chunk.
-      eval_episodes: episodes per evaluation.
-      eval_greedy: evaluate the mode of the policy; otherwise actions are sampled.
-      devices: devices to spread the seeds over; the number of seeds must be a multiple of
-        theirs. One device by default.
+      options: see `ProgramOptions`.
     """
+    agent_steps = chunk_updates * learner.rollout_length * learner.num_lanes
     return compile_program(
         env,
         learner.acting,
         partial(init_state, env, learner),
         partial(train_chunk, env, learner, chunk_updates),
-        eval_episodes=eval_episodes,
-        eval_greedy=eval_greedy,
-        env_frames_per_chunk=(
-            chunk_updates * learner.rollout_length * learner.num_lanes * env.spec.action_repeat
-        ),
-        devices=devices,
+        agent_steps * env.spec.action_repeat,
+        **options,
     )

@@ -1,20 +1,41 @@
 """A function of one seed -> the function of all: `vmap` within a device, `shard_map` over them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from re3_jax.cpu import compilation
+
 SEED_AXIS = "seed"
 
 
-def with_sharding(shapes: Any, sharding: NamedSharding) -> Any:
-    """Shapes and dtypes of a state, to restore it into without ever allocating another."""
-    return jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), shapes
-    )
+class OverSeeds:
+    """Compiles functions of one seed for all seeds of a run.
+
+    Attributes:
+      sharding: of every array, whose leading axis is `seed`.
+    """
+
+    def __init__(self, devices: Sequence[jax.Device] | None = None):
+        """Spreads seeds over `devices`, whose number divides theirs; over one by default."""
+        self._mesh = Mesh(devices or jax.devices()[:1], (SEED_AXIS,))
+        self.sharding = NamedSharding(self._mesh, PartitionSpec(SEED_AXIS))
+
+    def compile(
+        self, function: Callable[..., Any], donate: int | Sequence[int] = ()
+    ) -> jax.stages.Wrapped:
+        """The program of `function`, to which the arguments `donate` are donated."""
+        # Explicit on both sides: a state that comes back from training must look to the compiler
+        # like the one that was made, or the second chunk would compile anew.
+        return compilation.jit(
+            map_over_seeds(function, self._mesh),
+            in_shardings=self.sharding,
+            out_shardings=self.sharding,
+            donate_argnums=donate,
+        )
 
 
 def map_over_seeds(function: Callable[..., Any], mesh: Mesh) -> Callable[..., Any]:

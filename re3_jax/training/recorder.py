@@ -5,7 +5,7 @@ give it back, and a resumed run cuts the files to the length that its checkpoint
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,6 @@ import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from re3_jax.training.evaluate import EvalStats
-
-EVAL_COLUMNS = (
-    "seed",
-    "env_frames",
-    "wall_seconds",
-    "episodes",
-    "return_mean",
-    "return_std",
-    "length_mean",
-)
 
 
 class CsvTable:
@@ -38,15 +28,15 @@ class CsvTable:
             with path.open() as lines:
                 self._columns = lines.readline().strip().split(",")
 
-    def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Writes rows of the same columns; the first row ever names them."""
+    def append(self, columns: Mapping[str, Sequence[Any] | np.ndarray]) -> None:
+        """Writes a row for each value of the columns; the first call ever names them."""
         if self._columns is None:
-            self._columns = list(rows[0])
-            self._file.write((",".join(self._columns) + "\n").encode())
-        for row in rows:
-            if list(row) != self._columns:
-                raise ValueError(f"{self._path} has columns {self._columns}, not {list(row)}")
-            self._file.write((",".join(map(_text, row.values())) + "\n").encode())
+            self._columns = list(columns)
+            self._write(self._columns)
+        if list(columns) != self._columns:
+            raise ValueError(f"{self._path} has columns {self._columns}, not {list(columns)}")
+        for row in zip(*columns.values(), strict=True):
+            self._write(map(_text, row))
         self._file.flush()
 
     def sync(self) -> int:
@@ -57,6 +47,9 @@ class CsvTable:
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
+
+    def _write(self, row: Iterable[str]) -> None:
+        self._file.write((",".join(row) + "\n").encode())
 
 
 class Recorder:
@@ -119,12 +112,10 @@ class Recorder:
 
     def evaluation(self, env_frames: int, wall_seconds: float, stats: EvalStats) -> None:
         """Records one evaluation; every field of `stats` has one value per seed."""
-        columns = {name: np.asarray(getattr(stats, name)) for name in EVAL_COLUMNS[3:]}
-        self._append("eval.csv", env_frames, wall_seconds, columns)
+        self._append("eval.csv", env_frames, wall_seconds, stats._asdict())
         if self._events is not None:
-            returns = columns["return_mean"]
-            self._events.add_scalar("evaluation/return_mean", returns.mean(), env_frames)
-            for seed, value in zip(self._seeds, returns, strict=True):
+            self._events.add_scalar("evaluation/return_mean", stats.return_mean.mean(), env_frames)
+            for seed, value in zip(self._seeds, stats.return_mean, strict=True):
                 self._events.add_scalar(f"evaluation/return/seed_{seed}", value, env_frames)
 
     def sync(self) -> dict[str, int]:
@@ -147,17 +138,9 @@ class Recorder:
         wall_seconds: float,
         columns: Mapping[str, Shaped[np.ndarray, " seed"]],
     ) -> None:
-        self._tables[table].append(
-            [
-                {
-                    "seed": seed,
-                    "env_frames": env_frames,
-                    "wall_seconds": f"{wall_seconds:.3f}",
-                    **{name: values[i] for name, values in columns.items()},
-                }
-                for i, seed in enumerate(self._seeds)
-            ]
-        )
+        now = {"env_frames": env_frames, "wall_seconds": f"{wall_seconds:.3f}"}
+        same = {name: [value] * len(self._seeds) for name, value in now.items()}
+        self._tables[table].append({"seed": self._seeds, **same, **columns})
 
 
 def _open_events(folder: Path, env_frames: int) -> Any:

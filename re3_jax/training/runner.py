@@ -6,15 +6,22 @@ from typing import Any, Protocol
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding
 from jaxtyping import Array, Int
 
 from re3_jax.training.evaluate import EvalStats
-from re3_jax.training.over_seeds import with_sharding
 from re3_jax.training.seeds import Program
 from re3_jax.training.train_state import TrainState
 
 Record = Callable[[np.ndarray], None]
 """Is given one frame, uint8 [height, width, 3], after the other."""
+
+
+def with_sharding(shapes: Any, sharding: NamedSharding) -> Any:
+    """Shapes and dtypes of a state, to restore it into without ever allocating another."""
+    return jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), shapes
+    )
 
 
 class Runner(Protocol):
@@ -24,15 +31,15 @@ class Runner(Protocol):
       env_frames_per_chunk: env frames that one call of `train` adds to each seed.
       evaluates_beside_training: whether an evaluation may be played in a thread while `train`
         goes on.
-      restores_environments: whether `resume` puts them where they were; else episodes begin anew.
     """
 
     env_frames_per_chunk: int
-    evaluates_beside_training: bool
+    evaluates_beside_training: bool = False
 
     @property
     def restores_environments(self) -> bool:
-        """See above."""
+        """Whether `resume` puts them where they were; else episodes begin anew."""
+        return True
 
     def abstract_state(self) -> TrainState:
         """Shapes and dtypes of the state; allocates nothing."""
@@ -56,19 +63,18 @@ class Runner(Protocol):
 
     def capture(self, state: TrainState) -> TrainState:
         """The state with what lives outside of it put in, for a checkpoint."""
+        return state
 
     def resume(self, state: TrainState) -> TrainState:
         """Puts what lives outside of a restored state in its place; the state to go on with."""
+        return state
 
     def close(self) -> None:
         """Ends what lives outside of the state."""
 
 
-class DeviceRunner:
+class DeviceRunner(Runner):
     """A `Program`, whose environments are part of its state."""
-
-    evaluates_beside_training = False
-    restores_environments = True
 
     def __init__(self, program: Program, num_seeds: int):
         """Nothing is compiled yet."""
@@ -80,13 +86,14 @@ class DeviceRunner:
 
     def abstract_state(self) -> TrainState:
         """Shapes and dtypes of the state, after a trace of training that finds mistakes."""
-        shapes = self._shapes()
+        seeds = jax.ShapeDtypeStruct((self._num_seeds,), np.int32)
+        shapes = jax.eval_shape(self._program.init, seeds)
         jax.eval_shape(self._program.train, shapes)
         return shapes
 
     def template(self) -> TrainState:
         """The same with shardings."""
-        return with_sharding(self._shapes(), self._program.sharding)
+        return with_sharding(self.abstract_state(), self._program.sharding)
 
     def compile(self, state: TrainState) -> None:
         """Compiles both programs, side by side: much of a compilation runs on one core."""
@@ -106,18 +113,3 @@ class DeviceRunner:
         del record
         stats = self._evaluate(state)
         return lambda: jax.device_get(stats)
-
-    def capture(self, state: TrainState) -> TrainState:
-        """The state itself: it holds everything."""
-        return state
-
-    def resume(self, state: TrainState) -> TrainState:
-        """The state itself."""
-        return state
-
-    def close(self) -> None:
-        """Nothing lives outside of the state."""
-
-    def _shapes(self) -> TrainState:
-        seeds = jax.ShapeDtypeStruct((self._num_seeds,), np.int32)
-        return jax.eval_shape(self._program.init, seeds)
