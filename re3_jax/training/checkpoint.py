@@ -105,25 +105,25 @@ class CheckpointStore:
         Raises:
           ValueError: there are checkpoints, and all are damaged.
         """
-        damaged = []
+        damaged: dict[int, str] = {}
         for step in reversed(self.steps()):
             try:
                 found = self._read(step, template)
             # Damaged bytes surface as almost any exception, deep inside orbax.
             except Exception as error:
-                damaged.append((step, _first_line(error)))
+                damaged[step] = _first_line(error)
                 continue
-            for broken, why in damaged:
-                self._damaged.append(broken)
+            for broken, why in damaged.items():
                 report(f"checkpoint {broken} is damaged and is passed over ({why})")
+            self._damaged.extend(damaged)
             return found
-        if damaged:
-            raise ValueError(
-                f"every checkpoint in {self.folder} is damaged "
-                f"({damaged[0][0]}: {damaged[0][1]}): restore the folder from a copy or start "
-                "anew in another one"
-            )
-        return None
+        if not damaged:
+            return None
+        step, why = next(iter(damaged.items()))
+        raise ValueError(
+            f"every checkpoint in {self.folder} is damaged ({step}: {why}): restore the folder "
+            "from a copy or start anew in another one"
+        )
 
     def read_parts(
         self, names: Sequence[str]
@@ -227,9 +227,8 @@ def _check(state: Any, digests: dict[str, str]) -> None:
         raise ValueError("its digest does not match")
 
 
-def _form(state: Any) -> tuple[Any, list[Any]]:
-    leaves, structure = jax.tree.flatten(state)
-    return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
+def _form(state: Any) -> Any:
+    return jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), state)
 
 
 def _first_line(error: Exception) -> str:

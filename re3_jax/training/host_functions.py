@@ -19,20 +19,14 @@ class SeedFunctions:
 
     def __init__(self, learner: Learner):
         """`learner` is made for a task of frames."""
-        self.learner, self.spec = learner, learner.spec
-        self._is_grey = learner.spec.frame_shape[-1] == 1
+        self.learner = learner
 
     def init(self, seed: Int[Array, ""], frame: Array) -> TrainState:
         """State at env frame 0, the lanes showing `frame`."""
-        key, evaluation_key, learner_key = jax.random.split(jax.random.key(seed), 3)
-        return TrainState(
-            *self.learner.init(learner_key, frame),
-            lanes=Lanes.begin(self.learner.num_lanes, {}),
-            counters=Counters.zero(),
-            key=key,
-            evaluation_key=evaluation_key,
-            visited=screens.see(screens.none_seen(), frame[..., 0]) if self._is_grey else None,
-        )
+        is_grey = frame.shape[-1] == 1
+        visited = screens.see(screens.none_seen(), frame[..., 0]) if is_grey else None
+        keys = jax.random.split(jax.random.key(seed), 3)
+        return TrainState.begin(self.learner, frame, {}, visited, *keys)
 
     def restart(self, state: TrainState, frame: Array) -> TrainState:
         """New episodes in place of those that could not be restored."""
@@ -75,7 +69,7 @@ class SeedFunctions:
         step = jax.tree.map(jnp.asarray, step)
         state = self.learner.store(state, action, step)
         lanes, totals = count_episodes(lanes, step.reward, step.terminated | step.truncated)
-        counters = counters.after(self.learner.num_lanes, self.spec.action_repeat)
+        counters = counters.after(self.learner.num_lanes, self.learner.spec.action_repeat)
         if visited is not None:
             visited = screens.see(visited, step.frame[..., 0])
         totals = jax.tree.map(jnp.sum, totals)

@@ -20,11 +20,9 @@ from re3_jax.envs.host.base import HostEnv
 from re3_jax.training import screens
 from re3_jax.training.episodes import episode_metrics
 from re3_jax.training.evaluate import EvalStats
-from re3_jax.training.host_evaluation import EvaluationPrograms, evaluate_lanes, lane_seeds
+from re3_jax.training.host_evaluation import EvaluationPrograms, Record, evaluate_lanes, lane_seeds
 from re3_jax.training.host_functions import SeedFunctions, step_key
-from re3_jax.training.over_seeds import OverSeeds
-from re3_jax.training.runner import Record, Runner, with_sharding
-from re3_jax.training.seeds import ProgramOptions
+from re3_jax.training.seeds import OverSeeds, ProgramOptions, with_sharding
 from re3_jax.training.train_state import TrainState
 
 Metrics = dict[str, np.ndarray]
@@ -47,7 +45,7 @@ class StepPrograms(NamedTuple):
     store: Any
 
 
-class HostProgram(Runner):
+class HostProgram:
     """Training of several seeds on lanes of the host; the state is explicit all the same.
 
     Attributes:
@@ -115,11 +113,9 @@ class HostProgram(Runner):
 
     def template(self) -> TrainState:
         """Shapes, dtypes and shardings of a captured state; starts the lanes."""
-        state, env = self.abstract_state(), self.lanes()
-        if env.can_restore:
-            env.reset(self._lane_seeds(0))
-            state = state._replace(lanes=state.lanes._replace(env=self._env_state()))
-        return with_sharding(state, self._sharding)
+        if self.restores_environments:
+            self.lanes().reset(self._lane_seeds(0))
+        return with_sharding(self.capture(self.abstract_state()), self._sharding)
 
     def init(self, seeds: Int[Array, " seed"]) -> TrainState:
         """State at env frame 0, with the lanes' first frames in the replay."""
@@ -128,10 +124,14 @@ class HostProgram(Runner):
 
     def capture(self, state: TrainState) -> TrainState:
         """The state with the lanes' present ones in it, where the engine can tell them."""
-        if not self.lanes().can_restore:
+        if not self.restores_environments:
             return state
-        lanes = jax.device_put(self._env_state(), self._sharding)
-        return state._replace(lanes=state.lanes._replace(env=lanes))
+        as_bytes = {
+            name: np.ascontiguousarray(value).reshape(len(value), -1).view(np.uint8)
+            for name, value in self.lanes().get_state().items()
+        }
+        env = jax.device_put(self._by_seed(as_bytes), self._sharding)
+        return state._replace(lanes=state.lanes._replace(env=env))
 
     def resume(self, state: TrainState) -> TrainState:
         """Puts the lanes where `state` has them; the state to go on with.
@@ -204,14 +204,13 @@ class HostProgram(Runner):
                 )
             of_steps.append(info)
             agent_steps += self.learner.num_lanes
-        state = state.with_learner(learner)
-        state = state._replace(lanes=lanes, counters=counters, visited=visited)
+        state = state.with_learner(learner)._replace(
+            lanes=lanes, counters=counters, visited=visited
+        )
         totals, rewards = jax.tree.map(lambda *rows: np.stack(rows), *jax.device_get(of_steps))
+        updates_info = jax.device_get(of_updates) or [self._no_update]
         metrics = {
-            **jax.tree.map(
-                lambda *rows: np.mean(rows, axis=0),
-                *(jax.device_get(of_updates) or [self._no_update]),
-            ),
+            **jax.tree.map(lambda *rows: np.mean(rows, axis=0), *updates_info),
             "reward_mean": rewards.mean(axis=0),
             **jax.device_get(episode_metrics(totals, axis=0)),
         }
@@ -268,15 +267,6 @@ class HostProgram(Runner):
         """Arrays of all lanes -> [seed, lane, ...]."""
         leading = len(self._seeds), self.learner.num_lanes
         return jax.tree.map(lambda x: np.reshape(x, (*leading, *np.shape(x)[1:])), arrays)
-
-    def _env_state(self) -> dict[str, np.ndarray]:
-        """The state of the training lanes, as bytes [seed, lane, byte]."""
-        return self._by_seed(
-            {
-                name: np.ascontiguousarray(value).reshape(len(value), -1).view(np.uint8)
-                for name, value in self.lanes().get_state().items()
-            }
-        )
 
     def _lane_seeds(self, env_frames: int) -> np.ndarray:
         """Seeds of the lanes' episodes after so many frames; one lane begins with its seed's."""

@@ -18,14 +18,15 @@ from re3_jax.agents.base import Action, Learner, LearnerState, Memory, Phase, ra
 from re3_jax.envs.base import DeviceEnv, LaneStep
 from re3_jax.training import coverage
 from re3_jax.training.episodes import EpisodeTotals, count_episodes, episode_metrics
-from re3_jax.training.seeds import Program, ProgramOptions, begin, compile_program
+from re3_jax.training.seeds import Program, ProgramOptions, compile_program
 from re3_jax.training.train_state import Counters, Metrics, TrainState
 
 
 def init_state(env: DeviceEnv, learner: Learner, key: PRNGKeyArray) -> TrainState:
     """State at env frame 0; the key decides everything that follows."""
-    *keys, act_key = jax.random.split(key, 5)
-    state = begin(env, learner, *keys)
+    *keys, reset_key, act_key = jax.random.split(key, 5)
+    env_state, frame = jax.vmap(env.reset)(jax.random.split(reset_key, learner.num_lanes))
+    state = TrainState.begin(learner, frame, env_state, coverage.none_visited(env), *keys)
     memory, action = choose(learner, state.learner, jnp.int32(0), act_key)
     return state._replace(memory=memory, lanes=state.lanes._replace(action=action))
 
@@ -153,14 +154,7 @@ def _first_of_all(axis_size: int, in_batched: list[bool], counter: Int[Array, ".
 def make_off_policy_program(
     env: DeviceEnv, learner: Learner, *, chunk_steps: int, **options: Unpack[ProgramOptions]
 ) -> Program:
-    """Maps the loop over seeds.
-
-    Args:
-      env: the task that the learner was made for.
-      learner: learns it.
-      chunk_steps: steps of all lanes per call of `train`; the host hears once per chunk.
-      options: see `ProgramOptions`.
-    """
+    """Maps the loop over seeds; one call of `train` makes `chunk_steps` steps of all lanes."""
     return compile_program(
         env,
         learner.acting,

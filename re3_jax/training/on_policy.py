@@ -12,13 +12,15 @@ from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import DeviceEnv
 from re3_jax.training import coverage
 from re3_jax.training.episodes import EpisodeTotals, count_episodes, episode_metrics
-from re3_jax.training.seeds import Program, ProgramOptions, begin, compile_program
+from re3_jax.training.seeds import Program, ProgramOptions, compile_program
 from re3_jax.training.train_state import Metrics, TrainState
 
 
 def init_state(env: DeviceEnv, learner: OnPolicyLearner, key: PRNGKeyArray) -> TrainState:
     """State at env frame 0; the key decides everything that follows."""
-    return begin(env, learner, *jax.random.split(key, 4))
+    *keys, reset_key = jax.random.split(key, 4)
+    env_state, frame = jax.vmap(env.reset)(jax.random.split(reset_key, learner.num_lanes))
+    return TrainState.begin(learner, frame, env_state, coverage.none_visited(env), *keys)
 
 
 def roll_out(
@@ -99,14 +101,7 @@ def make_on_policy_program(
     chunk_updates: int,
     **options: Unpack[ProgramOptions],
 ) -> Program:
-    """Maps the loop over seeds.
-
-    Args:
-      env: the task that the learner was made for.
-      learner: learns it.
-      chunk_updates: updates per call of `train`; the host hears once per chunk.
-      options: see `ProgramOptions`.
-    """
+    """Maps the loop over seeds; one call of `train` makes `chunk_updates` updates."""
     agent_steps = chunk_updates * learner.rollout_length * learner.num_lanes
     return compile_program(
         env,

@@ -5,12 +5,12 @@ give it back, and a resumed run cuts the files to the length that its checkpoint
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Float
 
 from re3_jax.training.evaluate import EvalStats
 
@@ -20,7 +20,6 @@ class CsvTable:
 
     def __init__(self, path: Path, keep_bytes: int):
         """Opens `path` and cuts it to its first `keep_bytes` bytes, which it must have."""
-        self._path = path
         self._file = path.open("ab")
         self._file.truncate(keep_bytes)
         self._columns: list[str] | None = None
@@ -32,11 +31,11 @@ class CsvTable:
         """Writes a row for each value of the columns; the first call ever names them."""
         if self._columns is None:
             self._columns = list(columns)
-            self._write(self._columns)
+            self._file.write(f"{','.join(columns)}\n".encode())
         if list(columns) != self._columns:
-            raise ValueError(f"{self._path} has columns {self._columns}, not {list(columns)}")
+            raise ValueError(f"{self._file.name} has columns {self._columns}, not {list(columns)}")
         for row in zip(*columns.values(), strict=True):
-            self._write(map(_text, row))
+            self._file.write(f"{','.join(map(_text, row))}\n".encode())
         self._file.flush()
 
     def sync(self) -> int:
@@ -47,9 +46,6 @@ class CsvTable:
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
-
-    def _write(self, row: Iterable[str]) -> None:
-        self._file.write((",".join(row) + "\n").encode())
 
 
 class Recorder:
@@ -103,10 +99,9 @@ class Recorder:
         metrics: Mapping[str, Float[Array | np.ndarray, " seed"]],
     ) -> None:
         """Records one chunk of training."""
-        columns = {name: np.asarray(metrics[name]) for name in sorted(metrics)}
-        self._append("train.csv", env_frames, wall_seconds, columns)
+        self._append("train.csv", env_frames, wall_seconds, dict(sorted(metrics.items())))
         if self._events is not None:
-            for name, values in columns.items():
+            for name, values in metrics.items():
                 if np.isfinite(values).any():
                     self._events.add_scalar(f"train/{name}", np.nanmean(values), env_frames)
 
@@ -132,15 +127,12 @@ class Recorder:
             self._events.close()
 
     def _append(
-        self,
-        table: str,
-        env_frames: int,
-        wall_seconds: float,
-        columns: Mapping[str, Shaped[np.ndarray, " seed"]],
+        self, table: str, env_frames: int, wall_seconds: float, columns: Mapping[str, Any]
     ) -> None:
         now = {"env_frames": env_frames, "wall_seconds": f"{wall_seconds:.3f}"}
-        same = {name: [value] * len(self._seeds) for name, value in now.items()}
-        self._tables[table].append({"seed": self._seeds, **same, **columns})
+        repeated = {name: [value] * len(self._seeds) for name, value in now.items()}
+        arrays = {name: np.asarray(values) for name, values in columns.items()}
+        self._tables[table].append({"seed": self._seeds, **repeated, **arrays})
 
 
 def _open_events(folder: Path, env_frames: int) -> Any:

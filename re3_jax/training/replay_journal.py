@@ -183,17 +183,13 @@ def _range(num_frames: Array, frames: Array) -> tuple[np.ndarray, np.ndarray]:
 
 def _numbers(first: np.ndarray, end: np.ndarray) -> Iterator[np.ndarray]:
     """Numbers of the frames in a segment as [`BLOCK`, ring], the last ones repeated."""
-    for start in range(0, _length(first, end), BLOCK):
+    for start in range(0, (end - first).max() + 1, BLOCK):
         yield np.minimum(first + start + np.arange(BLOCK)[:, None], end)
-
-
-def _length(first: np.ndarray, end: np.ndarray) -> int:
-    return int((end - first).max()) + 1
 
 
 def _blocks(replay: Replay, first: np.ndarray, end: np.ndarray) -> Iterator[np.ndarray]:
     """The bytes of a segment as [frame, ring, byte]; only these leave the device."""
-    axes, frames, left = replay.num_frames.ndim, replay.frames, _length(first, end)
+    axes, frames, left = replay.num_frames.ndim, replay.frames, (end - first).max() + 1
     for numbers in _numbers(first, end):
         rows = numbers.swapaxes(0, 1) % frames.shape[axes]
         values = np.asarray(_take(frames, _beside(frames, rows), axes))
@@ -203,13 +199,13 @@ def _blocks(replay: Replay, first: np.ndarray, end: np.ndarray) -> Iterator[np.n
 
 def _compress(blocks: Iterable[np.ndarray], path: Path) -> str:
     """Writes differences of consecutive frames, compressed; returns the digest of the file."""
-    before = None
+    before: np.ndarray | int = 0
     with path.open("wb") as file:
         with gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as stream:
             for block in blocks:
                 # A camera that stands still shows the same background: mostly zeros are left.
-                before = np.zeros_like(block[:1]) if before is None else before
-                stream.write(np.diff(block, axis=0, prepend=before).tobytes())
+                difference = np.concatenate([block[:1] - before, block[1:] - block[:-1]])
+                stream.write(difference.tobytes())
                 before = block[-1:]
         file.flush()
         os.fsync(file.fileno())

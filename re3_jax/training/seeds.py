@@ -1,18 +1,75 @@
-"""Independent seeds as one compiled program: what both device loops have in common."""
+"""Independent seeds as one program: `vmap` within a device, `shard_map` over devices."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, NotRequired, TypedDict, Unpack
+from typing import Any, NamedTuple, NotRequired, TypedDict, Unpack
 
 import jax
-from jax.sharding import NamedSharding
+import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from re3_jax.agents.base import Acting, Learner, OnPolicyLearner
+from re3_jax.agents.base import Acting
+from re3_jax.cpu import compilation
 from re3_jax.envs.base import DeviceEnv
-from re3_jax.training import coverage
 from re3_jax.training.evaluate import EvalStats, evaluate
-from re3_jax.training.over_seeds import OverSeeds
-from re3_jax.training.train_state import Counters, Lanes, Metrics, TrainState
+from re3_jax.training.train_state import Metrics, TrainState
+
+SEED_AXIS = "seed"
+
+
+class OverSeeds:
+    """Compiles functions of one seed for all seeds of a run.
+
+    Attributes:
+      sharding: of every array, whose leading axis is `seed`.
+    """
+
+    def __init__(self, devices: Sequence[jax.Device] | None = None):
+        """Spreads seeds over `devices`, whose number divides theirs; over one by default."""
+        self._mesh = Mesh(devices or jax.devices()[:1], (SEED_AXIS,))
+        self.sharding = NamedSharding(self._mesh, PartitionSpec(SEED_AXIS))
+
+    def compile(
+        self, function: Callable[..., Any], donate: int | Sequence[int] = ()
+    ) -> jax.stages.Wrapped:
+        """The program of `function`, to which the arguments `donate` are donated."""
+        # Explicit on both sides: a state that comes back from training must look to the compiler
+        # like the one that was made, or the second chunk would compile anew.
+        return compilation.jit(
+            map_over_seeds(function, self._mesh),
+            in_shardings=self.sharding,
+            out_shardings=self.sharding,
+            donate_argnums=donate,
+        )
+
+
+def map_over_seeds(function: Callable[..., Any], mesh: Mesh) -> Callable[..., Any]:
+    """Maps `function` over the leading axis of all its arguments and results.
+
+    A device that holds a single seed runs `function` itself: what `vmap` would batch over one
+    element (a convolution with its weights above all) is compiled as it stands.
+    """
+
+    def mapped(*arguments: Any) -> Any:
+        if jax.tree.leaves(arguments)[0].shape[0] > 1:
+            return jax.vmap(function)(*arguments)
+        # Reshapes, where indexing would copy: a replay may be half of the memory.
+        result = function(*jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[1:]), arguments))
+        return jax.tree.map(lambda leaf: jnp.reshape(leaf, (1, *jnp.shape(leaf))), result)
+
+    if mesh.size == 1:
+        return mapped
+    over_seeds = PartitionSpec(SEED_AXIS)
+    return jax.shard_map(
+        mapped, mesh=mesh, in_specs=over_seeds, out_specs=over_seeds, check_vma=False
+    )
+
+
+def with_sharding(shapes: Any, sharding: NamedSharding) -> Any:
+    """Shapes and dtypes of a state, to restore it into without ever allocating another."""
+    return jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), shapes
+    )
 
 
 class Program(NamedTuple):
@@ -47,26 +104,6 @@ class ProgramOptions(TypedDict):
     eval_episodes: int
     eval_greedy: bool
     devices: NotRequired[Sequence[jax.Device] | None]
-
-
-def begin(
-    env: DeviceEnv,
-    learner: Learner | OnPolicyLearner,
-    key: PRNGKeyArray,
-    evaluation_key: PRNGKeyArray,
-    learner_key: PRNGKeyArray,
-    reset_key: PRNGKeyArray,
-) -> TrainState:
-    """State of one seed at env frame 0, no action chosen."""
-    env_state, frame = jax.vmap(env.reset)(jax.random.split(reset_key, learner.num_lanes))
-    return TrainState(
-        *learner.init(learner_key, frame),
-        lanes=Lanes.begin(learner.num_lanes, env_state),
-        counters=Counters.zero(),
-        key=key,
-        evaluation_key=evaluation_key,
-        visited=coverage.none_visited(env),
-    )
 
 
 def compile_program(

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from re3_jax.agents.base import AgentState, LearnerState, Memory
+from re3_jax.agents.base import AgentState, Frame, Learner, LearnerState, Memory, OnPolicyLearner
 from re3_jax.envs.base import EnvState
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import IntrinsicState
@@ -57,9 +57,9 @@ class Lanes(NamedTuple):
     episode_length: Int[Array, " lane"]
 
     @classmethod
-    def begin(cls, num_lanes: int, env: EnvState, action: Any = None) -> "Lanes":
-        """Lanes at the beginning of their episodes."""
-        return cls(env, action, jnp.zeros(num_lanes), jnp.zeros(num_lanes, jnp.int32))
+    def begin(cls, num_lanes: int, env: EnvState) -> "Lanes":
+        """Lanes at the beginning of their episodes, no action chosen."""
+        return cls(env, None, jnp.zeros(num_lanes), jnp.zeros(num_lanes, jnp.int32))
 
 
 @inherits("agent", "intrinsic")
@@ -88,6 +88,22 @@ class TrainState(NamedTuple):
     key: PRNGKeyArray
     evaluation_key: PRNGKeyArray
     visited: Bool[Array, " place"] | None
+
+    @classmethod
+    def begin(
+        cls,
+        learner: Learner | OnPolicyLearner,
+        frame: Frame,
+        env: EnvState,
+        visited: Bool[Array, " place"] | None,
+        key: PRNGKeyArray,
+        evaluation_key: PRNGKeyArray,
+        learner_key: PRNGKeyArray,
+    ) -> "TrainState":
+        """State at env frame 0, the lanes showing `frame`."""
+        lanes, counters = Lanes.begin(learner.num_lanes, env), Counters.zero()
+        learned = learner.init(learner_key, frame)
+        return cls(*learned, lanes, counters, key, evaluation_key, visited)
 
     @property
     def learner(self) -> LearnerState:

@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 from scipy import stats
 
 from re3_jax.replay import sequence_ring
-from re3_jax.training.over_seeds import SEED_AXIS, map_over_seeds
+from re3_jax.training.seeds import SEED_AXIS, map_over_seeds
 
 
 class Lists:
