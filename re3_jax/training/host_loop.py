@@ -18,7 +18,6 @@ from re3_jax.agents.base import Learner
 from re3_jax.envs.base import LaneStep
 from re3_jax.envs.host.base import HostEnv
 from re3_jax.training import screens
-from re3_jax.training.episodes import episode_metrics
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.host_evaluation import EvaluationPrograms, Record, evaluate_lanes, lane_seeds
 from re3_jax.training.host_functions import SeedFunctions, step_key
@@ -89,8 +88,8 @@ class HostProgram:
         one, acting, greedy = SeedFunctions(learner), learner.acting, options["eval_greedy"]
         learn = cache(lambda phase: compiled(partial(one.learn, phase), donate=(0, 1)))
         self.programs = StepPrograms(
-            act=compiled(one.act),
-            act_randomly=compiled(one.act_randomly),
+            act=compiled(partial(one.act, False)),
+            act_randomly=compiled(partial(one.act, True)),
             learn=tuple(map(learn, learner.phases)),
             store=compiled(one.store, donate=(0, 1, 2, 3)),
         )
@@ -212,7 +211,7 @@ class HostProgram:
         metrics = {
             **jax.tree.map(lambda *rows: np.mean(rows, axis=0), *updates_info),
             "reward_mean": rewards.mean(axis=0),
-            **jax.device_get(episode_metrics(totals, axis=0)),
+            **jax.device_get(totals.metrics(axis=0)),
         }
         if visited is not None:
             metrics["screens_seen"] = jax.device_get(self._screens_seen(visited))

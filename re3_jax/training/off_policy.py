@@ -17,9 +17,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from re3_jax.agents.base import Action, Learner, LearnerState, Memory, Phase, random_actions
 from re3_jax.envs.base import DeviceEnv, LaneStep
 from re3_jax.training import coverage
-from re3_jax.training.episodes import EpisodeTotals, count_episodes, episode_metrics
 from re3_jax.training.seeds import Program, ProgramOptions, compile_program
-from re3_jax.training.train_state import Counters, Metrics, TrainState
+from re3_jax.training.train_state import Counters, EpisodeTotals, Metrics, TrainState
 
 
 def init_state(env: DeviceEnv, learner: Learner, key: PRNGKeyArray) -> TrainState:
@@ -50,7 +49,7 @@ def train_step(
         learned = learner.store(state.learner, lanes.action, step)
         visited = coverage.visit(state.visited, coverage.number(env, lanes.env))
     counters = before.after(learner.num_lanes, env.spec.action_repeat)
-    lanes, totals = count_episodes(lanes, timestep.reward, timestep.terminated | timestep.truncated)
+    lanes, totals = lanes.count_step(timestep.reward, timestep.terminated | timestep.truncated)
     with jax.named_scope("act"):
         memory, action = choose(learner, learned, counters.agent_steps, act_key)
     num_updates = learner.updates_due(before.agent_steps, counters.agent_steps)
@@ -134,7 +133,7 @@ def train_chunk(
     return state, {
         **metrics,
         "reward_mean": jnp.mean(reward),
-        **episode_metrics(totals),
+        **totals.metrics(),
         **coverage.metrics(env, state.visited),
     }
 

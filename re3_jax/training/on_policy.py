@@ -11,9 +11,8 @@ from re3_jax.agents.base import OnPolicyLearner
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import DeviceEnv
 from re3_jax.training import coverage
-from re3_jax.training.episodes import EpisodeTotals, count_episodes, episode_metrics
 from re3_jax.training.seeds import Program, ProgramOptions, compile_program
-from re3_jax.training.train_state import Metrics, TrainState
+from re3_jax.training.train_state import EpisodeTotals, Metrics, TrainState
 
 
 def init_state(env: DeviceEnv, learner: OnPolicyLearner, key: PRNGKeyArray) -> TrainState:
@@ -40,7 +39,7 @@ def roll_out(
         with jax.named_scope("env"):
             env_state, timestep = jax.vmap(env.step)(lanes.env, action, keys[1])
         done = timestep.terminated | timestep.truncated
-        lanes, totals = count_episodes(lanes, timestep.reward, done)
+        lanes, totals = lanes.count_step(timestep.reward, done)
         after = acting.see(observation, timestep.observation, done)
         lanes = lanes._replace(env=env_state)
         return (after, lanes), (observation, action, timestep, totals, number)
@@ -89,7 +88,7 @@ def train_chunk(
     )
     return state, {
         **jax.tree.map(jnp.mean, metrics),
-        **episode_metrics(totals),
+        **totals.metrics(),
         **coverage.metrics(env, state.visited),
     }
 

@@ -3,10 +3,8 @@
 A hundred thousand 100x100 frames are 3 GB a seed: too much to write again for each checkpoint.
 So a checkpoint adds one *segment*, a file with the frames since the checkpoint before it, and
 lists the segments from which the ring of frames can be rebuilt. Rows that no transition needs
-any more are rebuilt too, so what is read equals what was saved bit for bit.
-
-The row after the newest frame may hold what belongs to nothing: it is written, too, and again as
-the first of the next segment.
+any more are rebuilt too, so what is read equals what was saved bit for bit. The row after the
+newest frame may hold what belongs to nothing: it is written too, and is the next segment's first.
 
 A segment is written under another name, synced and renamed; it is deleted when no checkpoint
 on disk lists it. A process killed at any moment leaves whole segments, perhaps one too many.

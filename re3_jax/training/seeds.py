@@ -126,16 +126,13 @@ def compile_program(
     """
     episodes, greedy = options["eval_episodes"], options["eval_greedy"]
 
-    def init_one(seed: Int[Array, ""]) -> TrainState:
-        return init(jax.random.key(seed))
-
     def evaluate_one(state: TrainState) -> EvalStats:
         key = jax.random.fold_in(state.evaluation_key, state.counters.env_frames)
         return evaluate(env, acting, state.agent, key, episodes=episodes, greedy=greedy)
 
     over_seeds = OverSeeds(options.get("devices"))
     return Program(
-        init=over_seeds.compile(init_one),
+        init=over_seeds.compile(lambda seed: init(jax.random.key(seed))),
         train=over_seeds.compile(train, donate=0),
         evaluate=over_seeds.compile(evaluate_one),
         env_frames_per_chunk=env_frames_per_chunk,

@@ -39,6 +39,23 @@ class Counters(NamedTuple):
         )
 
 
+class EpisodeTotals(NamedTuple):
+    """Sums over the episodes that ended in a stretch of training; lengths in agent steps."""
+
+    episodes: Float[Array, "..."]
+    returns: Float[Array, "..."]
+    lengths: Float[Array, "..."]
+
+    def metrics(self, axis: int | None = None) -> Metrics:
+        """Number of episodes and means over them, NaN if none ended; over `axis`, or all."""
+        episodes, returns, lengths = (jnp.sum(total, axis) for total in self)
+        return {
+            "episodes": episodes,
+            "episode_return_mean": returns / episodes,
+            "episode_length_mean": lengths / episodes,
+        }
+
+
 class Lanes(NamedTuple):
     """The environments of one seed.
 
@@ -60,6 +77,22 @@ class Lanes(NamedTuple):
     def begin(cls, num_lanes: int, env: EnvState) -> "Lanes":
         """Lanes at the beginning of their episodes, no action chosen."""
         return cls(env, None, jnp.zeros(num_lanes), jnp.zeros(num_lanes, jnp.int32))
+
+    def count_step(
+        self, reward: Float[Array, " lane"], done: Bool[Array, " lane"]
+    ) -> tuple["Lanes", EpisodeTotals]:
+        """Adds one step of every lane to its episode; totals are per lane."""
+        returns, lengths = self.episode_return + reward, self.episode_length + 1
+        totals = EpisodeTotals(
+            episodes=done.astype(jnp.float32),
+            returns=jnp.where(done, returns, 0.0),
+            lengths=jnp.where(done, lengths, 0).astype(jnp.float32),
+        )
+        after = self._replace(
+            episode_return=jnp.where(done, 0.0, returns),
+            episode_length=jnp.where(done, 0, lengths),
+        )
+        return after, totals
 
 
 @inherits("agent", "intrinsic")
