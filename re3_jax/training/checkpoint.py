@@ -2,7 +2,7 @@
 
 Orbax writes each checkpoint into a temporary folder and renames it, so a process killed at
 any moment leaves the old ones and perhaps one complete new one. What was damaged later
-(truncated, flipped bits) is found by a SHA-256 digest over every leaf and the host's record.
+(truncated, flipped bits) is found by SHA-256 digests of every leaf and of the host's record.
 The frames of replays go to a journal beside the checkpoints (`replay_journal`), which writes
 each frame once; a checkpoint is whole if all the segments that it lists are.
 """
@@ -22,14 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 
-from re3_jax.training import replay_journal
-from re3_jax.training.replay_journal import ReplayJournal, Segment, Segments
+from re3_jax.training.replay_journal import ReplayJournal, Segments, without_frames
+from re3_jax.training.transfer import name_of
 
 KEEP = 3
 """Checkpoints kept: the newest, and two to fall back on."""
-
-PARTS = ("agent", "intrinsic")
-"""Fields of a state that can be read without the rest (see `CheckpointStore.read_parts`)."""
 
 
 class CheckpointStore:
@@ -69,39 +66,27 @@ class CheckpointStore:
         self._tidy()
         if step in self._manager.all_steps():
             return
-        small, replays = replay_journal.without_frames(state)
         try:
-            listed = self._journal.write(str(step), replays)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(self.folder)) from error
-        sealed = {
-            "record": record,
-            "frames": listed,
-            "digest": digest(small, [record, listed]),
-            "parts": {
-                name: digest(_by_path(getattr(small, name), name), [])
-                for name in PARTS
-                if hasattr(small, name)
-            },
-        }
-        try:
+            small, listed = without_frames(state), self._journal.write(str(step), state)
+            content = {"record": record, "frames": listed, "leaves": _digests(small)}
             self._manager.save(
                 step,
                 args=ocp.args.Composite(
-                    state=ocp.args.StandardSave(small), host=ocp.args.JsonSave(sealed)
+                    state=ocp.args.StandardSave(small),
+                    host=ocp.args.JsonSave({**content, "digest": _digest(content)}),
                 ),
             )
             self._manager.wait_until_finished()
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             # tensorstore's form of an error that the operating system gave.
             code = re.search(r"os_error_code='(\d+)'", str(error))
-            if code is None:
+            number = int(code[1]) if code else getattr(error, "errno", None)
+            if number is None:
                 raise
-            number = int(code[1])
             # Orbax drops its other writes unstarted; Python would report them after our sentence.
             warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
             raise OSError(number, os.strerror(number), str(self.folder)) from error
-        if replays:
+        if listed:
             self._journal.keep(listed, [self._listed(kept) for kept in self.steps()])
 
     def restore(
@@ -120,25 +105,25 @@ class CheckpointStore:
         Raises:
           ValueError: there are checkpoints, and all are damaged.
         """
-        damaged = []
+        damaged: dict[int, str] = {}
         for step in reversed(self.steps()):
             try:
                 found = self._read(step, template)
             # Damaged bytes surface as almost any exception, deep inside orbax.
             except Exception as error:
-                damaged.append((step, _first_line(error)))
+                damaged[step] = _first_line(error)
                 continue
-            for broken, why in damaged:
-                self._damaged.append(broken)
+            for broken, why in damaged.items():
                 report(f"checkpoint {broken} is damaged and is passed over ({why})")
+            self._damaged.extend(damaged)
             return found
-        if damaged:
-            raise ValueError(
-                f"every checkpoint in {self.folder} is damaged "
-                f"({damaged[0][0]}: {damaged[0][1]}): restore the folder from a copy or start "
-                "anew in another one"
-            )
-        return None
+        if not damaged:
+            return None
+        step, why = next(iter(damaged.items()))
+        raise ValueError(
+            f"every checkpoint in {self.folder} is damaged ({step}: {why}): restore the folder "
+            "from a copy or start anew in another one"
+        )
 
     def read_parts(
         self, names: Sequence[str]
@@ -148,7 +133,7 @@ class CheckpointStore:
         Nothing need be known of the state, and its other parts are not read.
 
         Args:
-          names: of `PARTS`.
+          names: fields of the state, of which none has a replay of frames.
 
         Returns:
           None if there is no checkpoint at all.
@@ -160,62 +145,48 @@ class CheckpointStore:
             return None
         step = self.steps()[-1]
         try:
-            return self._read_parts(step, names)
+            sealed, path = self._sealed(step), self.folder / str(step) / "state"
+            with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+                stored = reader.metadata(path).item_metadata
+                wanted = {name: stored[name] for name in names}
+                as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), wanted)
+                args = ocp.args.PyTreeRestore(wanted, restore_args=as_numpy, partial_restore=True)
+                found = reader.restore(path, args=args)
+            digests = sealed["leaves"].items()
+            _check(found, {path: one for path, one in digests if path.split("/")[0] in names})
         # As in `restore`.
         except Exception as error:
             raise ValueError(f"its checkpoint {step} is damaged ({_first_line(error)})") from None
+        leaves = jax.tree_util.tree_leaves_with_path(found)
+        return {name_of(path): leaf for path, leaf in leaves}, sealed["record"]
 
     def close(self) -> None:
         """Releases orbax's threads."""
         self._manager.close()
 
     def _read(self, step: int, template: Any) -> tuple[Any, dict[str, Any]]:
-        small_template, templates = replay_journal.template_without_frames(template)
+        sealed, small_template = self._sealed(step), without_frames(template)
         abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, small_template)
-        found = self._manager.restore(
-            step,
-            args=ocp.args.Composite(
-                state=ocp.args.StandardRestore(abstract), host=ocp.args.JsonRestore()
-            ),
-        )
-        small, sealed = found["state"], found["host"]
+        args = ocp.args.Composite(state=ocp.args.StandardRestore(abstract))
+        small = self._manager.restore(step, args=args)["state"]
         # Where its metadata is gone, orbax gives back keys as plain integers.
         if _form(small) != _form(small_template):
             raise ValueError("it does not have the form of this run's state")
-        if digest(small, [sealed["record"], sealed["frames"]]) != sealed["digest"]:
-            raise ValueError("its digest does not match")
-        replays = replay_journal.replays_in(small)
-        whole = self._journal.read(_segments(sealed), replays, templates)
-        return replay_journal.with_replays(small, whole), sealed["record"]
+        _check(small, sealed["leaves"])
+        return self._journal.read(sealed["frames"], small, template), sealed["record"]
 
-    def _read_parts(
-        self, step: int, names: Sequence[str]
-    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        host = self._manager.restore(step, args=ocp.args.Composite(host=ocp.args.JsonRestore()))
-        sealed, path = host["host"], self.folder / str(step) / "state"
-        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
-            stored = reader.metadata(path).item_metadata
-            wanted = {name: stored[name] for name in names}
-            as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), wanted)
-            found = reader.restore(
-                path,
-                args=ocp.args.PyTreeRestore(wanted, restore_args=as_numpy, partial_restore=True),
-            )
-        leaves = {name: _by_path(found[name], name) for name in names}
-        for name, of_part in leaves.items():
-            if digest(of_part, []) != sealed["parts"][name]:
-                raise ValueError("its digest does not match")
-        return {path: leaf for part in leaves.values() for path, leaf in part.items()}, sealed[
-            "record"
-        ]
+    def _sealed(self, step: int) -> dict[str, Any]:
+        """What a checkpoint says of itself beside the state."""
+        args = ocp.args.Composite(host=ocp.args.JsonRestore())
+        sealed = self._manager.restore(step, args=args)["host"]
+        if sealed.pop("digest") != _digest(sealed):
+            raise ValueError("its digest does not match")
+        return sealed
 
     def _listed(self, step: int) -> list[Segments]:
         """Segments that a checkpoint on disk needs; a damaged one will not be read."""
         try:
-            found = self._manager.restore(
-                step, args=ocp.args.Composite(host=ocp.args.JsonRestore())
-            )
-            return _segments(found["host"])
+            return self._sealed(step)["frames"]
         # As in `restore`.
         except Exception:
             return []
@@ -232,35 +203,32 @@ class CheckpointStore:
             self._manager.reload()
 
 
-def digest(state: Any, record: Any) -> str:
-    """SHA-256 over the paths, dtypes, shapes and bytes of all leaves and over `record`."""
-    sha = hashlib.sha256(json.dumps(record, sort_keys=True).encode())
-    for path, leaf in jax.tree_util.tree_leaves_with_path(state):
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _digests(state: Any) -> dict[str, str]:
+    """SHA-256 over dtype, shape and bytes of every leaf, by its path."""
+
+    def of_leaf(leaf: Any) -> str:
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             leaf = jax.random.key_data(leaf)
         array = np.ascontiguousarray(jax.device_get(leaf))
-        name = jax.tree_util.keystr(path, simple=True, separator="/")
-        sha.update(f"{name} {array.dtype} {array.shape}".encode())
+        sha = hashlib.sha256(f"{array.dtype} {array.shape}".encode())
         sha.update(array.data)
-    return sha.hexdigest()
+        return sha.hexdigest()
+
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    return {name_of(path): of_leaf(leaf) for path, leaf in leaves}
 
 
-def _by_path(part: Any, name: str) -> dict[str, Any]:
-    """Leaves by the path that `digest` and `transfer` call them by, which orbax keeps."""
-    return {
-        f"{name}/{jax.tree_util.keystr(path, simple=True, separator='/')}".rstrip("/"): leaf
-        for path, leaf in jax.tree_util.tree_leaves_with_path(part)
-    }
+def _check(state: Any, digests: dict[str, str]) -> None:
+    if _digests(state) != digests:
+        raise ValueError("its digest does not match")
 
 
-def _segments(sealed: dict[str, Any]) -> list[Segments]:
-    """What JSON made of the journal's list."""
-    return [[Segment(*segment) for segment in segments] for segments in sealed["frames"]]
-
-
-def _form(state: Any) -> tuple[Any, list[Any]]:
-    leaves, structure = jax.tree.flatten(state)
-    return structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
+def _form(state: Any) -> Any:
+    return jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), state)
 
 
 def _first_line(error: Exception) -> str:

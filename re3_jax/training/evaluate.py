@@ -19,6 +19,16 @@ class EvalStats(NamedTuple):
     return_std: Float[Array | np.ndarray, "*seed"]
     length_mean: Float[Array | np.ndarray, "*seed"]
 
+    @classmethod
+    def of(
+        cls,
+        returns: Float[Array | np.ndarray, "*seed episode"],
+        lengths: Int[Array | np.ndarray, "*seed episode"],
+    ) -> "EvalStats":
+        """The statistics of these episodes."""
+        episodes = np.full(returns.shape[:-1], returns.shape[-1], np.int32)
+        return cls(episodes, returns.mean(-1), returns.std(-1), lengths.mean(-1))
+
 
 def evaluate(
     env: DeviceEnv,
@@ -66,9 +76,4 @@ def evaluate(
         step_key,
     )
     _, _, returns, lengths, *_ = jax.lax.while_loop(unfinished, step, start)
-    return EvalStats(
-        episodes=jnp.asarray(episodes, jnp.int32),
-        return_mean=jnp.mean(returns),
-        return_std=jnp.std(returns),
-        length_mean=jnp.mean(lengths.astype(jnp.float32)),
-    )
+    return EvalStats.of(returns, lengths)

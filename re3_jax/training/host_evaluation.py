@@ -13,6 +13,9 @@ from re3_jax.agents.base import Memory
 from re3_jax.envs.host.base import HostEnv
 from re3_jax.training.evaluate import EvalStats
 
+Record = Callable[[np.ndarray], None]
+"""Is given one frame, uint8 [height, width, 3], after the other."""
+
 
 class EvaluationPrograms(NamedTuple):
     """What the device runs in an evaluation; arrays lead with seed and lane.
@@ -35,7 +38,7 @@ def evaluate_lanes(
     env_frames: int,
     episodes: int,
     sharding: Sharding,
-    record: Callable[[np.ndarray], None] | None = None,
+    record: Record | None = None,
 ) -> EvalStats:
     """Plays `episodes` episodes for each seed side by side, each to its own end.
 
@@ -84,13 +87,7 @@ def evaluate_lanes(
             break
         frame = step.frame
         memory = programs.see(memory, *on_device(frame, ended))
-    returns, lengths = by_seed(returns), by_seed(lengths)
-    return EvalStats(
-        episodes=np.full(num_seeds, episodes),
-        return_mean=returns.mean(axis=1),
-        return_std=returns.std(axis=1),
-        length_mean=lengths.mean(axis=1),
-    )
+    return EvalStats.of(by_seed(returns), by_seed(lengths))
 
 
 def lane_seeds(seeds: np.ndarray, env_frames: int, episodes: int) -> np.ndarray:

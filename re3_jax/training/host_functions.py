@@ -10,8 +10,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from re3_jax.agents.base import Action, Info, Learner, LearnerState, Memory, Phase, random_actions
 from re3_jax.envs.base import LaneStep
 from re3_jax.training import screens
-from re3_jax.training.episodes import EpisodeTotals, count_episodes
-from re3_jax.training.train_state import Counters, Lanes, TrainState
+from re3_jax.training.train_state import Counters, EpisodeTotals, Lanes, TrainState
 
 
 class SeedFunctions:
@@ -19,20 +18,14 @@ class SeedFunctions:
 
     def __init__(self, learner: Learner):
         """`learner` is made for a task of frames."""
-        self.learner, self.spec = learner, learner.spec
-        self._is_grey = learner.spec.frame_shape[-1] == 1
+        self.learner = learner
 
     def init(self, seed: Int[Array, ""], frame: Array) -> TrainState:
         """State at env frame 0, the lanes showing `frame`."""
-        key, evaluation_key, learner_key = jax.random.split(jax.random.key(seed), 3)
-        return TrainState(
-            *self.learner.init(learner_key, frame),
-            lanes=Lanes.begin(self.learner.num_lanes, {}),
-            counters=Counters.zero(),
-            key=key,
-            evaluation_key=evaluation_key,
-            visited=screens.see(screens.none_seen(), frame[..., 0]) if self._is_grey else None,
-        )
+        is_grey = frame.shape[-1] == 1
+        visited = screens.see(screens.none_seen(), frame[..., 0]) if is_grey else None
+        keys = jax.random.split(jax.random.key(seed), 3)
+        return TrainState.begin(self.learner, frame, {}, visited, *keys)
 
     def restart(self, state: TrainState, frame: Array) -> TrainState:
         """New episodes in place of those that could not be restored."""
@@ -41,18 +34,13 @@ class SeedFunctions:
         return state.with_learner(learned)._replace(lanes=lanes)
 
     def act(
-        self, state: LearnerState, key: PRNGKeyArray, agent_steps: Int[Array, ""]
+        self, randomly: bool, state: LearnerState, key: PRNGKeyArray, agent_steps: Int[Array, ""]
     ) -> tuple[Memory, Action]:
-        """The policy's exploring actions."""
-        return self.learner.acting.act(
-            state.agent, state.memory, step_key(key, agent_steps, 0), True
-        )
-
-    def act_randomly(
-        self, state: LearnerState, key: PRNGKeyArray, agent_steps: Int[Array, ""]
-    ) -> tuple[Memory, Action]:
-        """Uniformly random actions."""
-        return state.memory, random_actions(step_key(key, agent_steps, 0), self.learner)
+        """Uniformly random actions, or the policy's exploring ones."""
+        key = step_key(key, agent_steps, 0)
+        if randomly:
+            return state.memory, random_actions(key, self.learner)
+        return self.learner.acting.act(state.agent, state.memory, key, True)
 
     def learn(
         self, phase: Phase, state: LearnerState, counters: Counters, key: PRNGKeyArray
@@ -74,8 +62,8 @@ class SeedFunctions:
         """Stores a step of all lanes; also totals of episodes and the mean reward."""
         step = jax.tree.map(jnp.asarray, step)
         state = self.learner.store(state, action, step)
-        lanes, totals = count_episodes(lanes, step.reward, step.terminated | step.truncated)
-        counters = counters.after(self.learner.num_lanes, self.spec.action_repeat)
+        lanes, totals = lanes.count_step(step.reward, step.terminated | step.truncated)
+        counters = counters.after(self.learner.num_lanes, self.learner.spec.action_repeat)
         if visited is not None:
             visited = screens.see(visited, step.frame[..., 0])
         totals = jax.tree.map(jnp.sum, totals)

@@ -6,25 +6,22 @@ the host and never sit inside a loop of the device, where a CPU's convolutions a
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from functools import cache, partial
+from typing import Any, NamedTuple, Unpack
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Int
 
 from re3_jax.agents.base import Learner
-from re3_jax.cpu import compilation
 from re3_jax.envs.base import LaneStep
 from re3_jax.envs.host.base import HostEnv
 from re3_jax.training import screens
-from re3_jax.training.episodes import EpisodeTotals, episode_metrics
 from re3_jax.training.evaluate import EvalStats
-from re3_jax.training.host_evaluation import EvaluationPrograms, evaluate_lanes, lane_seeds
+from re3_jax.training.host_evaluation import EvaluationPrograms, Record, evaluate_lanes, lane_seeds
 from re3_jax.training.host_functions import SeedFunctions, step_key
-from re3_jax.training.over_seeds import SEED_AXIS, map_over_seeds, with_sharding
+from re3_jax.training.seeds import OverSeeds, ProgramOptions, with_sharding
 from re3_jax.training.train_state import TrainState
 
 Metrics = dict[str, np.ndarray]
@@ -53,10 +50,9 @@ class HostProgram:
     Attributes:
       learner: what learns.
       programs: what the device runs in one agent step.
-      env_frames_per_chunk: env frames that one call of `train` adds to each seed.
-      evaluates_beside_training: evaluations have lanes of their own.
     """
 
+    # Evaluations have lanes of their own.
     evaluates_beside_training = True
 
     def __init__(
@@ -66,9 +62,7 @@ class HostProgram:
         *,
         seeds: Sequence[int],
         chunk_agent_steps: int,
-        eval_episodes: int,
-        eval_greedy: bool,
-        devices: Sequence[jax.Device] | None = None,
+        **options: Unpack[ProgramOptions],
     ):
         """Builds the programs; no environment is started yet.
 
@@ -78,12 +72,10 @@ class HostProgram:
             evaluation.
           seeds: numbers of the seeds.
           chunk_agent_steps: agent steps of a lane per call of `train`.
-          eval_episodes: episodes per evaluation and seed.
-          eval_greedy: evaluate the mode of the policy; otherwise it explores.
-          devices: devices to spread the seeds over; their number must divide that of seeds.
+          options: see `ProgramOptions`.
         """
         self.learner, self.spec = learner, learner.spec
-        self._chunk_agent_steps, self._eval_episodes = chunk_agent_steps, eval_episodes
+        self._chunk_agent_steps, self._eval_episodes = chunk_agent_steps, options["eval_episodes"]
         self.env_frames_per_chunk = (
             chunk_agent_steps * learner.spec.action_repeat * learner.num_lanes
         )
@@ -91,34 +83,22 @@ class HostProgram:
         self._make_env = make_env
         self._env: HostEnv | None = None
         self._evaluation_env: HostEnv | None = None
-        mesh = Mesh(np.asarray(devices or jax.devices()[:1]), (SEED_AXIS,))
-        self._sharding = NamedSharding(mesh, PartitionSpec(SEED_AXIS))
-
-        def compiled(function: Callable[..., Any], donate: tuple[int, ...] = ()):
-            return compilation.jit(
-                map_over_seeds(function, mesh),
-                in_shardings=self._sharding,
-                out_shardings=self._sharding,
-                donate_argnums=donate,
-            )
-
-        one, acting = SeedFunctions(learner), learner.acting
-        learn = {
-            phase: compiled(partial(one.learn, phase), donate=(0, 1))
-            for phase in dict.fromkeys(learner.phases)
-        }
+        over_seeds = OverSeeds(options.get("devices"))
+        self._sharding, compiled = over_seeds.sharding, over_seeds.compile
+        one, acting, greedy = SeedFunctions(learner), learner.acting, options["eval_greedy"]
+        learn = cache(lambda phase: compiled(partial(one.learn, phase), donate=(0, 1)))
         self.programs = StepPrograms(
-            act=compiled(one.act),
-            act_randomly=compiled(one.act_randomly),
-            learn=tuple(learn[phase] for phase in learner.phases),
+            act=compiled(partial(one.act, False)),
+            act_randomly=compiled(partial(one.act, True)),
+            learn=tuple(map(learn, learner.phases)),
             store=compiled(one.store, donate=(0, 1, 2, 3)),
         )
         self._init = compiled(one.init)
-        self._restart = compiled(one.restart, donate=(0,))
+        self._restart = compiled(one.restart, donate=0)
         self._screens_seen = compiled(screens.count)
 
         def evaluation_act(agent, memory, key, agent_steps):
-            return acting.act(agent, memory, step_key(key, agent_steps, 2), not eval_greedy)
+            return acting.act(agent, memory, step_key(key, agent_steps, 2), not greedy)
 
         self._evaluation = EvaluationPrograms(
             compiled(acting.begin), compiled(evaluation_act), compiled(acting.see)
@@ -132,11 +112,9 @@ class HostProgram:
 
     def template(self) -> TrainState:
         """Shapes, dtypes and shardings of a captured state; starts the lanes."""
-        state, env = self.abstract_state(), self.lanes()
-        if env.can_restore:
-            env.reset(self._lane_seeds(0))
-            state = state._replace(lanes=state.lanes._replace(env=self._env_state()))
-        return with_sharding(state, self._sharding)
+        if self.restores_environments:
+            self.lanes().reset(self._lane_seeds(0))
+        return with_sharding(self.capture(self.abstract_state()), self._sharding)
 
     def init(self, seeds: Int[Array, " seed"]) -> TrainState:
         """State at env frame 0, with the lanes' first frames in the replay."""
@@ -145,10 +123,14 @@ class HostProgram:
 
     def capture(self, state: TrainState) -> TrainState:
         """The state with the lanes' present ones in it, where the engine can tell them."""
-        if not self.lanes().can_restore:
+        if not self.restores_environments:
             return state
-        lanes = jax.device_put(self._env_state(), self._sharding)
-        return state._replace(lanes=state.lanes._replace(env=lanes))
+        as_bytes = {
+            name: np.ascontiguousarray(value).reshape(len(value), -1).view(np.uint8)
+            for name, value in self.lanes().get_state().items()
+        }
+        env = jax.device_put(self._by_seed(as_bytes), self._sharding)
+        return state._replace(lanes=state.lanes._replace(env=env))
 
     def resume(self, state: TrainState) -> TrainState:
         """Puts the lanes where `state` has them; the state to go on with.
@@ -158,7 +140,10 @@ class HostProgram:
         env = self.lanes()
         if env.can_restore:
             stored = jax.device_get(state.lanes.env)
-            env.set_state(_from_bytes(stored, like=env.get_state()))
+            like = env.get_state().items()
+            env.set_state(
+                {key: np.array(stored[key]).view(x.dtype).reshape(x.shape) for key, x in like}
+            )
             return state
         env_frames = int(state.counters.env_frames[0])
         return self._restart(state, self._by_seed(env.reset(self._lane_seeds(env_frames))))
@@ -171,24 +156,19 @@ class HostProgram:
     def compile(self, state: TrainState) -> None:
         """Compiles every program of training, ahead of their first call."""
         learner, c, programs = state.learner, state.counters, self.programs
-        act = programs.act.lower(learner, state.key, c.agent_steps)
-        _, action = jax.tree.map(
-            lambda info: jax.ShapeDtypeStruct(info.shape, info.dtype), act.out_info
-        )
+        acting = learner, state.key, c.agent_steps
+        _, action = jax.eval_shape(programs.act, *acting)
+        *_, info = jax.eval_shape(programs.learn[0], learner, c, state.key)
+        self._no_update = {name: np.full(len(self._seeds), np.nan, np.float32) for name in info}
         step = self.on_device(self._zero_step())
         store = programs.store.lower(learner, state.lanes, c, state.visited, action, step)
-        learn = {
-            program: program.lower(learner, c, state.key).compile()
-            for program in dict.fromkeys(programs.learn)
-        }
+        learn = cache(lambda program: program.lower(learner, c, state.key).compile())
         self.programs = StepPrograms(
-            act.compile(),
-            programs.act_randomly.lower(learner, state.key, c.agent_steps).compile(),
-            tuple(learn[program] for program in programs.learn),
-            store.compile(),
+            act=programs.act.lower(*acting).compile(),
+            act_randomly=programs.act_randomly.lower(*acting).compile(),
+            learn=tuple(map(learn, programs.learn)),
+            store=store.compile(),
         )
-        *_, info = learn[programs.learn[0]].out_info
-        self._no_update = {name: np.full(len(self._seeds), np.nan, np.float32) for name in info}
 
     def train(self, state: TrainState) -> tuple[TrainState, Metrics]:
         """One chunk, after `compile`; the state given is donated. Metrics are means, [seed].
@@ -197,12 +177,8 @@ class HostProgram:
         those of updates are NaN before the first one.
         """
         env, programs, annotate = self.lanes(), self.programs, jax.profiler.TraceAnnotation
-        learner, lanes, counters, visited = (
-            state.learner,
-            state.lanes,
-            state.counters,
-            state.visited,
-        )
+        learner, lanes = state.learner, state.lanes
+        counters, visited = state.counters, state.visited
         agent_steps, updates = int(counters.agent_steps[0]), int(counters.updates[0])
         of_updates, of_steps = [], []
         for _ in range(self._chunk_agent_steps):
@@ -227,17 +203,22 @@ class HostProgram:
                 )
             of_steps.append(info)
             agent_steps += self.learner.num_lanes
-        state = state.with_learner(learner)
-        state = state._replace(lanes=lanes, counters=counters, visited=visited)
-        metrics = _summarise(
-            jax.device_get(of_steps), jax.device_get(of_updates) or [self._no_update]
+        state = state.with_learner(learner)._replace(
+            lanes=lanes, counters=counters, visited=visited
         )
+        totals, rewards = jax.tree.map(lambda *rows: np.stack(rows), *jax.device_get(of_steps))
+        updates_info = jax.device_get(of_updates) or [self._no_update]
+        metrics = {
+            **jax.tree.map(lambda *rows: np.mean(rows, axis=0), *updates_info),
+            "reward_mean": rewards.mean(axis=0),
+            **jax.device_get(totals.metrics(axis=0)),
+        }
         if visited is not None:
             metrics["screens_seen"] = jax.device_get(self._screens_seen(visited))
         return state, metrics
 
     def start_evaluation(
-        self, state: TrainState, record: Callable[[np.ndarray], None] | None = None
+        self, state: TrainState, record: Record | None = None
     ) -> Callable[[], EvalStats]:
         """Takes a copy of what acts; the function returned plays the episodes, in any thread.
 
@@ -286,15 +267,6 @@ class HostProgram:
         leading = len(self._seeds), self.learner.num_lanes
         return jax.tree.map(lambda x: np.reshape(x, (*leading, *np.shape(x)[1:])), arrays)
 
-    def _env_state(self) -> dict[str, np.ndarray]:
-        """The state of the training lanes, as bytes [seed, lane, byte]."""
-        return self._by_seed(
-            {
-                name: np.ascontiguousarray(value).reshape(len(value), -1).view(np.uint8)
-                for name, value in self.lanes().get_state().items()
-            }
-        )
-
     def _lane_seeds(self, env_frames: int) -> np.ndarray:
         """Seeds of the lanes' episodes after so many frames; one lane begins with its seed's."""
         if env_frames == 0 and self.learner.num_lanes == 1:
@@ -306,19 +278,3 @@ class HostProgram:
         shape = num_lanes, *self.spec.frame_shape
         frame, flag = np.zeros(shape, np.uint8), np.zeros(num_lanes, bool)
         return LaneStep(frame, np.zeros(num_lanes, np.float32), flag, flag, frame, flag)
-
-
-def _from_bytes(state: dict[str, np.ndarray], like: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {
-        name: np.array(state[name]).view(value.dtype).reshape(value.shape)
-        for name, value in like.items()
-    }
-
-
-def _summarise(
-    of_steps: list[tuple[EpisodeTotals, np.ndarray]], of_updates: list[Metrics]
-) -> Metrics:
-    totals, rewards = jax.tree.map(lambda *rows: np.stack(rows), *of_steps)
-    updates = jax.tree.map(lambda *rows: np.mean(rows, axis=0), *of_updates)
-    episodes = jax.device_get(episode_metrics(totals, axis=0))
-    return {**updates, "reward_mean": rewards.mean(axis=0), **episodes}

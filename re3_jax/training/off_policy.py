@@ -6,37 +6,28 @@ the action that the iteration before chose: writing before reading lets XLA upda
 the latents in place.
 """
 
-from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from re3_jax.agents.base import Action, Learner, LearnerState, Memory, random_actions
+from re3_jax.agents.base import Action, Learner, LearnerState, Memory, Phase, random_actions
 from re3_jax.envs.base import DeviceEnv, LaneStep
 from re3_jax.training import coverage
-from re3_jax.training.episodes import EpisodeTotals, count_episodes, episode_metrics
-from re3_jax.training.seeds import Program, compile_program
-from re3_jax.training.train_state import Counters, Lanes, Metrics, TrainState
+from re3_jax.training.seeds import Program, ProgramOptions, compile_program
+from re3_jax.training.train_state import Counters, EpisodeTotals, Metrics, TrainState
 
 
 def init_state(env: DeviceEnv, learner: Learner, key: PRNGKeyArray) -> TrainState:
     """State at env frame 0; the key decides everything that follows."""
-    train_key, evaluation_key, learner_key, reset_key, act_key = jax.random.split(key, 5)
+    *keys, reset_key, act_key = jax.random.split(key, 5)
     env_state, frame = jax.vmap(env.reset)(jax.random.split(reset_key, learner.num_lanes))
-    state = learner.init(learner_key, frame)
-    memory, action = choose(learner, state, jnp.int32(0), act_key)
-    return TrainState(
-        *state._replace(memory=memory),
-        lanes=Lanes.begin(learner.num_lanes, env_state, action),
-        counters=Counters.zero(),
-        key=train_key,
-        evaluation_key=evaluation_key,
-        visited=coverage.none_visited(env),
-    )
+    state = TrainState.begin(learner, frame, env_state, coverage.none_visited(env), *keys)
+    memory, action = choose(learner, state.learner, jnp.int32(0), act_key)
+    return state._replace(memory=memory, lanes=state.lanes._replace(action=action))
 
 
 def train_step(
@@ -58,19 +49,17 @@ def train_step(
         learned = learner.store(state.learner, lanes.action, step)
         visited = coverage.visit(state.visited, coverage.number(env, lanes.env))
     counters = before.after(learner.num_lanes, env.spec.action_repeat)
-    lanes, totals = count_episodes(lanes, timestep.reward, timestep.terminated | timestep.truncated)
+    lanes, totals = lanes.count_step(timestep.reward, timestep.terminated | timestep.truncated)
     with jax.named_scope("act"):
         memory, action = choose(learner, learned, counters.agent_steps, act_key)
     num_updates = learner.updates_due(before.agent_steps, counters.agent_steps)
     learned, sums = _learn(
         learner, learned._replace(memory=memory), counters, num_updates, learn_key
     )
-    following = TrainState(
-        *learned,
+    following = state.with_learner(learned)._replace(
         lanes=lanes._replace(env=env_state, action=action),
         counters=counters._replace(updates=counters.updates + num_updates),
         key=key,
-        evaluation_key=state.evaluation_key,
         visited=visited,
     )
     return following, (sums, totals, jnp.mean(timestep.reward))
@@ -102,37 +91,26 @@ def _learn(
 ) -> tuple[LearnerState, Metrics]:
     """`num_updates` updates; also the sums of their metrics."""
 
-    # Only what learning changes goes through loop and branches: XLA may copy the rest there.
-    def one(number: Int[Array, ""], *parts: Any) -> tuple[Any, ...]:
-        now = state._replace(**dict(zip(learner.learns, parts, strict=True)))
+    def update(number: Int[Array, ""], parts: dict[str, Any]) -> tuple[dict[str, Any], Metrics]:
+        def run(phase: Phase, key: PRNGKeyArray) -> tuple[dict[str, Any], Metrics]:
+            after, info = phase(state._replace(**parts), counters.agent_steps, key)
+            return {name: getattr(after, name) for name in learner.learns}, info
+
         place = (counters.updates + number) % len(learner.phases)
+        phases = [partial(run, phase) for phase in learner.phases]
+        return jax.lax.switch(place, phases, jax.random.fold_in(key, number))
 
-        def changed(phase, key):
-            after, info = phase(now, counters.agent_steps, key)
-            return tuple(getattr(after, name) for name in learner.learns), info
+    def step(number: Int[Array, ""], carry: tuple[Any, Metrics]) -> tuple[Any, Metrics]:
+        parts, sums = carry
+        parts, info = update(number, parts)
+        return parts, jax.tree.map(jnp.add, sums, info)
 
-        phases = [partial(changed, phase) for phase in learner.phases]
-        after, info = jax.lax.switch(place, phases, jax.random.fold_in(key, number))
-        return *after, info
-
-    parts = tuple(getattr(state, name) for name in learner.learns)
-    *after, sums = _repeat(one, num_updates, parts)
-    return state._replace(**dict(zip(learner.learns, after, strict=True))), sums
-
-
-def _repeat(
-    update: Callable[..., tuple[Any, ...]], count: Int[Array, ""], parts: tuple[Any, ...]
-) -> tuple[Any, ...]:
-    """(number, *parts) -> (*parts, metrics) `count` times, perhaps none; (*parts, sums)."""
-    metrics = jax.eval_shape(update, jnp.int32(0), *parts)[-1]
-    zeros = jax.tree.map(lambda metric: jnp.zeros(metric.shape, metric.dtype), metrics)
-
-    def step(number: Int[Array, ""], carry: tuple[Any, ...]) -> tuple[Any, ...]:
-        *parts, sums = carry
-        *parts, metrics = update(number, *parts)
-        return *parts, jax.tree.map(jnp.add, sums, metrics)
-
-    return jax.lax.fori_loop(0, count, step, (*parts, zeros))
+    # Only what learning changes goes through loop and branches: XLA may copy the rest there.
+    parts = {name: getattr(state, name) for name in learner.learns}
+    _, info = jax.eval_shape(update, jnp.int32(0), parts)
+    zeros = jax.tree.map(lambda metric: jnp.zeros(metric.shape, metric.dtype), info)
+    parts, sums = jax.lax.fori_loop(0, num_updates, step, (parts, zeros))
+    return state._replace(**parts), sums
 
 
 def train_chunk(
@@ -155,7 +133,7 @@ def train_chunk(
     return state, {
         **metrics,
         "reward_mean": jnp.mean(reward),
-        **episode_metrics(totals),
+        **totals.metrics(),
         **coverage.metrics(env, state.visited),
     }
 
@@ -173,32 +151,14 @@ def _first_of_all(axis_size: int, in_batched: list[bool], counter: Int[Array, ".
 
 
 def make_off_policy_program(
-    env: DeviceEnv,
-    learner: Learner,
-    *,
-    chunk_steps: int,
-    eval_episodes: int,
-    eval_greedy: bool,
-    devices: Sequence[jax.Device] | None = None,
+    env: DeviceEnv, learner: Learner, *, chunk_steps: int, **options: Unpack[ProgramOptions]
 ) -> Program:
-    """Maps the loop over seeds.
-
-    Args:
-      env: the task that the learner was made for.
-      learner: learns it.
-      chunk_steps: steps of all lanes per call of `train`; the host hears once per chunk.
-      eval_episodes: episodes per evaluation.
-      eval_greedy: evaluate the mode of the policy; otherwise it explores.
-      devices: devices to spread the seeds over; the number of seeds must be a multiple of
-        theirs. One device by default.
-    """
+    """Maps the loop over seeds; one call of `train` makes `chunk_steps` steps of all lanes."""
     return compile_program(
         env,
         learner.acting,
         partial(init_state, env, learner),
         partial(train_chunk, env, learner, chunk_steps),
-        eval_episodes=eval_episodes,
-        eval_greedy=eval_greedy,
-        env_frames_per_chunk=chunk_steps * learner.num_lanes * env.spec.action_repeat,
-        devices=devices,
+        chunk_steps * learner.num_lanes * env.spec.action_repeat,
+        **options,
     )

@@ -1,7 +1,7 @@
 """The on-policy device loop: one rollout, then one update, in a `lax.scan`."""
 
-from collections.abc import Sequence
 from functools import partial
+from typing import Unpack
 
 import jax
 import jax.numpy as jnp
@@ -11,23 +11,15 @@ from re3_jax.agents.base import OnPolicyLearner
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import DeviceEnv
 from re3_jax.training import coverage
-from re3_jax.training.episodes import EpisodeTotals, count_episodes, episode_metrics
-from re3_jax.training.seeds import Program, compile_program
-from re3_jax.training.train_state import Counters, Lanes, Metrics, TrainState
+from re3_jax.training.seeds import Program, ProgramOptions, compile_program
+from re3_jax.training.train_state import EpisodeTotals, Metrics, TrainState
 
 
 def init_state(env: DeviceEnv, learner: OnPolicyLearner, key: PRNGKeyArray) -> TrainState:
     """State at env frame 0; the key decides everything that follows."""
-    train_key, evaluation_key, learner_key, reset_key = jax.random.split(key, 4)
+    *keys, reset_key = jax.random.split(key, 4)
     env_state, frame = jax.vmap(env.reset)(jax.random.split(reset_key, learner.num_lanes))
-    return TrainState(
-        *learner.init(learner_key, frame),
-        lanes=Lanes.begin(learner.num_lanes, env_state),
-        counters=Counters.zero(),
-        key=train_key,
-        evaluation_key=evaluation_key,
-        visited=coverage.none_visited(env),
-    )
+    return TrainState.begin(learner, frame, env_state, coverage.none_visited(env), *keys)
 
 
 def roll_out(
@@ -47,7 +39,7 @@ def roll_out(
         with jax.named_scope("env"):
             env_state, timestep = jax.vmap(env.step)(lanes.env, action, keys[1])
         done = timestep.terminated | timestep.truncated
-        lanes, totals = count_episodes(lanes, timestep.reward, done)
+        lanes, totals = lanes.count_step(timestep.reward, done)
         after = acting.see(observation, timestep.observation, done)
         lanes = lanes._replace(env=env_state)
         return (after, lanes), (observation, action, timestep, totals, number)
@@ -96,7 +88,7 @@ def train_chunk(
     )
     return state, {
         **jax.tree.map(jnp.mean, metrics),
-        **episode_metrics(totals),
+        **totals.metrics(),
         **coverage.metrics(env, state.visited),
     }
 
@@ -106,30 +98,15 @@ def make_on_policy_program(
     learner: OnPolicyLearner,
     *,
     chunk_updates: int,
-    eval_episodes: int,
-    eval_greedy: bool,
-    devices: Sequence[jax.Device] | None = None,
+    **options: Unpack[ProgramOptions],
 ) -> Program:
-    """Maps the loop over seeds.
-
-    Args:
-      env: the task that the learner was made for.
-      learner: learns it.
-      chunk_updates: updates per call of `train`; the host hears once per chunk.
-      eval_episodes: episodes per evaluation.
-      eval_greedy: evaluate the mode of the policy; otherwise actions are sampled.
-      devices: devices to spread the seeds over; the number of seeds must be a multiple of
-        theirs. One device by default.
-    """
+    """Maps the loop over seeds; one call of `train` makes `chunk_updates` updates."""
+    agent_steps = chunk_updates * learner.rollout_length * learner.num_lanes
     return compile_program(
         env,
         learner.acting,
         partial(init_state, env, learner),
         partial(train_chunk, env, learner, chunk_updates),
-        eval_episodes=eval_episodes,
-        eval_greedy=eval_greedy,
-        env_frames_per_chunk=(
-            chunk_updates * learner.rollout_length * learner.num_lanes * env.spec.action_repeat
-        ),
-        devices=devices,
+        agent_steps * env.spec.action_repeat,
+        **options,
     )

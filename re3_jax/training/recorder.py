@@ -10,19 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Float
 
 from re3_jax.training.evaluate import EvalStats
-
-EVAL_COLUMNS = (
-    "seed",
-    "env_frames",
-    "wall_seconds",
-    "episodes",
-    "return_mean",
-    "return_std",
-    "length_mean",
-)
 
 
 class CsvTable:
@@ -30,7 +20,6 @@ class CsvTable:
 
     def __init__(self, path: Path, keep_bytes: int):
         """Opens `path` and cuts it to its first `keep_bytes` bytes, which it must have."""
-        self._path = path
         self._file = path.open("ab")
         self._file.truncate(keep_bytes)
         self._columns: list[str] | None = None
@@ -38,15 +27,15 @@ class CsvTable:
             with path.open() as lines:
                 self._columns = lines.readline().strip().split(",")
 
-    def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Writes rows of the same columns; the first row ever names them."""
+    def append(self, columns: Mapping[str, Sequence[Any] | np.ndarray]) -> None:
+        """Writes a row for each value of the columns; the first call ever names them."""
         if self._columns is None:
-            self._columns = list(rows[0])
-            self._file.write((",".join(self._columns) + "\n").encode())
-        for row in rows:
-            if list(row) != self._columns:
-                raise ValueError(f"{self._path} has columns {self._columns}, not {list(row)}")
-            self._file.write((",".join(map(_text, row.values())) + "\n").encode())
+            self._columns = list(columns)
+            self._file.write(f"{','.join(columns)}\n".encode())
+        if list(columns) != self._columns:
+            raise ValueError(f"{self._file.name} has columns {self._columns}, not {list(columns)}")
+        for row in zip(*columns.values(), strict=True):
+            self._file.write(f"{','.join(map(_text, row))}\n".encode())
         self._file.flush()
 
     def sync(self) -> int:
@@ -110,21 +99,18 @@ class Recorder:
         metrics: Mapping[str, Float[Array | np.ndarray, " seed"]],
     ) -> None:
         """Records one chunk of training."""
-        columns = {name: np.asarray(metrics[name]) for name in sorted(metrics)}
-        self._append("train.csv", env_frames, wall_seconds, columns)
+        self._append("train.csv", env_frames, wall_seconds, dict(sorted(metrics.items())))
         if self._events is not None:
-            for name, values in columns.items():
+            for name, values in metrics.items():
                 if np.isfinite(values).any():
                     self._events.add_scalar(f"train/{name}", np.nanmean(values), env_frames)
 
     def evaluation(self, env_frames: int, wall_seconds: float, stats: EvalStats) -> None:
         """Records one evaluation; every field of `stats` has one value per seed."""
-        columns = {name: np.asarray(getattr(stats, name)) for name in EVAL_COLUMNS[3:]}
-        self._append("eval.csv", env_frames, wall_seconds, columns)
+        self._append("eval.csv", env_frames, wall_seconds, stats._asdict())
         if self._events is not None:
-            returns = columns["return_mean"]
-            self._events.add_scalar("evaluation/return_mean", returns.mean(), env_frames)
-            for seed, value in zip(self._seeds, returns, strict=True):
+            self._events.add_scalar("evaluation/return_mean", stats.return_mean.mean(), env_frames)
+            for seed, value in zip(self._seeds, stats.return_mean, strict=True):
                 self._events.add_scalar(f"evaluation/return/seed_{seed}", value, env_frames)
 
     def sync(self) -> dict[str, int]:
@@ -141,23 +127,12 @@ class Recorder:
             self._events.close()
 
     def _append(
-        self,
-        table: str,
-        env_frames: int,
-        wall_seconds: float,
-        columns: Mapping[str, Shaped[np.ndarray, " seed"]],
+        self, table: str, env_frames: int, wall_seconds: float, columns: Mapping[str, Any]
     ) -> None:
-        self._tables[table].append(
-            [
-                {
-                    "seed": seed,
-                    "env_frames": env_frames,
-                    "wall_seconds": f"{wall_seconds:.3f}",
-                    **{name: values[i] for name, values in columns.items()},
-                }
-                for i, seed in enumerate(self._seeds)
-            ]
-        )
+        now = {"env_frames": env_frames, "wall_seconds": f"{wall_seconds:.3f}"}
+        repeated = {name: [value] * len(self._seeds) for name, value in now.items()}
+        arrays = {name: np.asarray(values) for name, values in columns.items()}
+        self._tables[table].append({"seed": self._seeds, **repeated, **arrays})
 
 
 def _open_events(folder: Path, env_frames: int) -> Any:

@@ -2,70 +2,28 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Array, Int
 
 from re3_jax.training.evaluate import EvalStats
-from re3_jax.training.over_seeds import with_sharding
-from re3_jax.training.seeds import Program
+from re3_jax.training.host_evaluation import Record
+from re3_jax.training.host_loop import HostProgram
+from re3_jax.training.seeds import Program, with_sharding
 from re3_jax.training.train_state import TrainState
 
-Record = Callable[[np.ndarray], None]
-"""Is given one frame, uint8 [height, width, 3], after the other."""
 
-
-class Runner(Protocol):
-    """Training of several seeds as one: `DeviceRunner`, or `host_loop.HostProgram`.
+class DeviceRunner:
+    """A `Program`, whose environments are part of its state.
 
     Attributes:
       env_frames_per_chunk: env frames that one call of `train` adds to each seed.
       evaluates_beside_training: whether an evaluation may be played in a thread while `train`
         goes on.
       restores_environments: whether `resume` puts them where they were; else episodes begin anew.
+      init: seed numbers -> state at env frame 0.
     """
-
-    env_frames_per_chunk: int
-    evaluates_beside_training: bool
-
-    @property
-    def restores_environments(self) -> bool:
-        """See above."""
-
-    def abstract_state(self) -> TrainState:
-        """Shapes and dtypes of the state; allocates nothing."""
-
-    def template(self) -> TrainState:
-        """Shapes, dtypes and shardings of a captured state, for `CheckpointStore.restore`."""
-
-    def init(self, seeds: Int[Array, " seed"]) -> TrainState:
-        """TrainState at env frame 0."""
-
-    def compile(self, state: TrainState) -> None:
-        """Compiles what `train` and `start_evaluation` run."""
-
-    def train(self, state: TrainState) -> tuple[TrainState, dict[str, np.ndarray]]:
-        """One chunk; the state given is donated. Metrics are [seed]."""
-
-    def start_evaluation(
-        self, state: TrainState, record: Record | None = None
-    ) -> Callable[[], EvalStats]:
-        """Takes from `state` what it needs; the function returned waits for the result."""
-
-    def capture(self, state: TrainState) -> TrainState:
-        """The state with what lives outside of it put in, for a checkpoint."""
-
-    def resume(self, state: TrainState) -> TrainState:
-        """Puts what lives outside of a restored state in its place; the state to go on with."""
-
-    def close(self) -> None:
-        """Ends what lives outside of the state."""
-
-
-class DeviceRunner:
-    """A `Program`, whose environments are part of its state."""
 
     evaluates_beside_training = False
     restores_environments = True
@@ -80,13 +38,14 @@ class DeviceRunner:
 
     def abstract_state(self) -> TrainState:
         """Shapes and dtypes of the state, after a trace of training that finds mistakes."""
-        shapes = self._shapes()
+        seeds = jax.ShapeDtypeStruct((self._num_seeds,), np.int32)
+        shapes = jax.eval_shape(self._program.init, seeds)
         jax.eval_shape(self._program.train, shapes)
         return shapes
 
     def template(self) -> TrainState:
-        """The same with shardings."""
-        return with_sharding(self._shapes(), self._program.sharding)
+        """The same with shardings, for `CheckpointStore.restore`."""
+        return with_sharding(self.abstract_state(), self._program.sharding)
 
     def compile(self, state: TrainState) -> None:
         """Compiles both programs, side by side: much of a compilation runs on one core."""
@@ -95,29 +54,29 @@ class DeviceRunner:
             self._train, self._evaluate = pool.map(lambda one: one.compile(), (train, evaluate))
 
     def train(self, state: TrainState) -> tuple[TrainState, dict[str, np.ndarray]]:
-        """One chunk; returns when it is done."""
+        """One chunk; the state given is donated. Metrics are [seed]."""
         state, metrics = self._train(state)
         return state, jax.device_get(metrics)
 
     def start_evaluation(
         self, state: TrainState, record: Record | None = None
     ) -> Callable[[], EvalStats]:
-        """Dispatches the episodes; device environments show no frames to record."""
+        """Dispatches the episodes, which show no frames; the function returned waits for them."""
         del record
         stats = self._evaluate(state)
         return lambda: jax.device_get(stats)
 
     def capture(self, state: TrainState) -> TrainState:
-        """The state itself: it holds everything."""
+        """What a checkpoint must hold: the state itself."""
         return state
 
     def resume(self, state: TrainState) -> TrainState:
-        """The state itself."""
+        """The state to go on with after `restore`: the state itself."""
         return state
 
     def close(self) -> None:
         """Nothing lives outside of the state."""
 
-    def _shapes(self) -> TrainState:
-        seeds = jax.ShapeDtypeStruct((self._num_seeds,), np.int32)
-        return jax.eval_shape(self._program.init, seeds)
+
+Runner = DeviceRunner | HostProgram
+"""Training of several seeds as one; the two are used alike."""

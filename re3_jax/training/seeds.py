@@ -1,10 +1,10 @@
-"""Independent seeds as one compiled program."""
+"""Independent seeds as one program: `vmap` within a device, `shard_map` over devices."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, NotRequired, TypedDict, Unpack
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Int, PRNGKeyArray
 
@@ -12,8 +12,64 @@ from re3_jax.agents.base import Acting
 from re3_jax.cpu import compilation
 from re3_jax.envs.base import DeviceEnv
 from re3_jax.training.evaluate import EvalStats, evaluate
-from re3_jax.training.over_seeds import SEED_AXIS, map_over_seeds
 from re3_jax.training.train_state import Metrics, TrainState
+
+SEED_AXIS = "seed"
+
+
+class OverSeeds:
+    """Compiles functions of one seed for all seeds of a run.
+
+    Attributes:
+      sharding: of every array, whose leading axis is `seed`.
+    """
+
+    def __init__(self, devices: Sequence[jax.Device] | None = None):
+        """Spreads seeds over `devices`, whose number divides theirs; over one by default."""
+        self._mesh = Mesh(devices or jax.devices()[:1], (SEED_AXIS,))
+        self.sharding = NamedSharding(self._mesh, PartitionSpec(SEED_AXIS))
+
+    def compile(
+        self, function: Callable[..., Any], donate: int | Sequence[int] = ()
+    ) -> jax.stages.Wrapped:
+        """The program of `function`, to which the arguments `donate` are donated."""
+        # Explicit on both sides: a state that comes back from training must look to the compiler
+        # like the one that was made, or the second chunk would compile anew.
+        return compilation.jit(
+            map_over_seeds(function, self._mesh),
+            in_shardings=self.sharding,
+            out_shardings=self.sharding,
+            donate_argnums=donate,
+        )
+
+
+def map_over_seeds(function: Callable[..., Any], mesh: Mesh) -> Callable[..., Any]:
+    """Maps `function` over the leading axis of all its arguments and results.
+
+    A device that holds a single seed runs `function` itself: what `vmap` would batch over one
+    element (a convolution with its weights above all) is compiled as it stands.
+    """
+
+    def mapped(*arguments: Any) -> Any:
+        if jax.tree.leaves(arguments)[0].shape[0] > 1:
+            return jax.vmap(function)(*arguments)
+        # Reshapes, where indexing would copy: a replay may be half of the memory.
+        result = function(*jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[1:]), arguments))
+        return jax.tree.map(lambda leaf: jnp.reshape(leaf, (1, *jnp.shape(leaf))), result)
+
+    if mesh.size == 1:
+        return mapped
+    over_seeds = PartitionSpec(SEED_AXIS)
+    return jax.shard_map(
+        mapped, mesh=mesh, in_specs=over_seeds, out_specs=over_seeds, check_vma=False
+    )
+
+
+def with_sharding(shapes: Any, sharding: NamedSharding) -> Any:
+    """Shapes and dtypes of a state, to restore it into without ever allocating another."""
+    return jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), shapes
+    )
 
 
 class Program(NamedTuple):
@@ -35,16 +91,28 @@ class Program(NamedTuple):
     sharding: NamedSharding
 
 
+class ProgramOptions(TypedDict):
+    """What every program is asked for.
+
+    Attributes:
+      eval_episodes: episodes per evaluation and seed.
+      eval_greedy: evaluate the mode of the policy; otherwise it explores.
+      devices: devices to spread the seeds over; the number of seeds must be a multiple of
+        theirs. One device by default.
+    """
+
+    eval_episodes: int
+    eval_greedy: bool
+    devices: NotRequired[Sequence[jax.Device] | None]
+
+
 def compile_program(
     env: DeviceEnv,
     acting: Acting,
     init: Callable[[PRNGKeyArray], TrainState],
     train: Callable[[TrainState], tuple[TrainState, Metrics]],
-    *,
-    eval_episodes: int,
-    eval_greedy: bool,
     env_frames_per_chunk: int,
-    devices: Sequence[jax.Device] | None = None,
+    **options: Unpack[ProgramOptions],
 ) -> Program:
     """Maps any device loop over seeds.
 
@@ -53,29 +121,20 @@ def compile_program(
       acting: how the agent acts in evaluations.
       init: key -> state of one seed.
       train: state -> (state, metrics), one chunk of one seed.
-      eval_episodes: episodes per evaluation.
-      eval_greedy: evaluate the mode of the policy; otherwise it explores.
       env_frames_per_chunk: env frames that `train` adds to each seed.
-      devices: devices to spread the seeds over; the number of seeds must be a multiple of
-        theirs. One device by default.
+      options: see `ProgramOptions`.
     """
-    mesh = Mesh(devices or jax.devices()[:1], (SEED_AXIS,))
-
-    def init_one(seed: Int[Array, ""]) -> TrainState:
-        return init(jax.random.key(seed))
+    episodes, greedy = options["eval_episodes"], options["eval_greedy"]
 
     def evaluate_one(state: TrainState) -> EvalStats:
         key = jax.random.fold_in(state.evaluation_key, state.counters.env_frames)
-        return evaluate(env, acting, state.agent, key, episodes=eval_episodes, greedy=eval_greedy)
+        return evaluate(env, acting, state.agent, key, episodes=episodes, greedy=greedy)
 
-    # Explicit on both sides: a state that comes back from `train` must look to the compiler
-    # like the one that `init` made, or the second chunk would compile anew.
-    sharding = NamedSharding(mesh, PartitionSpec(SEED_AXIS))
-    compiled = partial(compilation.jit, in_shardings=sharding, out_shardings=sharding)
+    over_seeds = OverSeeds(options.get("devices"))
     return Program(
-        init=compiled(map_over_seeds(init_one, mesh)),
-        train=compiled(map_over_seeds(train, mesh), donate_argnums=0),
-        evaluate=compiled(map_over_seeds(evaluate_one, mesh)),
+        init=over_seeds.compile(lambda seed: init(jax.random.key(seed))),
+        train=over_seeds.compile(train, donate=0),
+        evaluate=over_seeds.compile(evaluate_one),
         env_frames_per_chunk=env_frames_per_chunk,
-        sharding=sharding,
+        sharding=over_seeds.sharding,
     )

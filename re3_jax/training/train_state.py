@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from re3_jax.agents.base import AgentState, LearnerState, Memory
+from re3_jax.agents.base import AgentState, Frame, Learner, LearnerState, Memory, OnPolicyLearner
 from re3_jax.envs.base import EnvState
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import IntrinsicState
@@ -39,6 +39,23 @@ class Counters(NamedTuple):
         )
 
 
+class EpisodeTotals(NamedTuple):
+    """Sums over the episodes that ended in a stretch of training; lengths in agent steps."""
+
+    episodes: Float[Array, "..."]
+    returns: Float[Array, "..."]
+    lengths: Float[Array, "..."]
+
+    def metrics(self, axis: int | None = None) -> Metrics:
+        """Number of episodes and means over them, NaN if none ended; over `axis`, or all."""
+        episodes, returns, lengths = (jnp.sum(total, axis) for total in self)
+        return {
+            "episodes": episodes,
+            "episode_return_mean": returns / episodes,
+            "episode_length_mean": lengths / episodes,
+        }
+
+
 class Lanes(NamedTuple):
     """The environments of one seed.
 
@@ -57,9 +74,25 @@ class Lanes(NamedTuple):
     episode_length: Int[Array, " lane"]
 
     @classmethod
-    def begin(cls, num_lanes: int, env: EnvState, action: Any = None) -> "Lanes":
-        """Lanes at the beginning of their episodes."""
-        return cls(env, action, jnp.zeros(num_lanes), jnp.zeros(num_lanes, jnp.int32))
+    def begin(cls, num_lanes: int, env: EnvState) -> "Lanes":
+        """Lanes at the beginning of their episodes, no action chosen."""
+        return cls(env, None, jnp.zeros(num_lanes), jnp.zeros(num_lanes, jnp.int32))
+
+    def count_step(
+        self, reward: Float[Array, " lane"], done: Bool[Array, " lane"]
+    ) -> tuple["Lanes", EpisodeTotals]:
+        """Adds one step of every lane to its episode; totals are per lane."""
+        returns, lengths = self.episode_return + reward, self.episode_length + 1
+        totals = EpisodeTotals(
+            episodes=done.astype(jnp.float32),
+            returns=jnp.where(done, returns, 0.0),
+            lengths=jnp.where(done, lengths, 0).astype(jnp.float32),
+        )
+        after = self._replace(
+            episode_return=jnp.where(done, 0.0, returns),
+            episode_length=jnp.where(done, 0, lengths),
+        )
+        return after, totals
 
 
 @inherits("agent", "intrinsic")
@@ -88,6 +121,22 @@ class TrainState(NamedTuple):
     key: PRNGKeyArray
     evaluation_key: PRNGKeyArray
     visited: Bool[Array, " place"] | None
+
+    @classmethod
+    def begin(
+        cls,
+        learner: Learner | OnPolicyLearner,
+        frame: Frame,
+        env: EnvState,
+        visited: Bool[Array, " place"] | None,
+        key: PRNGKeyArray,
+        evaluation_key: PRNGKeyArray,
+        learner_key: PRNGKeyArray,
+    ) -> "TrainState":
+        """State at env frame 0, the lanes showing `frame`."""
+        lanes, counters = Lanes.begin(learner.num_lanes, env), Counters.zero()
+        learned = learner.init(learner_key, frame)
+        return cls(*learned, lanes, counters, key, evaluation_key, visited)
 
     @property
     def learner(self) -> LearnerState:

@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 from scipy import stats
 
 from re3_jax.replay import sequence_ring
-from re3_jax.training.over_seeds import SEED_AXIS, map_over_seeds
+from re3_jax.training.seeds import SEED_AXIS, map_over_seeds
 
 SHAPES = [(8, 1, 7), (11, 3, 2), (37, 2, 1), (60, 3, 5)]
 """Rows, lanes and length: of which programs are compiled once."""
