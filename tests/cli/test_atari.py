@@ -110,5 +110,5 @@ def test_a_run_is_stopped_and_gone_on_with(tmp_path, capsys):
     assert first["human_normalised_return"] == pytest.approx(expected)
     capsys.readouterr()
     assert main(["--out", str(folder), "--resume", "--steps", "2000"]) == 0
-    assert "new episodes begin, all else goes on exactly" in capsys.readouterr().out
+    assert "new episodes begin, everything else resumes exactly" in capsys.readouterr().out
     assert json.loads((folder / "summary.json").read_text())["env_frames"] == 2000

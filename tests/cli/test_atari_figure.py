@@ -51,7 +51,7 @@ def test_what_is_no_run_of_atari_is_refused(tmp_path, capsys):
     (tmp_path / "cut" / "train.csv").unlink()
     for name, sentence in (
         ("empty", "holds no run"),
-        ("pixels", "this figure draws Atari's"),
+        ("pixels", "give runs of Atari games"),
         ("young", "let it train first"),
         ("cut", "has no train.csv"),
     ):

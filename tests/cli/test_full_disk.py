@@ -68,7 +68,7 @@ def test_run_on_a_full_disk(tmp_path):
     # matplotlib may have a word of its own before it: its cache of fonts does not fit either.
     assert done.stderr.endswith(
         f"error: {out / run_folder.CHECKPOINTS} cannot be written (File too large): "
-        "make room and go on with --resume\n"
+        "make room and continue with --resume\n"
     )
     assert "Traceback" not in done.stderr
 

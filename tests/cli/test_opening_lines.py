@@ -67,7 +67,7 @@ def test_resume_on_something_else(folder):
     assert len(announced(folder)) == 1
     _, line = announced(folder, resume=True)
     assert f"(devices 77 -> {count}, jaxlib 0.1 -> {jaxlib})" in line
-    assert "bit for bit is not promised" in line
+    assert "equality bit for bit is not guaranteed" in line
 
 
 def test_resume_of_a_run_that_does_not_say_what_it_began_with(folder):

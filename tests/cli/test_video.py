@@ -37,7 +37,7 @@ def test_frames_come_back(tmp_path, height, width):
 
 
 def test_without_frames(tmp_path):
-    with pytest.raises(UsageError, match="without frames"):
+    with pytest.raises(UsageError, match="no frames"):
         video.write(tmp_path / "eval.mp4", [])
 
 

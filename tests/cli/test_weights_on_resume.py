@@ -26,7 +26,7 @@ def test_the_same_file_goes_on_and_another_is_refused(tmp_path, weights):
     assert claim(tmp_path, weights, "--resume") == folder
     before = (folder / "config.json").read_bytes()
     weights.write_bytes(b"other")
-    with pytest.raises(UsageError, match="is not the file .* put that one back"):
+    with pytest.raises(UsageError, match="is not the file .* put that file back"):
         claim(tmp_path, weights, "--resume")
     assert (folder / "config.json").read_bytes() == before
 
@@ -34,5 +34,5 @@ def test_the_same_file_goes_on_and_another_is_refused(tmp_path, weights):
 def test_a_file_that_went_away_is_refused(tmp_path, weights):
     claim(tmp_path, weights)
     weights.unlink()
-    with pytest.raises(UsageError, match="cannot be read .*name the file"):
+    with pytest.raises(UsageError, match="cannot be read .*name the right one"):
         claim(tmp_path, weights, "--resume")
