@@ -2,6 +2,6 @@
 
 import os
 
-# Orthogonal weights are QR factorisations; those of several seeds at once, each with OpenBLAS's
-# own threads, wait for one another for minutes. Read when NumPy and SciPy are first imported.
+# Orthogonal weights are QR factorisations. Several seeds factorise at once, and OpenBLAS's threads
+# then wait for one another for minutes. NumPy and SciPy read this when they are first imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -1,4 +1,4 @@
-"""The agents: one entry each, the one place of `experiments` that names it.
+"""The agents: one entry each, the only place in `experiments` that names it.
 
 Command line, help, validation, building and fine-tuning are read off these entries. Another agent
 is `register(Agent(...))`, here or in a file that `--plugin` names.
@@ -29,7 +29,7 @@ from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.re3_config import RE3Config
 
 SMALLEST_IMAGE = 15
-"""Pixels of which four 3x3 convolutions, the first with stride 2, leave one."""
+"""Smallest image side: four 3x3 convolutions, the first with stride 2, reduce it to one pixel."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class OwnBonus:
 
     Attributes:
       make: (run's options, options of RE3) -> bonus.
-      options: of the agent's group, with an effect with this bonus only.
-      networks: those of them that its parameters depend on.
-      neighbours: that of them which says where neighbours are sought: in the ring or the batch.
+      options: of the agent's group that have an effect with this bonus only.
+      networks: those options that its parameters depend on.
+      neighbours: the option that says where neighbours are searched: in the ring or the batch.
       unused: options of the bonus, dotted, that have no effect with this agent.
-      because: why not.
+      because: why they have none.
     """
 
     make: Callable[[Any, RE3Config], IntrinsicReward]
@@ -62,18 +62,18 @@ class Agent:
 
     Attributes:
       name: on the command line.
-      group: of its options; agents may share one.
+      group: name of its group of options; agents may share one.
       config: dataclass of these options.
       make: (its options, task, bonus) -> learner.
-      actions: kind of actions that it chooses.
-      networks: options of the group without which its parameters mean something else; a run
-        that fine-tunes must have the same.
+      actions: the kind of actions it chooses.
+      networks: options of the group that decide what its parameters mean; a run that
+        fine-tunes must have the same values.
       on_policy: whether it learns from rollouts instead of a replay.
-      needs_images: what it does with images, if it can see nothing else.
-      sees: option of a suite that draws -> the one value with which it can learn, and why.
-      sequence: option of the group: states of each of the sequences that a batch consists of.
+      needs_images: what it does with images, if it learns from nothing else.
+      sees: option of a suite that renders -> the only value with which it can learn, and why.
+      sequence: option of the group: states in each sequence of a batch.
       first_update: option of the group: steps or frames before the first update.
-      in_bursts: whether it learns between whole episodes instead of between steps.
+      in_bursts: whether it learns in bursts between whole episodes instead of between steps.
       span: option of the group: environment steps of one transition.
       chunk_steps: steps of all lanes in one chunk on the device.
       bonuses: its own forms of bonuses, by their names.
@@ -112,7 +112,7 @@ register = AGENTS.register
 
 
 def first(actions: type, off_policy: bool = False) -> str:
-    """The first agent for these actions that sees anything; with `off_policy` one with a replay."""
+    """The first agent for these actions that needs no images and, if `off_policy`, has a replay."""
     return next(
         agent.name
         for agent in AGENTS.values()
@@ -123,7 +123,7 @@ def first(actions: type, off_policy: bool = False) -> str:
 
 
 def _check_images(values: Values, spec: EnvSpec) -> None:
-    """RAD and DrQ: four convolutions must leave something."""
+    """RAD and DrQ: images must be large enough for four convolutions."""
     crops = values["sac.augmentation"] == "crop"
     option = "--sac.crop-size" if crops else "--dmc.image-size"
     size = values["sac.crop_size"] if crops else spec.observation_shape[0]
@@ -178,7 +178,7 @@ register(
             *("num_atoms", "v_min", "v_max"),
         ),
         span="n_steps",
-        # Its updates are small and rarer.
+        # Its updates are smaller and rarer.
         chunk_steps=1_000,
     )
 )

@@ -1,7 +1,7 @@
 """From a profiler trace to "which part took how long".
 
-XLA names every instruction; the compiled program's text says from which `jax.named_scope`
-each instruction came, and the trace says how long each instruction ran.
+XLA names every instruction. The compiled program's text says which `jax.named_scope` each
+instruction came from, and the trace says how long it ran.
 """
 
 import re
@@ -23,15 +23,15 @@ _MODULE = re.compile(r"^HloModule ([\w.\-]+)")
 _NOT_WORK = frozenset(
     {"while", "conditional", "call", "tuple", "get-tuple-element", "parameter", "constant"}
 )
-"""Opcodes that take no time, or as long as what they contain."""
+"""Opcodes that take no time of their own, or whose time is that of the instructions inside them."""
 
 
 def scope_of_instructions(hlo_text: str, scopes: Iterable[str]) -> dict[str, str]:
     """Instruction name -> innermost of `scopes` that it came from, or `OTHER`.
 
-    A fusion counts for the scope of its result, or if that has none, for the commonest
+    A fusion counts for the scope of its result or, if that has none, for the most common scope
     inside. XLA drops the origin of some instructions that it rewrites; they count for the
-    commonest scope among those they read from and those that read them.
+    most common scope among the instructions they read from and those that read them.
 
     Args:
       hlo_text: `compiled.as_text()`.
@@ -80,12 +80,12 @@ def scope_of_instructions(hlo_text: str, scopes: Iterable[str]) -> dict[str, str
 def milliseconds_by_scope(
     trace_folder: Path, hlo_text: str, scopes: Iterable[str]
 ) -> dict[str, float]:
-    """Time that the instructions of one program ran, summed by scope.
+    """Run time of one program's instructions, summed by scope.
 
-    Instructions that ran side by side count each in full.
+    Instructions that ran in parallel each count in full.
 
     Args:
-      trace_folder: what `jax.profiler.trace` wrote into.
+      trace_folder: the folder that `jax.profiler.trace` wrote to.
       hlo_text: `compiled.as_text()` of the program that was traced.
       scopes: names given to `jax.named_scope`.
 

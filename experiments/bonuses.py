@@ -1,4 +1,4 @@
-"""The bonuses: one entry each, the one place of `experiments` that names it.
+"""The bonuses: one entry each, the only place in `experiments` that names it.
 
 Command line, help, validation, building and fine-tuning are read off these entries. Another bonus
 is `register(Bonus(...))`, here or in a file that `--plugin` names.
@@ -26,16 +26,16 @@ class Bonus:
       name: on the command line.
       make: (run's options, options of RE3) -> bonus; the ring of RE3's options is that of the
         agent's replay, if it has one. A state entropy is scaled afterwards.
-      groups: of its options, as fields of `RunConfig`.
-      config: dataclass of the first group, for one that `RunConfig` does not have.
-      inherits: options, dotted, without which its encoder or its running statistics mean something
-        else; a run that fine-tunes must have the same.
-      own: options, dotted, of a group that it shares with others which do not use them.
-      is_entropy: whether it is a distance to neighbours, with the options `re3`.
-      is_learned: whether its encoder is learned beside the agent, with the options `learned`.
+      groups: its groups of options, as fields of `RunConfig`.
+      config: dataclass of the first group, if `RunConfig` does not have that group.
+      inherits: options, dotted, that decide what its encoder and its running statistics mean; a
+        run that fine-tunes must have the same values.
+      own: options, dotted, that only it uses in a group it shares with other bonuses.
+      is_entropy: whether it is a distance to nearest neighbours, with the options `re3`.
+      is_learned: whether its encoder is trained alongside the agent, with the options `learned`.
       from_one_step: whether it predicts across one step of the environment.
-      weights: the file that it cannot do without, in words.
-      frames: how many an observation must have, stacked.
+      weights: the file of weights that it needs, in words.
+      frames: how many stacked frames an observation must have.
       rewards: whether it is a bonus at all.
     """
 

@@ -29,10 +29,10 @@ from re3_jax.training.seeds import Program
 def prepared(config: RunConfig) -> tuple[RunConfig, EnvSpec]:
     """A configuration that can be built here, and its task.
 
-    Chunks have their size, and the renderer is the one that `auto` means on this machine.
+    The chunk size is chosen, and `auto` is replaced by the renderer for this machine.
 
     Raises:
-      UsageError: agent and task do not fit, or this machine lacks what the task needs.
+      UsageError: the agent does not fit the task, or this machine lacks what the task needs.
     """
     spec, on_host = task_spec(config), suites.host_of(config.env)
     validate_for_task(config, spec)
@@ -44,7 +44,7 @@ def prepared(config: RunConfig) -> tuple[RunConfig, EnvSpec]:
 
 
 def task_spec(config: RunConfig) -> EnvSpec:
-    """What the task looks like to an agent; a UsageError if it or its suite is not there."""
+    """The task's specification; a UsageError if the task or its suite is not installed."""
     suite, task_id = suites.find(config.env)
     if suite.host is None:
         return make_environment(config.env).spec
@@ -53,16 +53,16 @@ def task_spec(config: RunConfig) -> EnvSpec:
 
 
 def make_environment(task: str) -> DeviceEnv:
-    """A task that lives on the device; a UsageError if it or its suite is not there."""
+    """A task on the device; a UsageError if the task or its suite is not installed."""
     with refusing(ValueError, ImportError):
         return registry.make(task)
 
 
 def make_bonus(config: RunConfig) -> IntrinsicReward:
-    """The intrinsic reward; off-policy state entropy keeps one latent per transition.
+    """The intrinsic reward; off-policy, state entropy keeps one latent per transition.
 
     Raises:
-      ValueError: its options do not go together, or a file of weights cannot be used.
+      ValueError: its options contradict each other, or a file of weights cannot be used.
     """
     agent, bonus, entropy = AGENTS[config.agent], BONUSES[config.bonus], config.re3
     if not agent.on_policy:
@@ -75,10 +75,10 @@ def make_bonus(config: RunConfig) -> IntrinsicReward:
 
 
 def make_learner(config: RunConfig, spec: EnvSpec) -> Learner | OnPolicyLearner:
-    """What learns the task; a learner that is pre-trained sees no task reward.
+    """The agent's learner; during pre-training it sees no task reward.
 
     Raises:
-      ValueError: it cannot act in the task, or its options do not go together.
+      ValueError: it cannot act in the task, or its options contradict each other.
     """
     made = AGENTS[config.agent].make(options_of_agent(config), spec, make_bonus(config))
     if config.pretrain is None:
@@ -88,15 +88,15 @@ def make_learner(config: RunConfig, spec: EnvSpec) -> Learner | OnPolicyLearner:
 
 
 def build(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> Runner:
-    """What trains all seeds, spread over as many devices as divide them evenly.
+    """The training program of all seeds, spread over as many devices as divide them evenly.
 
     Args:
       config: `chunk_updates` must be set.
       spec: its task.
-      report: is told in one sentence of what the lanes of the host go through.
+      report: receives one sentence per event in the host's lanes.
 
     Raises:
-      UsageError: a part refuses the configuration or the task.
+      UsageError: an agent, bonus or task refuses the configuration.
     """
     if suites.host_of(config.env) is None:
         program = device_program(config, make_environment(config.env))
@@ -106,7 +106,7 @@ def build(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> Ru
 
 @contextlib.contextmanager
 def refused_by_parts(config: RunConfig) -> Iterator[None]:
-    """Makes a ValueError of the library a `UsageError` that calls its fields by their options."""
+    """Turns a ValueError of the library into a `UsageError` that names options, not fields."""
     try:
         yield
     except ValueError as error:
@@ -114,13 +114,13 @@ def refused_by_parts(config: RunConfig) -> Iterator[None]:
         if (on_host := suites.host_of(config.env)) is not None:
             groups.append(on_host.group)
         names = [f"{group}.{name}" for group in groups for name in vars(getattr(config, group))]
-        # Other fields are ordinary words.
+        # Other fields have names that are ordinary words.
         fields = [name for name in names if "_" in name.rpartition(".")[2]]
         raise UsageError(with_options(str(error), fields)) from None
 
 
 def host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> HostProgram:
-    """As `build`, for a task whose lanes are on the host."""
+    """Like `build`, for a task whose lanes are on the host."""
     assert config.chunk_updates is not None
     with refused_by_parts(config):
         learner = make_learner(config, spec)
@@ -135,7 +135,7 @@ def host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]
 
 
 def device_program(config: RunConfig, env: DeviceEnv) -> Program:
-    """As `build`, for a task that lives on the device: its compiled program."""
+    """Like `build`, for a task on the device: its compiled program."""
     chunk, evaluation = config.chunk_updates, _evaluation(config)
     assert chunk is not None
     with refused_by_parts(config):
@@ -152,11 +152,11 @@ def _evaluation(config: RunConfig) -> dict[str, Any]:
 
 
 def cpu_devices(config: RunConfig) -> int:
-    """Into how many devices to divide a CPU that does all the work.
+    """How many devices to divide the CPU into when it does all the work.
 
-    Small operations do not fill several cores, so seeds of one program lie side by side on the
-    cores. Learning from pixels fills them; there each seed has a device so that none of its
-    convolutions is batched with another seed's.
+    Small operations do not fill several cores, so the seeds of one program run side by side on
+    the cores. Learning from pixels fills them; there each seed has its own device, so that its
+    convolutions are not batched with another seed's.
     """
     return machine.usable_cores() if suites.host_of(config.env) is None else config.seeds
 

@@ -50,7 +50,7 @@ class EvaluationConfig:
     """Periodic evaluation, always at frame 0 and at the end.
 
     Attributes:
-      every_env_frames: env frames of training between two evaluations, per seed.
+      every_env_frames: env frames of training between evaluations, per seed.
       episodes: episodes per evaluation and seed.
       greedy: take the most probable action instead of sampling.
     """
@@ -67,7 +67,7 @@ class RunConfig:
     `config_class()` is this class with the groups of options that a plugin registered.
 
     Attributes:
-      env: task, one of the paper's by bare name (doorkey_6x6) or suite:id.
+      env: task: one of the paper's by its bare name (doorkey_6x6), any other as suite:id.
       agent: a2c or rainbow for discrete actions; rad or drq (soft actor-critic) or dreamer for
         continuous ones.
       bonus: the intrinsic reward.
@@ -77,32 +77,32 @@ class RunConfig:
         (100,000 agent steps; only Atari) or debug (seconds).
       seeds: number of independent seeds trained at once.
       seed: the first seed; the others follow it.
-      pretrain: train for so many env frames on the bonus alone, instead of `steps`; the task's
-        reward is withheld from the agent, and recorded.
+      pretrain: train for this many env frames on the bonus alone, instead of `steps`; the task's
+        reward is withheld from the agent, but recorded.
       init: run folder to start from: networks, the bonus's encoder and running statistics are
         taken over, seed by seed (see `re3_jax.training.transfer`).
       steps: env frames to train, per seed; rounded up to whole chunks.
       out: run folder; by default runs/TASK-AGENT-BONUS-TIME.
-      resume: go on from the last checkpoint in the run folder.
+      resume: continue from the last checkpoint in the run folder.
       chunk_updates: agent updates (off-policy: steps of all lanes) in one chunk, after which the
-        host reports, evaluates, and stops if asked to; by default so many that the evaluation
-        interval is a whole number of chunks.
+        host reports, evaluates, and stops if asked to; by default chosen so that the
+        evaluation interval is a whole number of chunks.
       checkpoint_seconds: wall seconds between two checkpoints.
       tensorboard: write TensorBoard events beside the CSV files.
-      video: write an MP4 of an evaluation episode at the end (pixel tasks), and one of what
-        Dreamer's world model foresees.
+      video: write an MP4 of an evaluation episode at the end (pixel tasks), and one of the
+        predictions of Dreamer's world model.
       a2c: options of the A2C agent.
       sac: options of soft actor-critic (rad, drq).
       rainbow: options of the Rainbow agent.
       dreamer: options of the Dreamer agent.
       dmc: options of the tasks of DeepMind Control.
       atari: options of Atari games.
-      re3: options of the RE3 bonus and of every other state entropy (contrastive,
+      re3: options of the RE3 bonus and of every other state-entropy bonus (contrastive,
         inverse_dynamics, imagenet, atc).
       rnd: options of random network distillation.
       icm: options of the intrinsic curiosity module.
-      learned: options of encoders that are learned for state entropy.
-      pretrained: options of encoders that a file holds, spelled `--bonus.weights PATH`.
+      learned: options of encoders that are trained for state entropy.
+      pretrained: options of encoders loaded from a file, spelled `--bonus.weights PATH`.
       evaluation: options of the periodic evaluation.
     """
 
@@ -138,13 +138,13 @@ class RunConfig:
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
     def title(self) -> str:
-        """What is run, but for how long."""
+        """Task, agent, bonus, preset and number of seeds, without the length."""
         what = f"{self.env}: {self.agent} + {self.bonus}"
         return f"{what}, preset {self.preset}, {self.seeds} seed(s)"
 
 
 def config_class() -> type[RunConfig]:
-    """`RunConfig` with the names of all agents and bonuses, and what plugins registered.
+    """`RunConfig` with the names of all agents and bonuses, plugins' included.
 
     A plugin's group of options is a field; its agents and bonuses are values of their fields.
     """
@@ -189,7 +189,7 @@ def from_dict(values: dict[str, Any], cls: Any = None, prefix: str = "") -> Any:
     Args:
       values: by field names, groups of options as a dict each.
       cls: the dataclass, by default `config_class()`.
-      prefix: before the field names, where it is a group of options: `a2c.`.
+      prefix: put before the field names of a group of options: `a2c.`.
 
     Raises:
       TypeError or KeyError: a field is not known or its value is not of its type.
@@ -235,9 +235,9 @@ def option_name(dotted: str) -> str:
 
 
 def with_options(sentence: str, names: Iterable[str]) -> str:
-    """A sentence of the library, in which these fields, dotted, are called by their options.
+    """A sentence of the library with these fields, dotted, replaced by their options.
 
-    Where two groups have a field of one name, it is the first one's.
+    If two groups have a field of the same name, the first group's option is used.
     """
     options: dict[str, str] = {}
     for name in names:
@@ -252,7 +252,7 @@ def options_of_agent(config: RunConfig) -> Any:
 
 
 def neighbours_option(values: Values) -> str | None:
-    """The option that says where a run seeks neighbours, dotted; None where that is the ring."""
+    """The option, dotted, that says where a run searches neighbours; None if it has none."""
     agent, bonus = AGENTS[values["agent"]], BONUSES[values["bonus"]]
     own = agent.bonuses.get(bonus.name)
     if own is not None:
@@ -261,7 +261,7 @@ def neighbours_option(values: Values) -> str | None:
 
 
 def lanes(config: RunConfig) -> int:
-    """Environments that one seed trains in."""
+    """Number of environments per seed."""
     return int(options_of_agent(config).num_envs)
 
 
@@ -282,7 +282,7 @@ TARGET_CHUNK_HOST_STEPS = 250
 def choose_chunk_updates(config: RunConfig, action_repeat: int) -> int:
     """Updates per chunk: the largest divisor of the evaluation interval within the target.
 
-    It does not depend on `steps`, so that a finished run can be resumed with more.
+    It does not depend on `steps`, so a finished run can be resumed with more steps.
     """
     per_update = frames_per_update(config, action_repeat)
     agent = AGENTS[config.agent]

@@ -1,8 +1,8 @@
 """`python -m experiments.doctor`: can this machine run re3_jax, and how fast?
 
-Prints what it finds, line by line; exits 0 if a run can start and 2, with one sentence and
-its remedy, if not. Packages are imported where they are needed, so that a missing one is
-reported and not a traceback.
+Prints what it finds, line by line. Exits 0 if a run can start, otherwise 2 with one sentence that
+names the remedy. Packages are imported where they are needed, so that a missing one is reported
+instead of ending in a traceback.
 """
 
 import argparse
@@ -31,7 +31,7 @@ PARTS = {
     "brax": ("from brax import envs", installing.BASE),
     "video": ("import imageio_ffmpeg; imageio_ffmpeg.get_ffmpeg_exe()", installing.BASE),
 }
-"""What only some tasks need, a program that does the least with it, and what brings it."""
+"""Packages that only some tasks need: a minimal program that uses each, and its lock."""
 
 
 def check_versions() -> list[str]:
@@ -77,7 +77,7 @@ def mujoco_warning() -> list[str]:
 
 
 def check_machine() -> list[str]:
-    """Lines on cores, memory, disk, devices; a UsageError if memory or JAX will not do."""
+    """Lines on cores, memory, disk, devices; a UsageError if memory is short or JAX fails."""
     import psutil
 
     from experiments import machine
@@ -118,9 +118,9 @@ def _devices() -> list[str]:
 
 
 def check_pixels() -> list[str]:
-    """Lines on what tasks seen as pixels need; nothing else needs any of it.
+    """Lines on OpenGL and on packages that only some tasks need.
 
-    Each is tried in a process of its own, which a missing driver may take down.
+    Each is tried in its own process, because a missing driver may crash it.
     """
     from re3_jax.envs.host import gl
 
@@ -188,7 +188,7 @@ def check_speed(seconds: float) -> list[str]:
 
 
 def _committed_speeds(agent: str, bonus: str) -> Iterator[tuple[float, str]]:
-    """Frames per second and machine of each committed result of the same program."""
+    """Frames per second and machine of each committed benchmark of the same program."""
     for path in sorted(RESULTS.glob("*.json")):
         result = json.loads(path.read_text())
         if (result.get("benchmark"), result.get("task")) != (agent, SPEED_TASK):

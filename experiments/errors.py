@@ -1,4 +1,4 @@
-"""What ends a command with one sentence and exit code 2."""
+"""Errors that end a command with one sentence and exit code 2."""
 
 import contextlib
 import functools
@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 
 class UsageError(Exception):
-    """What was asked for cannot be done; the message is one sentence with the remedy."""
+    """The request cannot be carried out; the message is one sentence with the remedy."""
 
 
 def in_one_sentence(main: Callable[[Sequence[str] | None], int]) -> Callable[..., int]:
-    """A command: words -> exit code, which is 2 after a `UsageError`, said in one line.
+    """Makes a command exit with code 2 and one printed line after a `UsageError`.
 
-    What is raised is not told once more, in many lines, by the loggers of libraries.
+    The loggers of libraries do not print the error again.
     """
 
     @functools.wraps(main)
@@ -32,7 +32,7 @@ def in_one_sentence(main: Callable[[Sequence[str] | None], int]) -> Callable[...
 
 @contextlib.contextmanager
 def refusing(*kinds: type[Exception]) -> Iterator[None]:
-    """Makes errors of these kinds, whose sentences are for the user, a `UsageError`."""
+    """Turns errors of these kinds, whose messages are written for users, into a `UsageError`."""
     try:
         yield
     except kinds as error:
@@ -41,10 +41,10 @@ def refusing(*kinds: type[Exception]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def refuse_lack_of_memory(options: str) -> Iterator[None]:
-    """Makes the error of a device without enough memory a `UsageError`: lower `options`."""
+    """Turns a device's out-of-memory error into a `UsageError`: lower `options`."""
     try:
         yield
-    # The base of jax.errors.JaxRuntimeError: commands that need no JAX import this module too.
+    # The base class of jax.errors.JaxRuntimeError: commands without JAX import this module too.
     except RuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise

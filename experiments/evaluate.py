@@ -21,16 +21,16 @@ from re3_jax.training.checkpoint import CheckpointStore
 def evaluate(
     run: Path, episodes: int | None, greedy: bool | None, video: Path | None = None
 ) -> dict[str, object]:
-    """Statistics per seed of the newest whole checkpoint in `run`.
+    """Statistics per seed of the newest intact checkpoint in `run`.
 
     Args:
       run: a run folder.
       episodes: episodes per seed; the run's own number by default.
-      greedy: take the most probable action; the run's own choice by default.
+      greedy: take the most probable action; by default as the run does.
       video: MP4 to write of the first seed's first episode; pixel tasks only.
 
     Raises:
-      UsageError: there is no run or no whole checkpoint.
+      UsageError: there is no run or no intact checkpoint.
     """
     if episodes is not None and episodes < 1:
         raise UsageError(f"--episodes {episodes} is not positive: give 1 or more")
@@ -52,8 +52,7 @@ def evaluate(
     if video is not None:
         if not frames:
             raise UsageError(
-                f"--video shows tasks that are seen as images, and {config.env} is not one: "
-                "leave it out"
+                f"--video needs a task seen as images, which {config.env} is not: leave it out"
             )
         mp4.write(video, frames)
     return {

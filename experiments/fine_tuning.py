@@ -1,7 +1,7 @@
-"""`--init RUN`: what a run starts from, and whether it can.
+"""`--init RUN`: loads what a run starts from, and checks that it fits.
 
-What is taken over is `re3_jax.training.transfer`'s business; here the run is found, compared and
-read. Nothing is written.
+`re3_jax.training.transfer` decides what a run inherits; this module finds, compares and reads the
+source run. Nothing is written.
 """
 
 import contextlib
@@ -23,18 +23,18 @@ from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.train_state import TrainState
 
 Learned = dict[str, np.ndarray]
-"""What a run hands on, by the paths of `transfer.inherited`, each [seed, ...]."""
+"""What a run inherits, by the paths of `transfer.inherited`, each [seed, ...]."""
 
 
 def load(config: RunConfig, spec: EnvSpec) -> Learned | None:
-    """What the run in `config.init` hands on to this one, whose task is `spec`.
+    """What this run, whose task is `spec`, inherits from the run in `config.init`.
 
     Returns:
-      None if there is none to start from, or this run has a checkpoint of its own to resume from.
+      None if `config.init` is not set or this run has a checkpoint of its own to resume from.
 
     Raises:
-      UsageError: there is no such run, it is not finished, or another agent or bonus learned in
-        it, or in another kind of task.
+      UsageError: there is no such run, it is not finished, or its agent, bonus or kind of task
+        is another one.
     """
     if config.init is None:
         return None
@@ -51,7 +51,7 @@ def load(config: RunConfig, spec: EnvSpec) -> Learned | None:
 
 
 def check_fits(config: RunConfig, shapes: TrainState, learned: Learned) -> None:
-    """Refuses what is handed on if it differs from the state in a way that no option shows."""
+    """Refuses inherited arrays that differ from the state in a way that no option shows."""
     try:
         transfer.inherit(shapes, learned)
     except ValueError as error:
@@ -61,7 +61,7 @@ def check_fits(config: RunConfig, shapes: TrainState, learned: Learned) -> None:
 
 
 def begin(fresh: TrainState, learned: Learned) -> TrainState:
-    """The state at env frame 0 of a run that starts from another, where `fresh` lies."""
+    """The state at env frame 0 of a run that starts from another, on the devices of `fresh`."""
     return jax.tree.map(
         lambda leaf, there: leaf if leaf is there else jax.device_put(leaf, there.sharding),
         transfer.inherit(fresh, learned),
@@ -127,14 +127,14 @@ def _read(config: RunConfig, source: RunConfig, folder: Path) -> Learned:
                 found = store.read_parts(parts)
             except ValueError as error:
                 raise UsageError(
-                    f"the run in {folder} cannot be started from: {error}; finish it anew with "
+                    f"the run in {folder} cannot be started from: {error}; finish it again with "
                     "--resume, or choose another one"
                 ) from None
     leaves, record = found or ({}, {"env_frames": 0})
     if record["env_frames"] < source.steps:
         raise UsageError(
             f"the run in {folder} is not finished ({record['env_frames']:,} of {source.steps:,} "
-            f"env frames): go on with it first, with --resume --out {folder}"
+            f"env frames): finish it first with --resume --out {folder}"
         )
     rows = [seed - source.seed for seed in seed_numbers(config)]
     return {name: leaf[rows] for name, leaf in leaves.items()}

@@ -1,7 +1,7 @@
-"""Packages of a large suite, installed when a task of it is first named (io).
+"""Installs the packages of a large suite when a task of it is first named (io).
 
-`make` sets `RE3_JAX_VENV` to the environment that it builds, and only there anything is installed
-unasked; everywhere else a missing package is one sentence with the command that brings it.
+`make` sets `RE3_JAX_VENV` to the environment that it builds. Only there are packages installed
+automatically; elsewhere a missing package is one sentence with the command that installs it.
 """
 
 import fcntl
@@ -24,7 +24,7 @@ PACKAGES = (
     *("jax", "jaxlib", "numpy", "optax", "flax", "orbax-checkpoint", "tyro"),
     *("gymnax", "brax", "dm_control", "mujoco", "mujoco-mjx", "warp-lang", "envpool"),
 )
-"""Those whose versions config.json and `make doctor` give."""
+"""Packages whose versions config.json and `make doctor` give."""
 
 
 def version(package: str) -> str | None:
@@ -48,14 +48,14 @@ def remedy(lock: str = BASE) -> str:
 
 
 def ensure_envpool() -> None:
-    """Installs envpool (0.7 GB) if it is missing and make built the environment; else refuses."""
+    """Installs missing envpool (0.7 GB) if make built the environment; otherwise refuses."""
     if importlib.util.find_spec("envpool") is not None:
         return
     venv = os.environ.get("RE3_JAX_VENV")
     if venv is None or Path(venv).resolve() != Path(sys.prefix).resolve():
         raise UsageError(f"envpool is not installed: {remedy(ATARI)}")
     print(f"installing {ATARI} into {Path(sys.prefix).name} (once, 0.7 GB)", file=sys.stderr)
-    # Runs that start together, as those of a figure do, would install into each other.
+    # Runs that start together, such as a figure's, must not install at the same time.
     with open(Path(sys.prefix) / ".installing", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         importlib.invalidate_caches()

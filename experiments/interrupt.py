@@ -12,17 +12,17 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Interrupt:
     """While entered, `received` holds the first stop signal.
 
-    Signals are read by a thread from a wake-up file descriptor and not by Python's handlers,
-    which wait until a compilation or a chunk returns.
+    A thread reads signals from a wake-up file descriptor, because Python's handlers wait until a
+    compilation or a chunk returns.
     """
 
     def __init__(self, on_first: Callable[[], None]):
-        """`on_first` is called, from another thread, when the first signal comes."""
+        """Calls `on_first`, from another thread, when the first signal comes."""
         self.received: int | None = None
         self._on_first = on_first
 
     def __enter__(self) -> "Interrupt":
-        """Takes the signals over."""
+        """Takes over the signals."""
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
         self._old_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
@@ -32,7 +32,7 @@ class Interrupt:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Gives the signals back."""
+        """Restores the previous signal handling."""
         for number, handler in self._old.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._old_fd)

@@ -1,4 +1,4 @@
-"""What a run runs on: versions, git, devices, memory, and where compiled programs are kept."""
+"""The machine of a run: versions, git, devices, memory, and the cache of compiled programs."""
 
 import contextlib
 import hashlib
@@ -53,7 +53,7 @@ def peak_device_bytes() -> int | None:
 def free_bytes() -> int:
     """Memory that a new program can take.
 
-    That of the devices together, or that of the host if the devices report none.
+    The total of the devices, or that of the host if the devices report none.
     """
     stats = [d.memory_stats() or {} for d in jax.devices()]
     if all("bytes_limit" in s for s in stats):
@@ -64,8 +64,8 @@ def free_bytes() -> int:
 def keep_compiled_programs() -> None:
     """Turns on JAX's persistent compilation cache, so that a resumed run starts at once.
 
-    In the user's cache folder, or where JAX_COMPILATION_CACHE_DIR says. The folder is named
-    after the processor's features: machine code of another processor is never loaded.
+    The cache is in the user's cache folder, or in JAX_COMPILATION_CACHE_DIR. Its folder is named
+    after the processor's features, so machine code of another processor is never loaded.
     """
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -75,11 +75,11 @@ def keep_compiled_programs() -> None:
 
 
 def use_cpu_devices(count: int) -> None:
-    """Makes the CPU `count` devices, among which XLA's threads are shared out.
+    """Splits the CPU into `count` devices, which share XLA's threads.
 
     One device lets a single large operation, such as an update from pixels, use every core.
-    Left alone if XLA_FLAGS sets the number of devices, and without effect where an accelerator
-    does the work or in a process that has used JAX before.
+    Does nothing if XLA_FLAGS sets the number of devices, if an accelerator does the work, or if
+    the process has used JAX before.
     """
     if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
         return

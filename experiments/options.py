@@ -1,6 +1,6 @@
-"""The command line -> RunConfig: preset first, then the options given over it.
+"""The command line -> RunConfig: the preset, overridden by the options given.
 
-tyro prints the help. The words are read here, so that every mistake becomes one sentence.
+tyro prints the help. This module reads the words itself, so every mistake becomes one sentence.
 """
 
 import dataclasses
@@ -31,11 +31,11 @@ from experiments.validate import validate
 from re3_jax.envs import registry
 
 NUMBERS = {int: "a whole number such as 400000", float: "a number such as 0.001"}
-"""Type of an option -> what it takes, in words."""
+"""Type of an option -> the values it takes, in words."""
 
 OF_IMAGES = ("image_input", "image_crop", "torso", "num_filters")
 OF_ENCODERS = ("encoder_init", "latent_dim", *OF_IMAGES)
-"""Options in the groups of bonuses: of encoders of pixels, and of random encoders."""
+"""Options of bonuses that concern encoders of pixels, and random encoders."""
 
 OF_SEARCHES = ("re3.ring_size", "re3.search_size", "re3.merge_copies")
 """Options of a search in the ring of latents."""
@@ -47,7 +47,7 @@ def parse(argv: list[str]) -> RunConfig:
     Values not given come from the preset; with `--resume`, from the run that is resumed.
 
     Raises:
-      UsageError: an option that cannot be understood or is out of range.
+      UsageError: an option is unknown or its value is out of range.
       SystemExit: `--help`, after printing it.
     """
     words = [word for word in argv if word not in ("-h", "--help")]
@@ -74,10 +74,10 @@ def parse(argv: list[str]) -> RunConfig:
         values["plugin"] = str(Path(values["plugin"]).resolve())
     agent = AGENTS[values["agent"]]
     if not agent.on_policy:
-        # A latent is found by the number of its transition: one ring cannot outlive the other.
+        # A transition's number finds its latent, so both rings must keep the same transitions.
         values["re3.ring_size"] = values[f"{agent.group}.replay_capacity"]
     if "re3.search_size" not in given and values["re3.search_size"] is not None:
-        # The preset's bound is none where a smaller ring was asked for.
+        # The preset's bound does not apply to a smaller ring that was asked for.
         if values["re3.search_size"] >= values["re3.ring_size"]:
             values["re3.search_size"] = None
     with refusing(ValueError):
@@ -87,7 +87,7 @@ def parse(argv: list[str]) -> RunConfig:
 
 
 def _no_effect(name: str, values: Values) -> str | None:
-    """How the other options make this one meaningless, and what to do about it."""
+    """Why this option has no effect with the others, and the remedy; None if it has one."""
     group, _, leaf = name.rpartition(".")
     env, agent, bonus = values["env"], AGENTS[values["agent"]], BONUSES[values["bonus"]]
     suite, own = suites.find(env)[0], agent.bonuses.get(bonus.name)
@@ -135,7 +135,7 @@ def _no_effect(name: str, values: Values) -> str | None:
 
 
 def _bonuses_with(name: str, agent: Agent) -> list[str]:
-    """The bonuses with which an option of bonuses, dotted, has an effect; none for any other."""
+    """The bonuses with which an option, dotted, has an effect; none if no bonus owns it."""
     group, _, leaf = name.rpartition(".")
     if group == agent.group:
         return [bonus for bonus, own in agent.bonuses.items() if leaf in own.options]
@@ -179,7 +179,7 @@ def _given(words: list[str]) -> dict[str, Any]:
         name = spellings[option]
         if annotations[name] is bool:
             if equals:
-                raise UsageError(f"{option} takes no value: leave '={value}' away")
+                raise UsageError(f"{option} takes no value: leave out '={value}'")
             given[name] = option == option_name(name)
             continue
         if not equals:
@@ -191,7 +191,7 @@ def _given(words: list[str]) -> dict[str, Any]:
 
 
 def _checked(option: str, value: str, annotation: Any) -> Any:
-    """The value as its type, or one sentence that says why not."""
+    """The value converted to its type; a UsageError if that is impossible."""
     if isinstance(annotation, types.UnionType):
         if value == "None":
             return None

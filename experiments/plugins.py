@@ -19,7 +19,7 @@ def named_in(words: Sequence[str]) -> str | None:
 
 
 def load(path: str | None) -> None:
-    """Imports a plugin, once in a process; a UsageError if there is no such file, or it fails."""
+    """Imports a plugin once per process; a UsageError if the file is missing or fails."""
     if path is None or (file := Path(path).resolve()) in _loaded:
         return
     if not file.is_file():
@@ -28,13 +28,13 @@ def load(path: str | None) -> None:
     if spec is None or spec.loader is None:
         raise UsageError(f"--plugin {path} is not a Python file: name one that ends in .py")
     module = importlib.util.module_from_spec(spec)
-    # Where tyro looks for the source of a dataclass.
+    # tyro looks here for the source of a dataclass.
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    # Whatever a user's file raises is its own.
+    # A user's file may raise anything.
     except Exception as error:
         raise UsageError(
-            f"--plugin {path} cannot be imported ({type(error).__name__}: {error}): mend the file"
+            f"--plugin {path} cannot be imported ({type(error).__name__}: {error}): fix the file"
         ) from error
     _loaded.add(file)

@@ -4,11 +4,11 @@ Times and traces chunks of the program that `experiments.train` runs, with the s
 trace opens in Perfetto and in XProf.
 
 - On the device, the trace says how long each part of an update takes, once the ring of latents is
-  full or half a minute has passed; on one device where a run on CPU spreads its seeds over the
-  cores, so that the shares add up.
+  full or half a minute has passed. On CPU the profile uses one device, although a run spreads its
+  seeds over the cores, so that the shares add up.
 - With environments on the host, each part of an agent step is timed alone, with the device idle
-  before and after it, and the loop as it runs. What the loop takes less than its parts is what it
-  does at the same time: the lanes step while the device learns.
+  before and after it, and so is the whole loop. The loop takes less time than its parts together,
+  because the lanes step while the device learns.
 """
 
 import contextlib
@@ -53,7 +53,7 @@ PARTS = {
     "update": "update",
     OTHER: "other",
 }
-"""Named scope of the device loop -> what the table calls it."""
+"""Named scope of the device loop -> its name in the table."""
 
 TRACED_UPDATES = 25
 """Updates per chunk on the device: traces grow by about 0.3 MB per update and seed."""
@@ -64,17 +64,17 @@ TRACED_STEPS = 10
 REPEATS = 5
 
 FILL_SECONDS = 30.0
-"""A replay of 100,000 states is not waited for longer than this."""
+"""Longest wait for a ring to fill, such as one of 100,000 states."""
 
 
 class Profile(NamedTuple):
-    """What was measured, of all seeds.
+    """The measurements, over all seeds.
 
     Attributes:
-      unit: what the numbers are of: an update, or an agent step.
-      milliseconds: wall time of one without the profiler, the best of several chunks.
+      unit: what one measurement covers: an update or an agent step.
+      milliseconds: wall time per unit without the profiler, the best of several chunks.
       parts: part -> milliseconds.
-      env_frames: in one.
+      env_frames: env frames per unit.
       remark: how the parts make up the whole, for the table.
     """
 
@@ -86,7 +86,7 @@ class Profile(NamedTuple):
 
 
 def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
-    """An update on the device; the trace goes into `folder`."""
+    """Profiles an update on the device; writes the trace to `folder`."""
     config = dataclasses.replace(config, chunk_updates=TRACED_UPDATES)
     program = device_program(config, env)
     state = program.init(jnp.asarray(seed_numbers(config), jnp.int32))
@@ -111,13 +111,13 @@ def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
         milliseconds=best,
         parts={**parts, "between instructions": max(0.0, traced - sum(parts.values()))},
         env_frames=frames * config.seeds,
-        # It slows small instructions most.
+        # The profiler slows small instructions most.
         remark=f"{traced:.3f} ms under the profiler, where",
     )
 
 
 def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
-    """An agent step of the loop on the host; the trace goes into `folder`."""
+    """Profiles an agent step of the host loop; writes the trace to `folder`."""
     agent, options = AGENTS[config.agent], options_of_agent(config)
     if agent.in_bursts:
         raise UsageError(
@@ -125,7 +125,7 @@ def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
             f"episodes: run make bench BENCH={agent.name}_update, or profile another agent"
         )
     span = int(getattr(options, agent.span)) if agent.span else 1
-    # The first update follows the first chunk, once a transition is whole.
+    # The first update comes after the first chunk, once a transition is complete.
     first = max(TRACED_STEPS, span + 1) * options.num_envs
     options = dataclasses.replace(options, **{agent.first_update: first})
     config = dataclasses.replace(config, chunk_updates=TRACED_STEPS, **{agent.group: options})
@@ -157,7 +157,7 @@ def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
 
 
 def _timed_and_traced(chunk: Callable[[], None], folder: Path, detail: int) -> tuple[float, float]:
-    """Seconds of the best of several chunks, and of one under the profiler."""
+    """Seconds of the fastest of several chunks, and of one under the profiler."""
 
     def seconds() -> float:
         start = time.perf_counter()
@@ -172,7 +172,7 @@ def _timed_and_traced(chunk: Callable[[], None], folder: Path, detail: int) -> t
 
 
 def _updates_per_step(learner: Learner, agent_steps: int) -> float:
-    """Updates that go with one step of all lanes, on average from now on."""
+    """Average number of updates per step of all lanes, from now on."""
     ends = range(agent_steps, agent_steps + 1_000 * learner.num_lanes, learner.num_lanes)
     return float(np.mean([learner.updates_due(end - learner.num_lanes, end) for end in ends]))
 
@@ -202,7 +202,7 @@ def _parts(program: HostProgram, state: TrainState) -> dict[str, float]:
         arguments = learner, lanes, counters, visited, action, program.on_device(made)
         learner, lanes, counters, visited, _ = timed("store", programs.store, *arguments)
     parts = {name: float(np.median(values)) for name, values in times.items()}
-    # The mean over a whole cycle of the agent's updates, which differ.
+    # The mean over a whole cycle, because the agent's updates differ.
     cycle = np.median(np.reshape(times["update"], (REPEATS, -1)), axis=0)
     return parts | {"update": float(np.mean(cycle)) * updates_per_step}
 

@@ -1,4 +1,4 @@
-"""What a run is put together from, by name: `agents`, `bonuses` and `suites`."""
+"""Registries of what a run is built from, by name: `agents`, `bonuses` and `suites`."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ Entry = TypeVar("Entry", bound=Any)
 
 
 class Registry(dict[str, Entry]):
-    """Name -> entry, whose field `name` it is, in the order in which help lists them."""
+    """An entry's `name` -> entry, in the order in which help lists them."""
 
     def __init__(self, kind: str):
         """`kind` is what an entry is called in a sentence."""

@@ -23,10 +23,10 @@ def resolve(
     preset: PresetName = DEFAULT_PRESET,
     fine_tunes: bool = False,
 ) -> RunConfig:
-    """Everything a run needs; an agent not given is the task's default, a bonus RE3.
+    """A complete configuration; the default agent is the task's, the default bonus RE3.
 
-    A run that starts from a pre-trained one (`fine_tunes`) has the rows "+ PT" of the tables.
-    Whether the agent can act in the task is not asked here (see `validate.validate_for_task`).
+    A run that starts from a pre-trained one (`fine_tunes`) uses the rows "+ PT" of the tables.
+    `validate.validate_for_task` checks whether the agent can act in the task.
 
     Raises:
       UsageError: the task is not known (the sentence offers the nearest names), or there is no
@@ -44,7 +44,7 @@ def resolve(
     bonus = bonus or RunConfig.bonus
     config = suite.preset(task_id, preset, agent)
     if BONUSES[bonus].is_learned:
-        # An observation met again has another latent by then.
+        # A repeated observation has another latent by then.
         re3 = dataclasses.replace(config.re3, merge_copies=False)
         config = suite.with_learned_encoder(task_id, dataclasses.replace(config, re3=re3))
     if fine_tunes:

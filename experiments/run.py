@@ -1,7 +1,7 @@
 """The host loop: start or resume, train chunks, evaluate, record, checkpoint.
 
-Nothing the host does changes what the program computes, so a resumed run equals one that
-never stopped: a checkpoint holds the whole state, and the CSV files are cut to its length.
+Nothing that the host does changes what the program computes. A checkpoint holds the whole state,
+and CSV files are cut to its length, so a resumed run equals an uninterrupted one.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from re3_jax.training.train_state import TrainState
 Result = TypeVar("Result")
 
 CURVE_SECONDS = 60.0
-"""Wall seconds between two drawings of curve.png during a run."""
+"""Wall seconds between redraws of curve.png during a run."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ class HostRecord:
     """What the host must remember beside the state; the JSON part of a checkpoint.
 
     Seconds are summed over all processes of the run, without the time between them.
-    `timed_frames` are the env frames of one seed that were trained in `train_seconds`.
+    `timed_frames` are the env frames per seed trained in `train_seconds`.
     """
 
     chunks: int = 0
@@ -67,7 +67,7 @@ def run(config: RunConfig) -> int:
     """Runs `config` to its end; returns the exit code (0, or 130 and 143 when stopped).
 
     Raises:
-      UsageError: it cannot be run, and nothing was overwritten.
+      UsageError: the configuration cannot be run; nothing was overwritten.
     """
     config, spec = prepared(config)
     learned = fine_tuning.load(config, spec)
@@ -83,7 +83,7 @@ def run(config: RunConfig) -> int:
     with (
         run_folder.locked(folder),
         Interrupt(
-            lambda: terminal.say("stopping after this chunk; once more to stop at once")
+            lambda: terminal.say("stopping after this chunk; interrupt again to stop at once")
         ) as interrupt,
         contextlib.closing(terminal),
         contextlib.closing(runner),
@@ -178,11 +178,11 @@ class _Loop:
         if c.resume and (changes := run_folder.changes_since_start(self.folder)):
             self.terminal.say(
                 "this machine or these versions differ from those the run began with "
-                f"({', '.join(changes)}): it goes on, but bit for bit is not promised"
+                f"({', '.join(changes)}): it continues, but equality bit for bit is not guaranteed"
             )
 
     def _restored(self) -> TrainState | None:
-        """The last whole checkpoint of the run that is resumed, if it came to have one."""
+        """The last intact checkpoint of the resumed run, if it has one."""
         with refusing(ValueError):
             found = self.store.restore(self.runner.template(), self.terminal.say)
         if found is None:
@@ -193,14 +193,14 @@ class _Loop:
             self.record = HostRecord(**record)
         except TypeError as error:
             raise UsageError(
-                f"the checkpoints in {self.store.folder} are not of this version "
-                f"({error}): start anew with another --out"
+                f"the checkpoints in {self.store.folder} come from another version "
+                f"({error}): start a new run with another --out"
             ) from None
-        self.terminal.say(f"going on from env frame {self.record.env_frames:,}")
+        self.terminal.say(f"resuming from env frame {self.record.env_frames:,}")
         if not self.runner.restores_environments:
             self.terminal.say(
-                "the environments' engine cannot tell its state: new episodes begin, all else goes "
-                "on exactly"
+                "the environments' engine cannot save its state: new episodes begin, "
+                "everything else resumes exactly"
             )
         return self.runner.resume(state)
 
@@ -232,7 +232,7 @@ class _Loop:
             self._await_evaluation()
 
     def _await_evaluation(self, wait: bool = True) -> None:
-        """Records the evaluation under way once it is done, or waits for that."""
+        """Records the pending evaluation once it is done; `wait` waits for that."""
         if self.evaluation is None or not (wait or self.evaluation.done()):
             return
         stats, seconds = self.evaluation.result()
@@ -255,11 +255,11 @@ class _Loop:
         return state
 
     def _checkpoint(self, state: TrainState) -> None:
-        # An evaluation under way belongs to a state that is gone once this one is restored.
+        # A pending evaluation belongs to a state that restoring this checkpoint discards.
         self._await_evaluation()
         self.record.csv_bytes = self.recorder.sync()
         self.record.wall_seconds = self._wall_seconds()
-        # Two checkpoints may fall on one chunk, before and after its evaluation.
+        # One chunk may have two checkpoints, before and after its evaluation.
         step = 2 * self.record.chunks + (self.record.evaluated_at == self.record.env_frames)
         self.store.save(step, self.runner.capture(state), dataclasses.asdict(self.record))
         self.checkpointed = time.monotonic()
@@ -286,7 +286,7 @@ class _Loop:
         )
 
     def _report(self) -> None:
-        """The last words, and the files behind them."""
+        """Writes the summary files and prints the last lines."""
         say, complete, r = self.terminal.say, self._complete(), self.record
         if r.evaluated_at >= 0:
             seconds = {name: value for name, value in vars(r).items() if name.endswith("_seconds")}
@@ -303,7 +303,7 @@ class _Loop:
         if not complete:
             command = f"{shlex.quote(installing.python())} -m experiments.train"
             resume = f"{command} --out {self.folder} --resume"
-            say(f"stopped at env frame {r.env_frames:,}; to go on: {resume}")
+            say(f"stopped at env frame {r.env_frames:,}; to resume: {resume}")
 
 
 def _timed(work: Callable[[], Result]) -> tuple[Result, float]:

@@ -29,11 +29,11 @@ COMPARED_ON_RESUME = {
     "device": {"platform": "platform", "kind": "device", "count": "devices"},
     "versions": {"jax": "jax", "jaxlib": "jaxlib"},
 }
-"""What `machine.describe` tells that can change the bits of a result, and what to call it."""
+"""Values of `machine.describe` that can change the bits of a result, and their labels."""
 
 
 def default_folder(config: RunConfig, before: str = "") -> Path:
-    """`runs/TASK-AGENT-BONUS-YYYYmmdd-HHMMSS`, numbered if that exists; `before` comes first."""
+    """`runs/TASK-AGENT-BONUS-YYYYmmdd-HHMMSS`, numbered if it exists; `before` is a prefix."""
     task = before + config.env.replace(":", "_").replace("/", "_")
     name = f"{task}-{config.agent}-{config.bonus}-{time.strftime('%Y%m%d-%H%M%S')}"
     names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
@@ -61,7 +61,7 @@ def stored_config(
     folder: Path,
     otherwise: str = "leave --resume out to start one there, or name another folder with --out",
 ) -> RunConfig:
-    """The configuration in a run folder; `otherwise` is the remedy where there is none."""
+    """The configuration in a run folder; `otherwise` is the remedy if there is none."""
     path = folder / CONFIG
     try:
         stored = json.loads(path.read_text())["config"]
@@ -73,20 +73,20 @@ def stored_config(
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise UsageError(
             f"{path} cannot be read as the configuration of a run of this version "
-            f"({type(error).__name__}: {error}): start anew with another --out"
+            f"({type(error).__name__}: {error}): start a new run with another --out"
         ) from None
     try:
         validate(config)
     except UsageError as error:
-        raise UsageError(f"{path} says what cannot be run: {error}") from None
+        raise UsageError(f"{path} holds a configuration that cannot run: {error}") from None
     return config
 
 
 def claim(config: RunConfig) -> Path:
-    """Makes the folder of a new run, or checks the folder of one that goes on.
+    """Makes the folder of a new run, or checks the folder of a resumed one.
 
     Raises:
-      UsageError: the folder is not ours to write, or the run there is another one.
+      UsageError: the folder cannot be written, or it holds another run.
     """
     folder = Path(config.out) if config.out else default_folder(config)
     if config.resume:
@@ -96,13 +96,13 @@ def claim(config: RunConfig) -> Path:
         if tables and not has_checkpoint(folder):
             raise UsageError(
                 f"{folder} has no checkpoint to resume from: "
-                "leave --resume out and start anew with another --out"
+                "leave --resume out and start a new run with another --out"
             )
         _make_writable(folder)
         return folder
     if os.path.exists(folder / CONFIG):
         raise UsageError(
-            f"--out {folder} already holds a run: add --resume to go on with it, "
+            f"--out {folder} already holds a run: add --resume to continue it, "
             "or choose another --out"
         )
     make_empty(folder)
@@ -111,7 +111,7 @@ def claim(config: RunConfig) -> Path:
 
 
 def make_empty(folder: Path) -> None:
-    """Makes a folder, or takes an empty one; a UsageError if it holds something."""
+    """Makes a folder, or accepts an empty one; a UsageError if it is not empty."""
     if inside := _make_writable(folder):
         raise UsageError(
             f"--out {folder} holds files that are not of a run ({', '.join(inside[:3])}"
@@ -122,7 +122,7 @@ def make_empty(folder: Path) -> None:
 def write_config(folder: Path, config: RunConfig) -> None:
     """Writes config.json: the resolved configuration and what it runs on.
 
-    Each process that goes on with the run adds what it runs on under `resumed`.
+    Each process that resumes the run adds what it runs on under `resumed`.
     """
     path = folder / CONFIG
     values = dataclasses.asdict(dataclasses.replace(config, out=str(folder), resume=False))
@@ -137,9 +137,9 @@ def write_config(folder: Path, config: RunConfig) -> None:
 
 
 def changes_since_start(folder: Path) -> list[str]:
-    """What this process runs on other than the run's first, as `name THEN -> NOW`.
+    """How this process's machine differs from that of the run's first, as `name THEN -> NOW`.
 
-    Only what can change the bits of a result; nothing where config.json does not say.
+    Only what can change the bits of a result; nothing that config.json does not record.
     """
     stored, now = json.loads((folder / CONFIG).read_text()), machine.describe()
     return [
@@ -151,7 +151,7 @@ def changes_since_start(folder: Path) -> list[str]:
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether there is anything to resume from."""
+    """Whether a run folder has a checkpoint."""
     return any((folder / CHECKPOINTS).glob("[0-9]*"))
 
 
@@ -164,7 +164,7 @@ def write_json(path: Path, values: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Refuses a folder in which another process runs; released when this one ends, however."""
+    """Locks a folder, or refuses one that another process has locked; every exit unlocks it."""
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -178,13 +178,13 @@ def locked(folder: Path) -> Iterator[None]:
 def _check_same(config: RunConfig, stored: RunConfig, folder: Path) -> None:
     now, then = flatten(config), flatten(stored)
     for name in then:
-        # As long as it is pre-training, it may be for longer.
+        # A pre-training run may be extended.
         if name == "pretrain" and None not in (now[name], then[name]):
             continue
         if name not in NOT_COMPARED_ON_RESUME and now[name] != then[name]:
             raise UsageError(
                 f"{option_name(name)} is {now[name]}, but the run in {folder} was started with "
-                f"{then[name]}: leave it out to go on, or start anew with another --out"
+                f"{then[name]}: leave it out to continue, or start a new run with another --out"
             )
     if config.steps < stored.steps:
         length = "--steps" if config.pretrain is None else "--pretrain"
@@ -195,14 +195,14 @@ def _check_same(config: RunConfig, stored: RunConfig, folder: Path) -> None:
 
 
 def _check_files(config: RunConfig, folder: Path) -> None:
-    """A file may have been changed under its name: the run would go on as another one."""
+    """Refuses files whose contents changed: the resumed run would be another one."""
     stored = json.loads((folder / CONFIG).read_text())
     for option, now in _digests(config).items():
         if now != stored.get(DIGESTS[option], now):
             raise UsageError(
                 f"{option_name(option)} {flatten(config)[option]} is not the file that the run in "
-                f"{folder} was started with: put that one back to go on, or start anew with "
-                "another --out"
+                f"{folder} was started with: put that file back to continue, or start a new run "
+                "with another --out"
             )
 
 
@@ -218,7 +218,7 @@ def _digests(config: RunConfig) -> dict[str, str]:
         except OSError as error:
             raise UsageError(
                 f"{option_name(option)} {path} cannot be read "
-                f"({os.strerror(error.errno or 0)}): put the file there, or name the file meant"
+                f"({os.strerror(error.errno or 0)}): put the file there, or name the right one"
             ) from None
     return digests
 

@@ -21,8 +21,8 @@ def interquartile_mean(values: Float[np.ndarray, "... seed"]) -> Float[np.ndarra
 def interquartile_mean_interval(values: Float[np.ndarray, " seed"]) -> tuple[float, float]:
     """95% percentile-bootstrap interval of the IQM over the seeds of one task.
 
-    The stratified bootstrap of Agarwal et al. (2021) with one stratum; the resampling is
-    seeded, so that the interval is a function of the values.
+    The stratified bootstrap of Agarwal et al. (2021) with one stratum. The resampling has a fixed
+    seed, so the interval is a function of the values.
     """
     rng = np.random.Generator(np.random.PCG64(BOOTSTRAP_SEED))
     drawn = rng.integers(len(values), size=(RESAMPLES, len(values)))
@@ -32,7 +32,7 @@ def interquartile_mean_interval(values: Float[np.ndarray, " seed"]) -> tuple[flo
 
 
 def final_returns(values: Float[np.ndarray, " seed"]) -> dict[str, Any]:
-    """Mean and IQM over the seeds of one task, each with the ends of its 95% interval."""
+    """Mean and IQM over the seeds of one task, each with the bounds of its 95% interval."""
     mean, half = float(values.mean()), float(mean_half_width(values))
     return {
         "final_return_mean": mean,

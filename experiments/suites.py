@@ -1,4 +1,4 @@
-"""The suites of tasks: one entry each, the one place of `experiments` that names it.
+"""The suites of tasks: one entry each, the only place in `experiments` that names it.
 
 Another suite is `register(Suite(...))`, here or in a file that `--plugin` names; its tasks are
 registered with `re3_jax.envs.registry.register`.
@@ -23,16 +23,16 @@ from re3_jax.envs.host.base import HostEnv
 
 @dataclass(frozen=True)
 class HostSuite:
-    """What a suite whose lanes are on the host has besides.
+    """Additional attributes of a suite whose lanes are on the host.
 
     Attributes:
-      group: of its options, a field of `RunConfig`.
-      example: a task of it.
+      group: its group of options, a field of `RunConfig`.
+      example: one of its tasks.
       spec: (task id, run) -> what the task looks like to an agent; raises ValueError or
         ImportError.
       frame_bytes: run -> bytes of one frame in the replay.
-      settle: run -> run with what `auto` means on this machine; raises as `spec`.
-      is_drawn: whether frames are rendered, by the options `renderer` and `image_size`.
+      settle: run -> run with `auto` resolved for this machine; raises like `spec`.
+      is_drawn: whether frames are rendered, with the options `renderer` and `image_size`.
       fixed_filters: whether random encoders have filters of their own.
     """
 
@@ -50,17 +50,17 @@ class Suite:
     """What `experiments` knows of a suite.
 
     Attributes:
-      name: before the colon of a task.
+      name: the part of a task before the colon.
       tasks: what its tasks are called in a sentence.
-      agent: of a run that names none; on a suite of the paper what it combines RE3 with.
-      preset: (task id, preset, agent) -> everything a run needs.
-      other_agents: task id -> that of a task with another one.
-      own_presets: presets that no other suite has.
-      in_pixels: whether its tasks are seen as pixels.
+      agent: the default agent; on a suite of the paper the one it combines RE3 with.
+      preset: (task id, preset, agent) -> a complete configuration.
+      other_agents: task id -> default agent, for tasks with another default.
+      own_presets: presets that only this suite has.
+      in_pixels: whether observations are pixels.
       host: None for a suite on the device.
-      summary: (task id, final return) -> what summary.json has besides.
+      summary: (task id, final return) -> additional values of summary.json.
       fine_tuned: (task id, run) -> the run, if it starts from a pre-trained one.
-      with_learned_encoder: (task id, run) -> the run, changed for a bonus that learns its encoder.
+      with_learned_encoder: (task id, run) -> the run with settings for a learned encoder.
     """
 
     name: str
@@ -81,7 +81,7 @@ register = SUITES.register
 
 
 def find(task: str) -> tuple[Suite, str]:
-    """The suite of a task, and the task's name in it; a UsageError with the nearest names."""
+    """The suite of a task and the task's name in it; an unknown one is a UsageError."""
     with refusing(ValueError):
         name, _, task_id = registry.canonical(task).partition(":")
     if name not in SUITES:

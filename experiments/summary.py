@@ -1,4 +1,4 @@
-"""summary.json and curve.png: what a run reached, from its eval.csv."""
+"""summary.json and curve.png: a run's results, from its eval.csv."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +23,7 @@ def draw_curve(folder: Path, config: RunConfig) -> None:
 def write_summary(
     folder: Path, config: RunConfig, seeds: list[int], complete: bool, timing: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Writes summary.json and returns what it holds.
+    """Writes summary.json and returns its contents.
 
     The folder has at least one evaluation; `seeds` are in the order of eval.csv; `timing` has
     seconds and frames per second, as measured by the loop.
@@ -53,7 +53,7 @@ def write_summary(
 
 
 def lines(folder: Path, reached: Mapping[str, Any]) -> list[str]:
-    """What the terminal shows of a summary, and where the files are."""
+    """The lines of a summary for the terminal, with the paths of its files."""
     low, high = reached["final_return_iqm_ci95"]
     speed = reached["frames_per_second"]
     return [

@@ -1,4 +1,4 @@
-"""What a run says: one live line on a terminal, an occasional plain line elsewhere."""
+"""Output of a run: one live line on a terminal, an occasional plain line elsewhere."""
 
 import math
 import time
@@ -12,7 +12,7 @@ PLAIN_LINE_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a run stands.
+    """Progress of a run.
 
     Attributes:
       env_frames: done, per seed.
@@ -31,7 +31,7 @@ class Standing:
     intrinsic_reward: float
 
     def words(self) -> str:
-        """The line without the bar; with it, it fits into 80 columns."""
+        """The line without the bar; with the bar it fits into 80 columns."""
         share = min(1.0, self.env_frames / self.total_env_frames)
         return (
             f"{share:4.0%} {_short(self.env_frames)}/{_short(self.total_env_frames)} frames "
@@ -51,11 +51,11 @@ class Terminal:
         self._last_plain = 0.0
 
     def say(self, text: str) -> None:
-        """A line that stays, above the live one."""
+        """Prints a permanent line above the live one."""
         self._console.print(text)
 
     def show(self, standing: Standing) -> None:
-        """Redraws the live line, or prints a plain one when the last is old enough."""
+        """Redraws the live line, or prints a plain one if the last is old enough."""
         if not self._console.is_terminal:
             if time.monotonic() - self._last_plain >= PLAIN_LINE_SECONDS:
                 self._last_plain = time.monotonic()
@@ -76,7 +76,7 @@ class Terminal:
         self._progress.update(task, completed=standing.env_frames, description=standing.words())
 
     def close(self) -> None:
-        """Takes the live line away."""
+        """Removes the live line."""
         if self._progress is not None:
             self._progress.stop()
             self._progress = None

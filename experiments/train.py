@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         raise UsageError(
             f"{error.filename or 'the run folder'} cannot be written ({error.strerror}): "
-            "make room and go on with --resume"
+            "make room and continue with --resume"
         ) from None
     except KeyboardInterrupt:
         print("stopped before the run began", file=sys.stderr)
@@ -37,12 +37,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 LATE_REPORTS = ("Event loop is closed", "Encountered error while reading array index")
-"""What tensorstore and orbax still say of a checkpoint's other arrays once one has failed."""
+"""What tensorstore and orbax report about a checkpoint's other arrays once one has failed."""
 
 
 def _unraisable(unraisable: Any) -> None:
-    # The failure itself is told in one sentence; these come with a traceback each, from threads
-    # and coroutines of their own.
+    # The failure itself is one sentence; these reports come from other threads and coroutines,
+    # each with a traceback.
     if not str(unraisable.exc_value).startswith(LATE_REPORTS):
         sys.__unraisablehook__(unraisable)
 

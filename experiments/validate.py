@@ -1,4 +1,4 @@
-"""Ranges and combinations of options, but for what each group of options refuses itself."""
+"""Ranges and combinations of options that a group of options does not check itself."""
 
 import math
 from typing import Any
@@ -30,7 +30,7 @@ NOT_NEGATIVE = ("seed", "checkpoint_seconds", "re3.beta", "rnd.beta", "icm.beta"
 
 
 def validate(config: RunConfig) -> None:
-    """Refuses what no task allows, in a sentence with the option and a value that would do."""
+    """Refuses what no task allows, in a sentence with the option and a value that works."""
     values, agent, bonus = flatten(config), AGENTS[config.agent], BONUSES[config.bonus]
     for name, value in values.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -69,8 +69,8 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
     """Checks a configuration against the task it is for.
 
     Raises:
-      UsageError: agent and task do not fit, there is not one update to do, or there are more
-        env frames than can be counted.
+      UsageError: the agent does not fit the task, the run is shorter than one update, or it has
+        more env frames than can be counted.
     """
     _check_agent(config, spec)
     update = frames_per_update(config, spec.action_repeat)
@@ -88,7 +88,7 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
                 f"frames ({lanes(config)} lanes x {rollout} steps{repeat}): give at least {update}"
             )
     chunk = update * (config.chunk_updates or choose_chunk_updates(config, spec.action_repeat))
-    # Whole chunks are trained, so the last one may end after STEPS.
+    # Training runs whole chunks, so the last one may end after STEPS.
     if -(-config.steps // chunk) * chunk > INT32_MAX:
         raise UsageError(
             f"{option_name(length)} {config.steps} in chunks of {chunk} env frames is too large: "
@@ -100,7 +100,7 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
 
 
 def check_memory(needed_bytes: int, available_bytes: int, config: RunConfig) -> None:
-    """Refuses a state larger than the free memory, with the numbers and an option that fits."""
+    """Refuses a state larger than the free memory, with both sizes and an option that fits."""
     if needed_bytes <= available_bytes:
         return
     raise UsageError(
@@ -111,7 +111,7 @@ def check_memory(needed_bytes: int, available_bytes: int, config: RunConfig) -> 
 
 
 def sizes(config: RunConfig) -> str:
-    """The options of the agent and of its bonus that take the most memory."""
+    """The options of the agent and its bonus that take the most memory."""
     agent = AGENTS[config.agent]
     if agent.on_policy:
         return f"--re3.ring-size or --{agent.group}.num-envs"
@@ -126,7 +126,7 @@ def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> st
     bytes_of_one = config.seeds * _least_bytes_per_transition(config)
     too_many = math.ceil((needed_bytes - available_bytes) / bytes_of_one)
     capacity, fits = options.replay_capacity - too_many, []
-    # With fewer an agent may be unable to begin.
+    # With fewer transitions an agent may be unable to start learning.
     if capacity >= max(options.batch_size, getattr(options, agent.first_update)):
         fits.append(f"{option} {capacity // 1000 * 1000 or capacity}")
     if seeds := available_bytes * config.seeds // needed_bytes:
@@ -139,7 +139,7 @@ def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> st
 
 
 def _least_bytes_per_transition(config: RunConfig) -> int:
-    """What one more transition adds to a seed's state at the least."""
+    """Fewest bytes that one more transition adds to a seed's state."""
     on_host = suites.host_of(config.env)
     frame = 0 if on_host is None else on_host.frame_bytes(config)
     has_latents = not AGENTS[config.agent].on_policy and bonuses.keeps_latents(flatten(config))

@@ -1,4 +1,4 @@
-"""Episodes and Dreamer's predictions as MP4s that a browser plays."""
+"""Episodes and Dreamer's predictions as MP4 files that browsers play."""
 
 import subprocess
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ FORESEEN = 6
 """Sequences in the video of predictions."""
 
 SMALLEST_SIDE = 320
-"""Pixels to which small frames are enlarged, each pixel a square."""
+"""Side to which small frames are enlarged, in pixels; each pixel becomes a square."""
 
 
 def write(
@@ -33,7 +33,7 @@ def write(
 ) -> None:
     """Writes frames of one size as H.264; replaces `path` only once the video is whole.
 
-    Frames with less than `SMALLEST_SIDE` pixels on a side are enlarged by a whole number. An
+    Frames with fewer than `SMALLEST_SIDE` pixels on a side are enlarged by a whole number. An
     odd height or width loses its last row or column, because H.264 halves the colours.
 
     Raises:
@@ -41,7 +41,7 @@ def write(
         written.
     """
     if not frames:
-        raise UsageError(f"{path} would be a video without frames: record an episode first")
+        raise UsageError(f"{path} would have no frames: record an episode first")
     try:
         import imageio_ffmpeg
     except ImportError:
@@ -55,7 +55,7 @@ def write(
     command += ["-r", str(frames_per_second), "-i", "-"]
     command += ["-vf", enlarge, "-c:v", "libx264", "-crf", "18", "-pix_fmt", "yuv420p"]
     try:
-        # Before ffmpeg, which would only be heard of through a broken pipe.
+        # Checked before ffmpeg starts, which would only report a broken pipe.
         partial.touch()
         subprocess.run(
             [*command, str(partial)],
@@ -74,15 +74,15 @@ def write(
 
 
 def predictions(config: Any, state: Any) -> list[np.ndarray]:
-    """What came, what Dreamer foresaw and the error, for the first seed of a `state` of all.
+    """The truth, Dreamer's prediction and the error, for the first seed of a `state` of all seeds.
 
-    There are no frames before an episode is stored.
+    Returns no frames until an episode is stored.
     """
     if not bool(jax.vmap(sequence_ring.can_sample)(state.replay)[0]):
         return []
     length = config.dreamer.sequence_length
 
-    # Mapped over seeds, because a slice of the replay would be a copy of it.
+    # Mapped over seeds, because slicing the replay would copy it.
     @jax.jit
     @jax.vmap
     def draw(key, replay):

@@ -1,1 +1,1 @@
-"""Pictures and tables, drawn from the CSV files of runs."""
+"""Figures and tables made from the CSV files of runs."""

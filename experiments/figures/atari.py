@@ -1,12 +1,12 @@
-"""Atari: returns, and how many different screens a run has seen, a column a game.
+"""Atari: returns and the number of different screens a run has seen, one column per game.
 
     make figure FIG=atari ARGS="RUN_DIR [RUN_DIR ...]"
     python -m experiments.figures.atari RUN_DIR [RUN_DIR ...] [--out DIR]
 
 Draws the runs in the given folders and starts none: a game takes hours. Writes curves.png, every
-run's eval.csv, its screens as NAME-screens.csv, and table.csv: human-normalised score (0 a random
-player's, 1 a human's, see `re3_jax.envs.host.atari_games`), and the screens seen by the last frame
-that all runs of the game came to. Screens count as Go-Explore's cells do.
+run's eval.csv, its screens as NAME-screens.csv, and table.csv: the human-normalised score (0 is a
+random player's, 1 a human's, see `re3_jax.envs.host.atari_games`) and the screens seen by the last
+frame that all runs of the game reached. Screens are counted as Go-Explore's cells are.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ COLUMNS = (
 
 
 class Run(NamedTuple):
-    """What a run folder holds; `screens` has them in place of returns."""
+    """Contents of a run folder; `screens` is a curve of screens in place of returns."""
 
     game: str
     evaluations: Curve
@@ -41,7 +41,7 @@ def _load(folder: Path) -> Run:
     env, bonus = runs.options(folder, "env", "bonus")
     suite, game = suites.find(env)
     if suite.name != "atari":
-        raise UsageError(f"the run in {folder} is of {env}: this figure draws Atari's")
+        raise UsageError(f"the run in {folder} is of {env}: give runs of Atari games")
     label = LABELS.get(bonus, f"Rainbow + {bonus}")
     screens = curves.common(label, curves.read(folder / "train.csv", "screens_seen").values())
     if not screens.env_frames.size:

@@ -1,11 +1,11 @@
-"""Whether what a bonus learns on pixels is learned: its losses over a run of RAD.
+"""Whether each learned bonus learns from pixels: its losses over a run of RAD.
 
     make figure FIG=bonus_losses
     python -m experiments.figures.bonus_losses [--task TASK] [--preset small] [--seeds N]
 
-Runs RAD with each bonus that learns something, where it has not been run, and writes a picture
-with a panel for each loss, and losses.csv with all values. The frames are those that the agent
-stored; the batches are those of its updates.
+Runs RAD with each bonus that learns, unless that run exists, and writes a picture with one panel
+per loss and losses.csv with all values. The bonus learns from the frames that the agent stored, in
+the batches of the agent's updates.
 """
 
 from pathlib import Path
@@ -26,11 +26,11 @@ LOSSES = {
     "contrastive_loss": ("contrastive", "SE w/ Contrastive: cross-entropy"),
     "inverse_dynamics_loss": ("inverse_dynamics", "SE w/ Inverse Dynamics: squared error"),
 }
-"""Column of train.csv -> the bonus that has it, and its title."""
+"""Column of train.csv -> the bonus that writes it, and its title."""
 
 
 Losses = dict[str, dict[str, dict[int, float]]]
-"""Column of train.csv -> seed -> env frames -> loss, wherever the agent had begun to learn."""
+"""Column of train.csv -> seed -> env frames -> loss, from the agent's first update on."""
 
 
 def _load(folder: Path, column: str) -> dict[str, dict[int, float]]:

@@ -1,4 +1,4 @@
-"""What the commands of all figures share: options, where they write, how they end."""
+"""What the commands of all figures share: options, output folders, exit codes."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,30 +11,30 @@ Words = Namespace
 """Values of options."""
 
 Lines = Iterator[Any]
-"""What is printed, each as soon as it is there: the files written."""
+"""The files written; each is printed as soon as it exists."""
 
 Options = dict[str, Mapping[str, Any]]
-"""Each with the keywords of argparse."""
+"""Option -> its keywords for argparse."""
 
 OF_RUNS: Options = {
     "--seeds": {"type": int, "help": "by default the figure's"},
     "--jobs": {"type": int, "default": 1, "help": "runs at a time, each on its cores"},
     "--runs": {"type": Path, "default": Path("runs/figures"), "help": "folder of all runs"},
 }
-"""Of a figure that trains what is missing."""
+"""Options of a figure that trains missing runs."""
 
 STEPS: Options = {"--steps": {"type": int, "help": "env frames; by default the figure's"}}
 
 
 def some_of(names: Iterable[str]) -> Mapping[str, Any]:
-    """An option that takes some of these, all by default."""
+    """An option that takes any of these values, by default all of them."""
     return {"nargs": "+", "default": list(names), "choices": list(names)}
 
 
 def of(name: str, make: Callable[[Words], Lines], options: Options) -> Callable[..., int]:
     """The command of the module `name`: (words of the command line) -> exit code.
 
-    It has the option `--out` too, by default a folder in `results` called like the module.
+    It adds the option `--out`, by default the folder of the module's name in `results`.
     """
 
     @in_one_sentence

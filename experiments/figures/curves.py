@@ -1,4 +1,4 @@
-"""Learning curves with a 95% band from the eval.csv of runs, and their table.
+"""Learning curves with a 95% band, and their table, from the eval.csv of runs.
 
     python -m experiments.figures.curves LABEL=RUN_DIR [LABEL=RUN_DIR ...] --out FILE.png
 
@@ -24,7 +24,7 @@ from experiments.statistics import final_returns, mean_half_width
 matplotlib.use("Agg")
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's palette: told apart by colour-blind readers too."""
+"""Okabe and Ito's palette, which colour-blind readers can distinguish."""
 
 TABLE_COLUMNS = (
     *("label", "seeds", "env_frames"),
@@ -35,7 +35,7 @@ TABLE_COLUMNS = (
 
 
 class Curve(NamedTuple):
-    """Mean returns of the evaluations of all seeds under one label, and where they were."""
+    """Mean evaluation returns of all seeds under one label, and their env frames."""
 
     label: str
     env_frames: Int[np.ndarray, " point"]
@@ -43,7 +43,7 @@ class Curve(NamedTuple):
 
 
 def read(path: Path, column: str) -> dict[str, dict[int, float]]:
-    """Seed -> env frames -> value in a table of a run; NaN where it is empty.
+    """Seed -> env frames -> value in a table of a run; NaN for an empty cell.
 
     Raises:
       UsageError: there is no such file.
@@ -61,14 +61,14 @@ def read(path: Path, column: str) -> dict[str, dict[int, float]]:
 
 
 def common(label: str, series: Collection[Mapping[int, float]]) -> Curve:
-    """The curve of what each seed has at its env frames, where all have something."""
+    """The curve of each seed's values at the env frames that all seeds have in common."""
     frames = sorted(set.intersection(*map(set, series))) if series else []
     returns = [[points[frame] for frame in frames] for points in series]
     return Curve(label, np.asarray(frames), np.asarray(returns))
 
 
 def load(label: str, folders: Sequence[Path]) -> Curve:
-    """The curve of the runs' eval.csv at the frames of every seed; a UsageError if none is left."""
+    """The curve of the runs' eval.csv at the frames of all seeds; a UsageError if none is left."""
     tables = [read(folder / "eval.csv", "return_mean") for folder in folders]
     curve = common(label, [points for table in tables for points in table.values()])
     if not curve.env_frames.size:
@@ -87,7 +87,7 @@ def draw(curves: Sequence[Curve], title: str, path: Path) -> None:
 def draw_panels(
     panels: Mapping[str, Sequence[Curve]], size: tuple[float, float], across: int, dpi: int = 130
 ) -> Figure:
-    """A panel for each title, of `size` inches, at most `across` in a line."""
+    """One panel per title, each of `size` inches, at most `across` in a row."""
     across = min(across, len(panels))
     down = math.ceil(len(panels) / across)
     figure = Figure(figsize=(size[0] * across, size[1] * down), dpi=dpi, layout="constrained")
@@ -100,7 +100,7 @@ def draw_panels(
 
 
 def draw_axes(axes: Axes, curves: Sequence[Curve], title: str) -> None:
-    """Draws into axes that are already there, for figures of several panels."""
+    """Draws into existing axes, for figures of several panels."""
     for i, curve in enumerate(curves):
         colour = COLOURS[i % len(COLOURS)]
         line = "-" if i < len(COLOURS) else "--"
@@ -112,7 +112,7 @@ def draw_axes(axes: Axes, curves: Sequence[Curve], title: str) -> None:
             axes.fill_between(
                 frames, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0
             )
-    # A band of few seeds may reach far beyond what was ever measured; the axis does not.
+    # The band of few seeds may reach far beyond every measured value; the axis does not.
     low = min(curve.returns.min() for curve in curves)
     high = max(curve.returns.max() for curve in curves)
     margin = 0.05 * (high - low) or 0.05
@@ -126,7 +126,7 @@ def draw_axes(axes: Axes, curves: Sequence[Curve], title: str) -> None:
 
 
 def area(curve: Curve) -> float:
-    """Its mean height over its frames (trapezoids), mean over seeds, in units of return."""
+    """Mean height of a curve over its frames (trapezoids), mean over seeds, in units of return."""
     heights = curve.returns.mean(axis=0)
     span = curve.env_frames[-1] - curve.env_frames[0]
     return float(np.trapezoid(heights, curve.env_frames) / span if span else heights[0])
@@ -139,7 +139,7 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]
 
 
 def write_table(curves: Sequence[Curve], path: Path, **before: Iterable[str]) -> None:
-    """One row per curve: `before`, a value a curve each, and what `TABLE_COLUMNS` name."""
+    """One row per curve: `before`, with one value per curve, then `TABLE_COLUMNS`."""
     rows = []
     for curve, *first in zip(curves, *before.values(), strict=True):
         final = curve.returns[:, -1]

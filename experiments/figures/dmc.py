@@ -1,12 +1,12 @@
-"""The paper's figures of DeepMind Control: an agent with RE3 and without, a panel a task.
+"""The paper's DeepMind Control figures: an agent with and without RE3, one panel per task.
 
     make figure FIG=dmc
     python -m experiments.figures.dmc [RUN_DIR ...] [--tasks TASK ...] [--reference FILE.csv]
 
-Draws the runs in the given folders; without any, runs what is missing and goes on with what was
-cut off. Runs of the same task, agent, bonus and preset are pooled. Writes curves.png, table.csv
-and every run's eval.csv. A reference has the columns env, seed, step (in env frames) and
-episode_reward, and is drawn up to where the runs end.
+Draws the runs in the given folders; without any, it trains missing runs and resumes interrupted
+ones. Runs of the same task, agent, bonus and preset are pooled. Writes curves.png, table.csv and
+every run's eval.csv. A reference has the columns env, seed, step (in env frames) and
+episode_reward, and is drawn up to the last frame of the runs.
 """
 
 import csv

@@ -1,4 +1,4 @@
-"""Dreamer with and without RE3, and two options, on a task in pixels that takes minutes.
+"""Dreamer with and without RE3, and with two options, on a pixel task that takes minutes.
 
 make figure FIG=dreamer [ARGS="--jobs 2"]
 python -m experiments.figures.dreamer [--seeds N] [--steps N]

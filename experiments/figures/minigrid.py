@@ -3,9 +3,9 @@
     make figure FIG=minigrid [ARGS="--jobs 2"]
     python -m experiments.figures.minigrid [--presets recommended] [--rows none re3] [--seeds 10]
 
-Runs what is missing, goes on with what was cut off, and writes, for each preset, a picture
-with a panel per task and a table; and every run's eval.csv beside them. Betas are those that
-`minigrid_betas` found for the preset, on other seeds; where it has not searched, the preset's.
+Trains missing runs, resumes interrupted ones, and writes, for each preset, a picture with one panel
+per task and a table, with every run's eval.csv beside them. Betas are those that `minigrid_betas`
+found for the preset on other seeds or, where it has not searched, the preset's.
 """
 
 import json
@@ -24,16 +24,16 @@ from experiments.presets.minigrid import BUDGETS
 from experiments.resolve import resolve
 
 TASKS = {"empty_16x16": "Empty-16x16", "doorkey_6x6": "DoorKey-6x6", "doorkey_8x8": "DoorKey-8x8"}
-"""Tasks by bare name, and their rows in the paper's table."""
+"""Tasks by their bare names, and their rows in the paper's table."""
 
 SEEDS = 10
 
 PRETRAINING_TASK = "empty_16x16"
 PRETRAINING_FRAMES = 100_000
-"""Where, and for how many env frames, the rows called PT train on the bonus alone."""
+"""Task and env frames of pre-training, on the bonus alone, in the rows called PT."""
 
 SEARCHED = Path("results/minigrid_betas")
-"""What `minigrid_betas` found, one JSON a preset."""
+"""The results of `minigrid_betas`, one JSON per preset."""
 
 
 class Variant(NamedTuple):
@@ -42,8 +42,8 @@ class Variant(NamedTuple):
     Attributes:
       label: its name in the figure.
       bonus: the intrinsic reward beside the task's.
-      beta: the option that weighs it, if it has one.
-      pretraining: the bonus of the run it starts from, if it starts from one.
+      beta: the option that weights it, if it has one.
+      pretraining: the bonus of the pre-training run it starts from, if any.
     """
 
     label: str
@@ -52,9 +52,9 @@ class Variant(NamedTuple):
     pretraining: BonusName | None = None
 
     def run(self, task: str, preset: str, beta: float | None) -> Run:
-        """Its run in the figure, with this weight of the bonus or the preset's.
+        """Its run in the figure, with this bonus weight or the preset's.
 
-        All that have the same `pretraining` start from the same run, seed by seed.
+        Variants with the same `pretraining` start from the same run, seed by seed.
         """
         weight = {self.beta: f"{beta:g}"} if self.beta and beta is not None else {}
         run = Run(task, self.bonus, preset, SEEDS, BUDGETS[TASKS[task]], changes=weight)
@@ -66,7 +66,7 @@ class Variant(NamedTuple):
         return run._replace(init=before)
 
     def preset_beta(self, task: str, preset: PresetName) -> float | None:
-        """Its weight in a preset; None without one."""
+        """The bonus weight in a preset; None if it has none."""
         if self.beta is None:
             return None
         tuned = self.pretraining is not None
@@ -80,16 +80,16 @@ VARIANTS = {
     "rnd": Variant("A2C + RND", "rnd", beta="rnd.beta"),
     "icm": Variant("A2C + ICM", "icm", beta="icm.beta"),
     "re3_pt": Variant("A2C + RE3 + PT", "re3", beta="re3.beta", pretraining="re3"),
-    # Without a bonus while it is fine-tuned, as the paper has it (after Liu and Abbeel, 2021).
+    # No bonus during fine-tuning, as in the paper (after Liu and Abbeel, 2021).
     "contrastive_pt": Variant("A2C + SE w/ Contrastive + PT", "none", pretraining="contrastive"),
 }
 
 
 def searched(preset: str, folder: Path = SEARCHED) -> dict[str, dict[str, dict[str, Any]]]:
-    """Task -> row -> what `minigrid_betas` found, `beta` being the best; empty if it has not run.
+    """Task -> row -> result of `minigrid_betas`, `beta` the best; empty if it has not run.
 
     Raises:
-      UsageError: the file is not one that it wrote.
+      UsageError: `minigrid_betas` did not write the file.
     """
     path = folder / f"{preset}.json"
     if not path.exists():

@@ -3,11 +3,10 @@
     make figure FIG=minigrid_betas [ARGS="--jobs 2"]
     python -m experiments.figures.minigrid_betas [--tasks TASK ...] [--rows ROW ...]
 
-For each task and each row with a beta, the paper's nine values. All nine are trained for two
-fifths of the task's budget, and the three best of them to its end: a beta that is slow to begin
-and best in the end can be missed. Best is the largest area under the evaluation curve, mean over
-seeds. Writes a JSON per preset, which `minigrid` reads; a search of some tasks or rows leaves the
-others in it as they were.
+For each task and each row with a beta, the search tries the paper's nine values. It trains all nine
+for two fifths of the task's budget, and the best three to its end; it can miss a beta that starts
+slowly and ends best. The best has the largest area under the evaluation curve, mean over seeds.
+Writes one JSON per preset, which `minigrid` reads; a search of some tasks or rows keeps the others.
 """
 
 import math
@@ -30,19 +29,19 @@ BETAS = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 1e-1)
 """Appendix, "Details on MiniGrid Experiments"."""
 
 RUNGS = ((0.4, 9), (1.0, 3))
-"""Share of the budget, and how many of the best betas are trained so far."""
+"""Share of the budget, and how many of the best betas are trained to it."""
 
 FIRST_SEED = 101
 WITH_BETA = [name for name, row in VARIANTS.items() if row.beta]
 LEAST_EVALUATIONS = 15
-"""In a whole budget: enough for an area, and fewer than the figure's, which take their time."""
+"""Per whole budget: enough for an area, and fewer than the figure's, which take long."""
 
 EPISODES = 30
-"""An evaluation of 100 episodes, the figure's, takes longer than the training in between."""
+"""The figure's 100 episodes would take longer than the training between evaluations."""
 
 
 def search(name: str, task: str, preset: str, seeds: int, runs: Runs) -> dict[str, Any]:
-    """The best beta of one row on one task, and every score on the way."""
+    """The best beta of one row on one task, and the scores of all betas tried."""
     budget, figures = BUDGETS[TASKS[task]], ROWS[TASKS[task]]["evaluation.every_env_frames"]
     every = max(1, budget // figures // LEAST_EVALUATIONS) * figures
     changes = {"evaluation.every-env-frames": str(every), "evaluation.episodes": str(EPISODES)}
@@ -67,7 +66,7 @@ def search(name: str, task: str, preset: str, seeds: int, runs: Runs) -> dict[st
 def area(folder: Path, env_frames: int) -> float:
     """`curves.area` of a run's evaluations up to about `env_frames`."""
     curve = curves.load("", [folder])
-    # A run that was once trained further counts as far as this rung goes.
+    # A run that was already trained further counts up to this rung only.
     last = int(np.searchsorted(curve.env_frames, env_frames)) + 1
     return curves.area(Curve("", curve.env_frames[:last], curve.returns[:, :last]))
 

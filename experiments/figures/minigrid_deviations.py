@@ -1,7 +1,7 @@
-"""Which difference between paper and released code decides: one option at a time.
+"""Which difference between the paper and the released code matters: one option at a time.
 
-A2C + RE3 on DoorKey-6x6 with the `released` preset, and with each of its options set, alone,
-to what the paper's text says; the `paper` preset, and that with RMSprop's epsilon released.
+A2C + RE3 on DoorKey-6x6 with the `released` preset; the same with one option at a time set to what
+the paper's text says; the `paper` preset; and `paper` with the released code's RMSprop epsilon.
 
     make figure FIG=minigrid_deviations
 """

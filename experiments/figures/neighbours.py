@@ -1,10 +1,10 @@
-"""The paper's first figure: nearest neighbours under a random encoder and under the true state.
+"""The paper's first figure: nearest neighbours by a random encoder and by the true state.
 
-Frames of a task under random actions; for some of them, the nearest others by the distance
-between latents of RE3's untrained encoder, beside the nearest by the distance between the
+Collects frames of a task under random actions. For some of them it shows the nearest frames by the
+distance between latents of RE3's untrained encoder, beside the nearest by the distance between the
 simulator's positions (angles by sine and cosine, lengths in metres; a single frame shows no
-velocities). Neighbours come from other episodes than their query, so that no two are alike
-because one follows the other.
+velocities). Neighbours come from other episodes than their query, so that none is close merely
+because it is the next frame.
 
     make figure FIG=neighbours [ARGS="--task cheetah_run --frames 4000"]
 """
@@ -28,13 +28,13 @@ from re3_jax.envs.host.config import DMCConfig
 from re3_jax.intrinsic.re3 import encoder_from
 
 UNSEEN_JOINT = "rootx"
-"""How far a body has come: the camera moves along, so frames do not show it."""
+"""Joint of the distance travelled: the camera follows the body, so frames do not show it."""
 
 ENCODED_AT_ONCE = 100
 
 
 class Frames(NamedTuple):
-    """What random actions came by: frames, positions, and the number of each frame's episode."""
+    """Frames under random actions, their positions, and the number of each frame's episode."""
 
     images: UInt8[np.ndarray, "frame height width 3"]
     states: Float[np.ndarray, "frame state"]
@@ -42,10 +42,10 @@ class Frames(NamedTuple):
 
 
 def collect(task_id: str, config: DMCConfig, num_frames: int, seed: int) -> Frames:
-    """Every frame of episodes of uniformly random actions; a ValueError if none can be drawn."""
+    """All frames of episodes under uniform random actions; a ValueError if none can be rendered."""
     drawn_by = renderer.choose(config)
     if drawn_by != "warp" and (driver := gl.probe()):
-        # Read by dm_control when it is first imported.
+        # dm_control reads it when it is first imported.
         os.environ.setdefault("MUJOCO_GL", driver.backend)
     random = np.random.default_rng(seed)
     lane = dmc.Lane(task_id, config)
@@ -66,7 +66,7 @@ def collect(task_id: str, config: DMCConfig, num_frames: int, seed: int) -> Fram
 
 
 def position(physics: Any) -> Float[np.ndarray, " state"]:
-    """Where the bodies are as far as a frame shows it."""
+    """The positions of the bodies, as far as a frame shows them."""
     import mujoco
 
     model, parts = physics.model, []
@@ -96,7 +96,7 @@ def nearest(
     episodes: Int[np.ndarray, " frame"],
     queries: Int[np.ndarray, " query"],
 ) -> Int[np.ndarray, "query other"]:
-    """Frames of other episodes than the query's, the nearest first."""
+    """The nearest frames from other episodes than the query's, nearest first."""
     distances = np.linalg.norm(points[queries, None] - points[None], axis=-1)
     distances[episodes[queries, None] == episodes[None]] = np.inf
     others = int(np.isfinite(distances).sum(axis=1).min())
@@ -106,9 +106,9 @@ def nearest(
 def share_nearer(
     encoded: Int[np.ndarray, "query other"], true: Int[np.ndarray, "query other"], k: int
 ) -> float:
-    """Mean share of frames that are nearer in the true state than the encoder's k neighbours.
+    """Mean share of frames that are nearer in the true state than the encoder's k neighbours are.
 
-    0 if both agree on the nearest, 0.5 on average if the encoder told nothing.
+    0 if both agree on the nearest frames, 0.5 on average if the latents carry no information.
     """
     ranks = [np.flatnonzero(np.isin(t, e[:k])) for e, t in zip(encoded, true, strict=True)]
     return float(np.concatenate(ranks).mean() / true.shape[1])
@@ -121,7 +121,7 @@ def draw(
     true: Int[np.ndarray, "query other"],
     k: int,
 ) -> Figure:
-    """One row per query: the frame, its k neighbours by latents, its k by states."""
+    """One row per query: the frame, its k neighbours by latents, its k neighbours by states."""
     height = 1.05 * len(queries) + 0.45
     figure = Figure(figsize=(1.05 * (2 * k + 1.6), height), dpi=150)
     widths = [1, 0.15, *[1] * k, 0.15, *[1] * k]
@@ -144,7 +144,7 @@ def draw(
 
 
 def _make(words: command.Words) -> command.Lines:
-    # Ten control steps with one action, so that bodies move far and frames differ.
+    # Each action lasts ten control steps, so that bodies move far and frames differ.
     config = DMCConfig(action_repeat=10, renderer=words.renderer)
     per_episode = tasks.EPISODE_CONTROL_STEPS // config.action_repeat
     if words.frames < per_episode + words.k or min(words.queries, words.k) < 1:

@@ -1,4 +1,4 @@
-"""Figures of runs: panels, their rows, and the picture and table of what the rows' runs reached."""
+"""Figures of runs: panels, their rows, and the picture and table of the rows' returns."""
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -28,12 +28,12 @@ Panels = dict[str, tuple[str, Sequence[Row]]]
 def load(
     words: command.Words, rows: Sequence[Row], files: Sequence[str] = ("eval",)
 ) -> list[Curve]:
-    """The curve of each row, once all runs are there.
+    """The curve of each row, once all runs are finished.
 
     Args:
-      words: values of `command.OF_RUNS`, which go over those of the rows, and of `--out`.
-      rows: rows.
-      files: tables of every run that are copied, `eval` as NAME.csv, others as NAME-TABLE.csv.
+      words: values of `command.OF_RUNS`, which override those of the rows, and of `--out`.
+      rows: the rows of all panels.
+      files: tables to copy from every run: `eval` as NAME.csv, others as NAME-TABLE.csv.
     """
     asked = {name: getattr(words, name, None) for name in ("seeds", "steps")}
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
@@ -50,9 +50,9 @@ def figure(name: str, panels: Panels, losses: Sequence[str] = ()) -> Callable[..
     """The command of a figure of panels.
 
     Args:
-      name: of its module.
-      panels: panels.
-      losses: columns of train.csv that are drawn below the returns; the table is then copied.
+      name: name of its module.
+      panels: short name of a task -> title and rows of its panel.
+      losses: columns of train.csv to draw below the returns; train.csv is then copied too.
     """
 
     def make(words: command.Words) -> command.Lines:

@@ -1,10 +1,10 @@
-"""The runs behind a figure: each in a process of its own, trained once and gone on with.
+"""The runs behind a figure: each in its own process, trained once, resumed if interrupted.
 
 A run that several figures share is trained once: its folder is named after its options.
 
-Starting, compiling, evaluating and drawing take one core, and so does training where the cores do
-not divide the seeds: small runs are through sooner side by side. Where one run fills the machine
-or holds the only accelerator, one at a time is right, which is the default.
+Starting, compiling, evaluating and drawing take one core, and so does training if the cores do not
+divide the seeds: small runs finish sooner in parallel. The default is one run at a time, which is
+right if one run fills the machine or holds the only accelerator.
 """
 
 import json
@@ -28,15 +28,15 @@ Result = TypeVar("Result")
 
 
 class Run(NamedTuple):
-    """What is trained, by options of `experiments.train`.
+    """A run to train, by options of `experiments.train`.
 
     Attributes:
-      steps: env frames per seed, those of `init` not counted.
+      steps: env frames per seed, not counting those of `init`.
       agent: part of the folder's name unless it is A2C.
       changes: further options, without the leading dashes, a switch with True or False; of a
         path only the last part goes into the folder's name.
       seed: the first seed.
-      init: the run that it starts from, seed by seed: it is trained with the same ones.
+      init: the run that it starts from, seed by seed; it is trained with the same seeds.
     """
 
     task: str
@@ -54,7 +54,7 @@ class Runs:
     """All runs in a folder; shared by the threads that ask for them."""
 
     def __init__(self, folder: Path, at_once: int = 1):
-        """Divides the cores among as many runs at once; a UsageError if there are fewer."""
+        """Divides the cores among `at_once` parallel runs; a UsageError if cores are too few."""
         usable = sorted(os.sched_getaffinity(0))
         if not 1 <= at_once <= len(usable):
             raise UsageError(f"--jobs must be from 1 to {len(usable)}, the usable cores")
@@ -66,7 +66,7 @@ class Runs:
         self._locks: dict[str, threading.Lock] = {}
 
     def ensure(self, run: Run) -> Path:
-        """The folder of a finished run, which is trained or gone on with if need be.
+        """The folder of a finished run, which is trained or resumed if necessary.
 
         Raises:
           UsageError: the folder holds a run of another number of seeds.
@@ -85,13 +85,13 @@ class Runs:
         folder = self.folder / f"{name}-{run.bonus}-{run.preset}{extra}"
         options = {"env": run.task, "agent": run.agent, "bonus": run.bonus, "preset": run.preset}
         options |= {"seeds": str(run.seeds), "out": str(folder)}
-        # A run of pre-training says by that option how long it is.
+        # `--pretrain` gives the length of a pre-training run.
         if "pretrain" not in changes:
             options["steps"] = str(run.steps)
         command = [sys.executable, "-m", "experiments.train", "--no-tensorboard"]
         for option, value in {**options, **changes}.items():
             command += _words(option, value)
-        # No two threads make the same run: the second finds it finished.
+        # Two threads never train the same run: the second finds it finished.
         with self._locks.setdefault(str(folder), threading.Lock()):
             if _is_finished(folder, run):
                 return folder
@@ -106,24 +106,24 @@ class Runs:
         return self.map(self.ensure, runs)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """`function` of each of `items`, in their order; at the same time unless it is one a time.
+        """`function` of each of `items`, in their order; in parallel unless one runs at a time.
 
         Raises:
-          BaseException: what `function` raised, once what had begun is through.
+          BaseException: what `function` raised, once all calls that had started are done.
         """
         items = list(items)
         if self.at_once == 1 or len(items) < 2:
             return [function(item) for item in items]
-        # Threads wait here for processes: `start` is what holds back more than `at_once`.
+        # Threads only wait for processes; `start` limits these to `at_once`.
         with ThreadPoolExecutor(len(items)) as pool:
             futures = [pool.submit(function, item) for item in items]
             return [future.result() for future in futures]
 
     def start(self, command: Sequence[str], log: Path) -> int:
-        """Runs a command when there are cores for it, and returns its exit code.
+        """Runs a command as soon as cores are free, and returns its exit code.
 
-        Unless it is one at a time, its output goes into `log`, and its end is a line on standard
-        output.
+        If several run in parallel, its output goes to `log`, and a line on standard output says
+        when it has ended.
         """
         if self.at_once == 1:
             return subprocess.run(command, check=False).returncode
@@ -141,7 +141,7 @@ class Runs:
 
 
 def options(folder: Path, *names: str) -> list[str]:
-    """The values of these options of the run in a folder; a UsageError if it holds none."""
+    """The values of these options of the run in a folder; a UsageError if there is no run."""
     try:
         config = json.loads((folder / run_folder.CONFIG).read_text())["config"]
         return [config[name] for name in names]
@@ -150,7 +150,7 @@ def options(folder: Path, *names: str) -> list[str]:
 
 
 def copy_evaluations(folders: Sequence[Path], out: Path) -> list[str]:
-    """Copies each run's eval.csv as FOLDER.csv; the names of the folders, which must differ."""
+    """Copies each run's eval.csv as FOLDER.csv; the folders must have different names."""
     names = [folder.resolve().name for folder in folders]
     for name in names:
         if names.count(name) > 1:

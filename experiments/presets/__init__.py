@@ -1,1 +1,1 @@
-"""The paper's tables as code, a module for each suite."""
+"""The paper's tables as code, one module per suite."""

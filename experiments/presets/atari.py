@@ -1,7 +1,7 @@
 """Rainbow on Atari: Kaixhin/Rainbow's defaults, its data-efficient variant, the paper's bonuses.
 
-Weights of the bonuses are those of the paper's Appendix "Details on Atari experiments"; it has none
-for RND and ICM. What its text leaves open is in `docs/deviations.md`.
+Weights of the bonuses are those of the paper's Appendix "Details on Atari experiments", which has
+none for RND and ICM. `docs/deviations.md` lists what its text leaves open.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ COMMON: Values = {
     "video": True,
     **rainbow.RE3,
     "re3.ring_size": 1_000_000,
-    # Of all the latents kept: the time of a search grows with them.
+    # Fewer than are kept: the time of a search grows with them.
     "re3.search_size": 100_000,
     "re3.image_crop": atari.SIZE,
     **options("learned", augmentation="shift", shift_pad=4),
@@ -66,6 +66,6 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
 
 
 def with_learned_encoder(task_id: str, config: RunConfig) -> RunConfig:
-    """`config` for state entropy over an encoder that is learned."""
+    """`config` for state entropy over a learned encoder."""
     beta = CONTRASTIVE_BETA.get(task_id, OTHER_BETA)
     return replace(config, re3=replace(config.re3, beta=beta))

@@ -1,8 +1,8 @@
 """Brax tasks on states: not in the paper; soft actor-critic on vectors, on the device.
 
-The agent is RAD, which is soft actor-critic where there are no images. Networks and learning rates
-are those of the original soft actor-critic on states (Haarnoja et al., 2018); the rest, the bonus
-included, is what the paper has for pixels.
+The agent is RAD, which is soft actor-critic on tasks without images. Networks and learning rates
+are those of the original soft actor-critic on states (Haarnoja et al., 2018); everything else, the
+bonus included, is the paper's setting for pixels.
 """
 
 from experiments.config import AgentName, PresetName, RunConfig
@@ -26,7 +26,7 @@ DEBUG = tables.TINY | {
     "re3.ring_size": 1_000,
     "evaluation.episodes": 1,
 }
-"""Most of its minute is brax's compilation."""
+"""It takes a minute, most of which is brax's compilation."""
 
 
 def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:

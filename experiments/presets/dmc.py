@@ -1,15 +1,15 @@
 """The paper's "Hyperparameters of RAD + RE3 used for DeepMind Control Suite experiments".
 
 `paper` is the table and the text of the appendix to the letter; `released` is what the authors'
-code runs, and made the published curves. They share every number of the table and differ in
+code runs, which made the published curves. They share every number of the table and differ in
 what the random encoder sees, how the bonus is normalised and where a sparse reward begins.
-`recommended` is `released` drawn by whatever renderer works here; `small` is the same program
-for a machine without a GPU; `debug` takes seconds. What the paper does not state, the released
-code does (see `docs/deviations.md`).
+`recommended` is `released` with a renderer that works on this machine; `small` is the same program
+for a machine without a GPU; `debug` takes seconds. Values that the paper does not state are those
+of the released code (see `docs/deviations.md`).
 
-The table's numbers for soft actor-critic are the defaults of `SACConfig`; where it is silent, on
+The table's numbers for soft actor-critic are the defaults of `SACConfig`. The table does not give
 `hidden_dim`, the bounds of the log standard deviation, `discount`, `actor_every` and
-`updates_per_step`, those are the released code's.
+`updates_per_step`; these are the released code's.
 """
 
 from dataclasses import replace
@@ -40,7 +40,7 @@ TASKS: dict[str, Values] = {
     "walker_run_sparse": {"re3.rho": 2.5e-5},
     "quadruped_run": {"sac.initial_agent_steps": 10_000},
 }
-"""Where the table has another value than for any other task, but for the action repeat."""
+"""Tasks with a value of their own in the table; action repeats are in `ACTION_REPEAT`."""
 
 SMALL_ACTION_REPEAT = {"cartpole": 8, "finger": 2, "walker": 2}
 """Per domain, 4 otherwise: the table of the RAD paper (Laskin et al., 2020)."""
@@ -50,7 +50,7 @@ PAPER_RE3: Values = {
     **options("re3", normalize="running_std", log1p=False, latent_dim=50),
     "re3.image_input": "stacked_crop",
 }
-"""k = 3; "the same encoder architecture" as the agent's is taken to mean its input as well."""
+"""k = 3; "the same encoder architecture" as the agent's is taken to include the same input."""
 
 RELEASED_RE3 = PAPER_RE3 | {
     **options("re3", first_neighbour=4, last_neighbour=4, count_self=True),
@@ -62,9 +62,9 @@ COMMON: Values = {
     "checkpoint_seconds": 600.0,
     "video": True,
     **ANY_TASK,
-    # As RND's authors, and as Yarats et al. (2019), whose encoder the paper takes for ICM, draw
-    # linear layers. Drawn as PyTorch does, the inverse model does not begin to learn within 1,000
-    # updates.
+    # RND's authors, and Yarats et al. (2019), whose encoder the paper takes for ICM, initialise
+    # linear layers this way. With PyTorch's initialisation the inverse model does not begin to
+    # learn within 1,000 updates.
     "icm.encoder_init": "orthogonal",
     "learned.shift_pad": 4,
     **options("evaluation", episodes=10, greedy=True),
@@ -80,10 +80,10 @@ DRQ: Values = {
     "dmc.image_size": 84,
     "learned.augmentation": "shift",
 }
-"""DrQ of its own authors (github.com/denisyarats/drq), which draws 84x84 frames."""
+"""DrQ as its authors released it (github.com/denisyarats/drq), with frames of 84x84 pixels."""
 
 RELEASED_DRQ: Values = {"sac.num_augmentations": 2}
-"""The switch in the released code: RAD's crop, twice; used for none of the published curves."""
+"""The DrQ switch of the released code: RAD's crop, twice; no published curve uses it."""
 
 SMALL: Values = {
     "seeds": 3,
@@ -130,7 +130,7 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
     own = {"paper": PAPER, "released": RELEASED}.get(name, RELEASED_RE3)
     of_agent: Values = {}
     if agent == "drq":
-        # The released switch is not DrQ: only the preset that promises that code takes it.
+        # The released switch is not DrQ, so only the preset of the released code uses it.
         of_agent = RELEASED_DRQ if name == "released" else DRQ
     if agent == "dreamer":
         smaller = dreamer.on_dmc(name, task.action_repeat)

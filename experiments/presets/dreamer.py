@@ -1,9 +1,9 @@
 """The paper's "Hyperparameters of Dreamer + RE3 used for DeepMind Control Suite experiments".
 
-What that table leaves out is danijar/dreamer's, which are the defaults of `DreamerConfig`: the
-authors changed nothing else. `paper` and `released` share every number; they differ in the order of
-the random encoder's last layers, in how the bonus is normalised, in where a sparse reward begins,
-and in the episodes of an evaluation, of which the authors play one.
+Values that the table leaves out are danijar/dreamer's, which are the defaults of `DreamerConfig`:
+the authors changed nothing else. `paper` and `released` share every number; they differ in the
+order of the random encoder's last layers, in how the bonus is normalised, in where a sparse reward
+begins, and in the number of evaluation episodes, of which the authors play one.
 """
 
 from experiments.config import PresetName
@@ -14,7 +14,7 @@ from re3_jax.agents.dreamer.networks import IMAGE_SIZE
 STEPS = 500_000
 
 OF_FRAMES: Values = {
-    # RE3 among the frames of a batch: k = 53 with the frame itself, beta 0.1 throughout.
+    # RE3 among the frames of a batch: k = 53 counting the frame itself, beta 0.1 throughout.
     **options("re3", first_neighbour=53, last_neighbour=53, count_self=True),
     **options("re3", encoder_init="xavier", beta=0.1, rho=0.0),
     # The encoders of other bonuses see whole images.
@@ -39,7 +39,7 @@ SMALL: Values = {
     **options("dreamer", conv_depth=16, head_units=200, batch_size=16, sequence_length=32),
     "dreamer.updates_per_burst": 50,
     "dmc.renderer": "warp",
-    # More than the frames of one sequence, as 53 is.
+    # More neighbours than one sequence has frames, as with the paper's 53.
     **options("re3", first_neighbour=35, last_neighbour=35),
     **options("evaluation", every_env_frames=5_000, episodes=5),
 }
@@ -59,9 +59,9 @@ DEBUG: Values = {
 
 
 def on_dmc(name: PresetName, action_repeat: int) -> Values:
-    """What Dreamer has on a task of DeepMind Control over what RAD has there."""
+    """Options of Dreamer on a task of DeepMind Control that override RAD's."""
     own = {"paper": PAPER, "released": RELEASED, "small": SMALL, "debug": DEBUG}.get(name, {})
     steps = SMALL["steps"] if name == "small" else STEPS
-    # All frames of a run, and the first ones of its episodes.
+    # All frames of a run, including the first frame of each episode.
     capacity = steps // action_repeat + steps // 1_000 + 1
     return COMMON | {"dreamer.replay_capacity": capacity} | own

@@ -1,8 +1,8 @@
-"""gymnax tasks: not in the paper; its nearest released hyperparameters where they make sense.
+"""gymnax tasks: not in the paper; the nearest released hyperparameters where they make sense.
 
-A2C for discrete actions as on MiniGrid, soft actor-critic for continuous ones as on Brax. A
-time limit is bootstrapped, because it cuts off rewards that an episode would still have
-brought in tasks such as CartPole, which pays every step, though not in all of gymnax.
+Discrete actions use A2C as on MiniGrid, continuous ones soft actor-critic as on Brax. Time limits
+are bootstrapped, because in tasks such as CartPole, which pays every step, they cut off rewards
+that the episode would still have brought; this does not hold for all of gymnax.
 """
 
 from experiments.agents import AGENTS

@@ -1,9 +1,9 @@
 """The MiniGrid table of the paper's appendix ("Details on MiniGrid Experiments").
 
-`paper` is the table to the letter; `released` is what the authors' code runs, where it
+`paper` is the table to the letter; `released` is what the authors' code runs where it
 differs from the table; `recommended` is `released` with the bonus in the reward, where
-Algorithm 2 has it and where it works better (see `results/`); `debug` is `released` shrunk to
-seconds. A size that the paper does not have takes the row of the nearest task of its kind.
+Algorithm 2 puts it and where it works better (see `results/`); `debug` is `released` shrunk to
+seconds. A size that the paper does not have uses the row of the nearest task of its kind.
 """
 
 from dataclasses import replace
@@ -14,7 +14,7 @@ from experiments.presets.tables import Values, options
 
 BUDGETS = {"Empty-16x16": 400_000, "DoorKey-6x6": 400_000, "DoorKey-8x8": 2_400_000}
 """Env frames per run of the paper's figure: DoorKey-6x6 from the authors' script, DoorKey-8x8 from
-the paper's text, Empty-16x16 is given by neither and takes DoorKey-6x6's."""
+the paper's text; neither gives Empty-16x16's, which is DoorKey-6x6's here."""
 
 TASKS: dict[str, Values] = {
     "Empty-16x16": {
@@ -29,7 +29,7 @@ TASKS: dict[str, Values] = {
         "icm.beta": 1e-4,
         "rnd.beta": 1e-4,
         "evaluation.every_env_frames": 12_800,
-        # More than the budget, within which not every seed solves it.
+        # More than the paper's budget, within which not every seed solves it.
         "steps": 600_000,
     },
     "DoorKey-8x8": {
@@ -40,8 +40,8 @@ TASKS: dict[str, Values] = {
         "steps": BUDGETS["DoorKey-8x8"],
     },
 }
-"""The rows of the table that differ between tasks; A2C + RE3's beta is here that of every other
-state entropy too."""
+"""The rows of the table that differ between tasks; every other state entropy uses A2C + RE3's
+beta too."""
 
 FINE_TUNING_BETA = {"Empty-16x16": 0.1, "DoorKey-6x6": 0.05, "DoorKey-8x8": 0.05}
 """Of A2C + RE3 + PT."""
@@ -50,8 +50,8 @@ COMMON: Values = {
     # Independent runs behind each curve of the paper's MiniGrid figure.
     "seeds": 5,
     "re3.merge_copies": True,
-    # That of the actor and critic. The 1024 of the paper are DeepMind Control's; here they would
-    # take 15 (RND) to 30 times (ICM) an update of A2C.
+    # The width of the actor and critic. The paper's 1024 is for DeepMind Control; here it would
+    # take 15 (RND) to 30 times (ICM) as long as an update of A2C.
     **options("rnd", "icm", hidden_dim=64),
 }
 
@@ -73,14 +73,14 @@ DEBUG = tables.TINY | {
 
 
 def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
-    """Configuration of `Empty-NxN` or `DoorKey-NxN`, of which the paper has A2C's alone."""
+    """Configuration of `Empty-NxN` or `DoorKey-NxN`; the paper has A2C's only."""
     if agent == "rainbow":
         return rainbow.preset(task_id, name)
     return tables.run(*of_a2c(name, TASKS[_nearest(task_id)]))
 
 
 def of_a2c(name: PresetName, row: Values) -> tuple[Values, ...]:
-    """The tables of a preset; `row` is a task's."""
+    """The tables of a preset; `row` is the table of a task."""
     table = {"paper": PAPER, "recommended": RECOMMENDED}.get(name, RELEASED)
     return COMMON, table, row, DEBUG if name == "debug" else {}
 

@@ -1,4 +1,4 @@
-"""Small tasks in pixels on the device: not in the paper; numbers with which they take minutes."""
+"""Small pixel tasks on the device: not in the paper; sized so that a run takes minutes."""
 
 from experiments.config import AgentName, PresetName, RunConfig
 from experiments.presets import dmc, dreamer, tables
@@ -14,7 +14,7 @@ COMMON: Values = {
     **options("dreamer", prefill_env_frames=480, env_frames_per_burst=24, updates_per_burst=6),
     **options("dreamer", replay_capacity=4_000, num_envs=2),
     **dreamer.OF_FRAMES,
-    # More than the frames of one sequence, as the paper's 53 is.
+    # More neighbours than one sequence has frames, as with the paper's 53.
     **options("re3", first_neighbour=11, last_neighbour=11, latent_dim=10),
     **options("evaluation", every_env_frames=240, episodes=20, greedy=True),
 }
@@ -24,11 +24,11 @@ DEBUG = dreamer.DEBUG | {
     **options("dreamer", prefill_env_frames=200, num_envs=2),
     "evaluation.every_env_frames": 400,
 }
-"""The tiny numbers of DeepMind Control's."""
+"""The numbers of DeepMind Control's `debug`."""
 
 
 def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
-    """Configuration of any task here."""
+    """Configuration of any task of this suite."""
     del task_id, agent
     re3 = dmc.PAPER_RE3 if name == "paper" else dmc.RELEASED_RE3
     return tables.run(re3, COMMON, DEBUG if name == "debug" else {})

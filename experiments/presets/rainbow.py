@@ -1,12 +1,11 @@
 """Rainbow on the device: MinAtar, and any other task with discrete actions.
 
-The paper has Rainbow on Atari, with Kaixhin/Rainbow's defaults, which are those of
-`RainbowConfig`. What is smaller here than Atari has smaller numbers, near those of the MinAtar
-experiments of Obando-Ceron and Castro (2021, "Revisiting Rainbow"), but for the updates: a batch
-of 128 every 16 agent steps instead of 32 every 4, which learns from as many transitions in half
-the time. The bonus is the paper's,
-log(1 + distance) with beta 0.0001 (Appendix "Details on Atari experiments"); of what that text
-leaves open `docs/deviations.md` says what was chosen.
+The paper has Rainbow on Atari, with Kaixhin/Rainbow's defaults, which are those of `RainbowConfig`.
+Tasks here are smaller than Atari and have smaller numbers, near those of the MinAtar experiments of
+Obando-Ceron and Castro (2021, "Revisiting Rainbow"). Only updates differ: a batch of 128 every 16
+agent steps instead of 32 every 4 learns from as many transitions in half the time. The bonus is the
+paper's, log(1 + distance) with beta 0.0001 (Appendix "Details on Atari experiments");
+`docs/deviations.md` says what was chosen where that text is open.
 """
 
 from experiments.config import PresetName, RunConfig
@@ -31,12 +30,12 @@ COMMON: Values = {
 
 DEEP_SEA: Values = {
     "steps": 60_000,
-    # One step at a time: a bonus is added to the first reward of n, and would count for the others.
+    # One step: the bonus is added to the first of n rewards, but would count for all n.
     **options("rainbow", noisy=False, n_steps=1, v_min=-0.5, v_max=2.0, learning_rate=1e-3),
     **options("rainbow", adam_eps=1e-7, target_every=50, batch_size=64, num_envs=8),
     **options("rainbow", initial_agent_steps=500, agent_steps_per_update=4),
     "rainbow.replay_capacity": 60_000,
-    # Every cell is as far from every other: only those seen less often than that are rewarded.
+    # All cells are equally far apart, so only cells seen fewer times than this are rewarded.
     **options("re3", first_neighbour=300, last_neighbour=300),
     **options("re3", ring_size=60_000, merge_copies=True, beta=0.5),
     **options("evaluation", every_env_frames=4_000, episodes=2),

@@ -1,7 +1,7 @@
-"""What presets are made of: tables of values by dotted names of the fields of a `RunConfig`.
+"""Building blocks of presets: tables of values by dotted field names of a `RunConfig`.
 
-A preset is a few tables, later ones over earlier ones; what none of them has is as the dataclass
-of its group has it.
+A preset is a few tables; later tables override earlier ones, and all other fields keep the defaults
+of their dataclasses.
 """
 
 from typing import Any
@@ -12,12 +12,12 @@ Values = dict[str, Any]
 
 
 def options(*groups: str, **values: Any) -> Values:
-    """The same values of fields of each of the groups."""
+    """The same field values for each of the groups."""
     return {f"{group}.{name}": value for group in groups for name, value in values.items()}
 
 
 def run(*tables: Values) -> RunConfig:
-    """The run of these tables, the last of which counts where several have a value.
+    """The run of these tables; later tables override earlier ones.
 
     Raises:
       KeyError or TypeError: a name is not that of a field, or a value is not of its type.
@@ -37,4 +37,4 @@ TINY: Values = {
     **options("rnd", "icm", "learned", hidden_dim=32),
     **options("evaluation", every_env_frames=1_000, episodes=2),
 }
-"""What `debug`, the same program with small numbers for tests and first tries, has anywhere."""
+"""What `debug`, the same program at a size for tests and first tries, has in every suite."""

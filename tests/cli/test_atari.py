@@ -87,7 +87,7 @@ def test_every_game_has_a_name():
         ("--env cheetah_run_sparse --agent rainbow", "whose actions are continuous"),
     ],
 )
-def test_what_cannot_be_run_is_one_sentence(words, sentence):
+def test_impossible_requests_end_in_one_sentence(words, sentence):
     from experiments.build import task_spec
 
     with pytest.raises(UsageError, match=sentence):
@@ -96,8 +96,8 @@ def test_what_cannot_be_run_is_one_sentence(words, sentence):
 
 
 @pytest.mark.slow
-def test_a_run_is_stopped_and_gone_on_with(tmp_path, capsys):
-    """Networks, replay and latents go on; the games begin anew, which the log says."""
+def test_a_stopped_run_resumes(tmp_path, capsys):
+    """Networks, replay and latents are restored; the log says that new games begin."""
     from experiments.train import main
 
     folder = tmp_path / "run"
@@ -110,5 +110,5 @@ def test_a_run_is_stopped_and_gone_on_with(tmp_path, capsys):
     assert first["human_normalised_return"] == pytest.approx(expected)
     capsys.readouterr()
     assert main(["--out", str(folder), "--resume", "--steps", "2000"]) == 0
-    assert "new episodes begin, all else goes on exactly" in capsys.readouterr().out
+    assert "new episodes begin, everything else resumes exactly" in capsys.readouterr().out
     assert json.loads((folder / "summary.json").read_text())["env_frames"] == 2000

@@ -23,7 +23,7 @@ def write_run(folder, bonus, screens, env="atari:montezuma_revenge"):
             out.writelines(f"{seed},{10 * row},nan,{seen + seed}\n" for seed in (1, 2))
 
 
-def test_screens_are_compared_at_the_last_frame_that_all_came_to(tmp_path, capsys):
+def test_screens_are_compared_at_the_last_frame_that_all_runs_reached(tmp_path, capsys):
     folders = tmp_path / "mr-none", tmp_path / "mr-re3"
     write_run(folders[0], "none", [5, 8, 9])
     write_run(folders[1], "re3", [6, 11, 15, 40], env="montezuma_revenge")
@@ -43,7 +43,7 @@ def test_screens_are_compared_at_the_last_frame_that_all_came_to(tmp_path, capsy
     assert (out / "curves.png").stat().st_size > 10_000
 
 
-def test_what_is_no_run_of_atari_is_refused(tmp_path, capsys):
+def test_other_runs_are_refused(tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     write_run(tmp_path / "pixels", "re3", [1], env="dmc:hopper_hop")
     write_run(tmp_path / "young", "re3", [])
@@ -51,7 +51,7 @@ def test_what_is_no_run_of_atari_is_refused(tmp_path, capsys):
     (tmp_path / "cut" / "train.csv").unlink()
     for name, sentence in (
         ("empty", "holds no run"),
-        ("pixels", "this figure draws Atari's"),
+        ("pixels", "give runs of Atari games"),
         ("young", "let it train first"),
         ("cut", "has no train.csv"),
     ):

@@ -1,4 +1,4 @@
-"""Every mistake is one sentence with the remedy, exit code 2, and nothing written."""
+"""Every mistake ends in one sentence with the remedy and exit code 2; nothing is written."""
 
 import dataclasses
 import json
@@ -31,7 +31,7 @@ def own_folder(tmp_path, monkeypatch):
 
 
 def refused(capsys, *argv) -> str:
-    """The sentence with which `argv` is refused."""
+    """The sentence that refuses `argv`."""
     before = tree(Path.cwd())
     assert train.main(argv) == 2
     out, err = capsys.readouterr()
@@ -245,7 +245,7 @@ def test_folder_that_even_root_cannot_make(capsys):
 
 @pytest.fixture
 def started(tmp_path) -> Path:
-    """A run that has its config.json and nothing else."""
+    """A run folder with config.json only."""
     config = dataclasses.replace(resolve("doorkey_6x6", preset="debug"), chunk_updates=32)
     folder = tmp_path / "started"
     folder.mkdir()
@@ -258,7 +258,7 @@ def test_folder_of_another_run(capsys, started):
     assert "--resume" in sentence and "another --out" in sentence
 
 
-def test_resume_where_nothing_is(capsys):
+def test_resume_without_a_run(capsys):
     assert "no config.json" in refused(capsys, *DOORKEY, "--out", "nowhere", "--resume")
     assert "--out" in refused(capsys, *DOORKEY, "--resume")
 
@@ -296,7 +296,7 @@ def test_resume_with_a_config_edited_by_hand(capsys, started, config, words):
 
 
 def test_resume_from_a_checkpoint_of_another_version(capsys, monkeypatch, started):
-    """The state fits, the record of the host does not; no real program is compiled for it."""
+    """The state fits, but the host's record does not; no real program is compiled."""
     state = {"x": jnp.zeros(3)}
     store = CheckpointStore(started / run_folder.CHECKPOINTS)
     store.save(1, state, {"chunks": 3, "magic": 1})
@@ -354,18 +354,18 @@ def test_state_that_cannot_fit(capsys, monkeypatch):
     assert "--seeds" in refused(capsys, *DOORKEY)
 
 
-def test_evaluation_of_what_is_not_a_run(capsys, tmp_path):
+def test_evaluation_of_a_folder_without_a_run(capsys, tmp_path):
     assert evaluate.main(["--run", str(tmp_path)]) == 2
     assert "no config.json" in capsys.readouterr().err
 
 
-def test_curves_of_what_is_not_a_run(capsys, tmp_path):
+def test_curves_of_a_folder_without_a_run(capsys, tmp_path):
     assert curves.main([f"a={tmp_path}", "--out", "a.png"]) == 2
     assert "eval.csv" in capsys.readouterr().err
 
 
 def test_as_a_process():
-    """The same from outside: exit code, one line on stderr, no traceback."""
+    """As a user sees it: exit code, one line on stderr, no traceback."""
     done = subprocess.run(
         [sys.executable, "-m", "experiments.train", "--env", "doorkey_6x66"],
         capture_output=True,
@@ -379,7 +379,7 @@ def test_as_a_process():
     assert "doorkey_6x6" in done.stderr
 
 
-def test_missing_gl_is_the_line_that_installs_it(capsys, monkeypatch):
+def test_missing_gl_names_the_command_that_installs_it(capsys, monkeypatch):
     monkeypatch.setattr(gl, "probe", lambda: None)
     sentence = refused(capsys, *CHEETAH, "--dmc.renderer", "gl")
     assert "apt-get install" in sentence and "--dmc.renderer warp" in sentence

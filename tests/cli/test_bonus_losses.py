@@ -1,4 +1,4 @@
-"""The picture of what bonuses learn, from made-up training logs."""
+"""The figure of the bonuses' losses, from made-up training logs."""
 
 import csv
 
@@ -11,7 +11,7 @@ from experiments.figures.runs import Runs
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Runs asked for; each logs its losses for two seeds, after a chunk without updates."""
+    """The requested runs; each logs losses of two seeds, after a chunk without updates."""
     runs_asked = []
 
     def ensure(runs, run):

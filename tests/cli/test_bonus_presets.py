@@ -1,4 +1,4 @@
-"""Weights of every bonus, and the rows "+ PT", read like the paper's tables."""
+"""Weights of every bonus, and the rows "+ PT", as in the paper's tables."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.cli.test_dmc_presets import APPENDIX, MAIN
 PRESETS = ("recommended", "paper", "released")
 
 MINIGRID = {
-    # "Intrinsic reward weight beta in ... experiments": one column a task
+    # "Intrinsic reward weight beta in ... experiments": one column per task
     "A2C + RE3 + PT": {"empty_16x16": 0.1, "doorkey_6x6": 0.05, "doorkey_8x8": 0.05},
     "A2C + RE3": {"empty_16x16": 0.1, "doorkey_6x6": 0.005, "doorkey_8x8": 0.01},
     "A2C + ICM": {"empty_16x16": 0.00001, "doorkey_6x6": 0.0001, "doorkey_8x8": 0.001},
@@ -80,7 +80,7 @@ def test_encoders_of_the_baselines_see_what_the_agents_does(agent, preset):
     assert config.learned.neighbours == "ring"
 
 
-def test_given_values_go_over_the_rows():
+def test_given_values_override_the_rows():
     words = "--env doorkey_8x8 --init runs/x --re3.beta 0.2".split()
     assert parse(words).re3.beta == 0.2
     words = "--env hopper_stand --init runs/x --sac.init-temperature 0.3".split()
@@ -89,7 +89,7 @@ def test_given_values_go_over_the_rows():
     assert parse("--env doorkey_8x8 --bonus rnd --init runs/x".split()).rnd.beta == 5e-5
 
 
-def test_a_run_that_pre_trains_is_as_long_as_it_says():
+def test_pretrain_sets_the_length_of_the_run():
     config = parse("--env empty_16x16 --pretrain 100000".split())
     assert (config.pretrain, config.steps) == (100_000, 100_000)
     assert config.re3.beta == 0.1
@@ -97,14 +97,14 @@ def test_a_run_that_pre_trains_is_as_long_as_it_says():
     assert parse("--env empty_16x16".split()).pretrain is None
 
 
-def test_weights_are_spelled_as_the_bonus_s():
+def test_weights_are_an_option_of_the_bonus():
     words = "--env cheetah_run_sparse --bonus atc --bonus.weights params.pkl".split()
     config = parse([*words, "--bonus.atc-output", "features"])
     assert config.pretrained.weights == "params.pkl"
     assert config.pretrained.atc_output == "features"
 
 
-def test_help_shows_them(capsys):
+def test_help_shows_the_options_of_bonuses(capsys):
     with pytest.raises(SystemExit):
         parse(["--env", "doorkey_8x8", "--bonus", "rnd", "--help"])
     text = capsys.readouterr().out

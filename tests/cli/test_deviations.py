@@ -31,7 +31,7 @@ def rows(section="## A2C + RE3 on MiniGrid", end="###"):
 
 
 def differences(task, agent=None):
-    """Options, but for the preset's name, in which `paper` and `released` differ."""
+    """Options in which `paper` and `released` differ, without the preset's name."""
     paper = flatten(resolve(task, agent, preset="paper"))
     released = flatten(resolve(task, agent, preset="released"))
     return {name for name in paper if paper[name] != released[name]} - {"preset"}

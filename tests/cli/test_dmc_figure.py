@@ -56,7 +56,7 @@ def test_folders_are_pooled_by_what_they_ran(tmp_path):
     assert {key: (row["seeds"], row["env_frames"]) for key, row in found.items()} == {
         ("walker_walk", "RAD"): ("2", "5000"),
         ("walker_walk", "RAD + RE3"): ("3", "5000"),
-        # Their evaluation at 8000 lies beyond the runs' last.
+        # The reference's evaluation at 8000 comes after the runs' last one.
         ("walker_walk", "authors"): ("2", "4000"),
         ("hopper_hop", "DrQ + RE3"): ("2", "5000"),
         ("hopper_hop", "Dreamer + RE3"): ("2", "5000"),
@@ -73,7 +73,7 @@ def test_presets_are_told_apart(tmp_path):
     assert labels == ["RAD + RE3, paper", "RAD + RE3, small"]
 
 
-def test_without_folders_the_missing_runs_are_made(monkeypatch, tmp_path):
+def test_without_folders_missing_runs_are_trained(monkeypatch, tmp_path):
     asked = []
 
     def ensure(runs, run):
@@ -132,7 +132,7 @@ def test_the_agent_is_in_the_name_of_a_run_made_for_it(monkeypatch, tmp_path):
         ),
     ],
 )
-def test_what_cannot_be_drawn_is_one_sentence(tmp_path, capsys, spoil, sentence):
+def test_folders_that_cannot_be_drawn_end_in_one_sentence(tmp_path, capsys, spoil, sentence):
     words = [*spoil(tmp_path), "--out", str(tmp_path / "out"), "--runs", str(tmp_path / "runs")]
     assert dmc.main(words) == 2
     said = capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The presets of DeepMind Control read like the paper's table."""
+"""The presets of DeepMind Control equal the paper's table."""
 
 import dataclasses
 
@@ -162,7 +162,7 @@ def test_every_preset_can_be_run_and_evaluates_at_chunk_ends(task, agent, preset
     assert frames == per_chunk * spec.action_repeat
     assert config.evaluation.every_env_frames % frames == 0
     assert config.re3.ring_size == config.sac.replay_capacity
-    # Something is learned, and not only from random actions.
+    # The agent learns, and not only from random actions.
     assert config.sac.initial_agent_steps * spec.action_repeat < config.steps
 
 

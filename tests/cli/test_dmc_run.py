@@ -1,4 +1,4 @@
-"""A run from pixels, its videos, its evaluation and its profile, from the command line."""
+"""A run from pixels on the command line: its videos, evaluation and profile."""
 
 import json
 import re
@@ -26,7 +26,7 @@ OPTIONS = (
 
 @pytest.fixture(scope="module", autouse=True)
 def settings():
-    """What `main` does to its process must not reach other tests."""
+    """Changes that `main` makes to its process must not reach other tests."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("keep_compiled_programs", "use_cpu_devices"):
             patch.setattr(machine, name, lambda *_: None)
@@ -50,7 +50,7 @@ def test_run_names_its_renderer_and_leaves_a_video(run):
     assert is_mp4(run / "eval.mp4")
 
 
-def test_evaluation_of_the_checkpoint_is_what_the_run_would_find(run, capsys, tmp_path):
+def test_evaluation_of_the_checkpoint_equals_the_runs_own(run, capsys, tmp_path):
     words = ["--run", str(run), "--episodes", "1", "--video", str(tmp_path / "one.mp4")]
     assert evaluate.main(words) == 0
     found = json.loads(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""`python -m experiments.doctor`: says what it finds, and what to do when a run cannot start."""
+"""`python -m experiments.doctor`: prints what it finds and, if no run can start, the remedy."""
 
 import json
 import re
@@ -23,7 +23,7 @@ def own_folder(tmp_path, monkeypatch):
 
 
 def pretend_installed(monkeypatch, versions):
-    """`metadata.version` with other answers; None stands for a package that is not there."""
+    """`metadata.version` with other answers; None stands for a missing package."""
     real = metadata.version
 
     def version(name):
@@ -67,7 +67,7 @@ def test_a_missing_package_is_one_sentence_with_the_remedy(monkeypatch, capsys):
     assert said.count("\n") == 1
 
 
-def test_it_starts_without_the_packages_that_it_looks_for():
+def test_it_starts_without_the_packages_it_checks():
     missing = "import sys; sys.modules.update(jax=None, optax=None, flax=None)"
     program = f"{missing}; import experiments.doctor"
     subprocess.run([sys.executable, "-c", program], cwd=installing.ROOT, check=True)
@@ -103,7 +103,7 @@ def test_a_broken_device_is_refused(monkeypatch):
         doctor.check_machine()
 
 
-def test_a_part_that_crashes_is_a_line(monkeypatch):
+def test_a_crash_is_reported_in_one_line(monkeypatch):
     missing = "import nothing_of_this_name"
     crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
     monkeypatch.setattr(doctor, "PARTS", {"one": (crash, BASE), "two": (missing, BASE)})
@@ -120,7 +120,7 @@ def test_a_part_that_crashes_is_a_line(monkeypatch):
         (gl.Driver("egl", "NVIDIA H100", on_gpu=True), ["NVIDIA H100", "(GPU)"]),
     ],
 )
-def test_opengl_is_named_or_the_remedy_is(monkeypatch, driver, words):
+def test_opengl_or_the_remedy_is_named(monkeypatch, driver, words):
     monkeypatch.setattr(doctor, "PARTS", {})
     monkeypatch.setattr(gl, "probe", lambda: driver)
     (line,) = doctor.check_pixels()
@@ -128,7 +128,7 @@ def test_opengl_is_named_or_the_remedy_is(monkeypatch, driver, words):
         assert word in line
 
 
-def test_atari_that_was_not_installed_yet_is_no_fault(monkeypatch):
+def test_missing_envpool_is_no_fault(monkeypatch):
     nothing = "raise ModuleNotFoundError(\"No module named 'envpool'\")"
     monkeypatch.setattr(doctor, "PARTS", {"Atari": (nothing, ATARI)})
     _, line = doctor.check_pixels()

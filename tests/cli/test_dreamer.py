@@ -20,7 +20,7 @@ def config_of(task, *more, preset="recommended"):
 
 @pytest.mark.parametrize("preset", ["recommended", "paper", "released"])
 def test_the_papers_table(preset):
-    """Its five rows, and what "different from the original paper of Hafner et al." leaves."""
+    """Its five rows, and "different from the original paper of Hafner et al."."""
     config = config_of("cheetah_run_sparse", preset=preset)
     dreamer, re3 = config.dreamer, config.re3
     # "Initial episodes 5", of 1,000 env frames.
@@ -35,13 +35,13 @@ def test_the_papers_table(preset):
     assert (dreamer.env_frames_per_burst, dreamer.updates_per_burst) == (1_000, 100)
     assert (config.dmc.image_size, config.dmc.frame_stack, config.dmc.action_repeat) == (64, 1, 2)
     assert config.evaluation.episodes == (1 if preset == "released" else 10)
-    # Every frame of the run is kept.
+    # The replay keeps every frame of the run.
     frames = config.steps // 2 + config.steps // 1_000
     assert dreamer.replay_capacity > frames
     assert config_of("quadruped_run", preset=preset).dmc.action_repeat == 4
 
 
-def test_latents_are_kept_as_long_as_frames():
+def test_the_ring_of_latents_is_as_large_as_the_replay():
     words = ("--dreamer.neighbours", "ring", "--dreamer.replay-capacity", "70000")
     config = config_of("cheetah_run_sparse", *words, "--re3.last-neighbour", "3000")
     assert config.re3.ring_size == 70_000
@@ -50,7 +50,7 @@ def test_latents_are_kept_as_long_as_frames():
     assert state.bonus.ring.latents.shape == (70_000, 50)
 
 
-def test_the_small_task_is_dreamers():
+def test_pixel_tasks_default_to_dreamer_and_re3():
     config = parse(["--env", "pixels:bar"])
     assert (config.agent, config.bonus, config.dreamer.num_envs) == ("dreamer", "re3", 2)
 
@@ -115,7 +115,7 @@ def test_bad_input_is_one_sentence(task, more, words):
     ],
 )
 def test_a_replay_without_a_sequence_costs_nothing(option, value, words, tmp_path, capsys):
-    """Debug's episodes have 50 agent steps of 20 frames."""
+    """Episodes of `debug` have 50 agent steps of 20 frames."""
     argv = ["--env", CHEETAH, "--agent", "dreamer", "--preset", "debug", option, value]
     assert train.main([*argv, "--out", str(tmp_path / "run")]) == 2
     said = capsys.readouterr().err
@@ -137,7 +137,7 @@ def test_a_profile_says_what_to_do_instead(capsys, tmp_path):
 
 @pytest.mark.slow
 def test_pre_trained_and_fine_tuned(tmp_path, capsys):
-    """The world model, actor, value and random encoder of the first run begin the second."""
+    """The second run starts from the first one's world model, actor, value and random encoder."""
     words = ["--env", "pixels:bar", "--preset", "debug", "--seeds", "1"]
     first, second = tmp_path / "first", tmp_path / "second"
     assert train.main([*words, "--pretrain", "400", "--out", str(first)]) == 0

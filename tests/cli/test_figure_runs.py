@@ -1,4 +1,4 @@
-"""Runs of a figure side by side: at once, on cores of their own, never the same run twice."""
+"""Parallel runs of a figure: each on its own cores, and no run is trained twice."""
 
 import os
 import sys
@@ -46,14 +46,14 @@ def test_a_process_keeps_to_its_share_of_the_cores(tmp_path):
 
 
 @needs_two_cores
-def test_the_exit_code_and_the_log_are_said(tmp_path, capfd):
+def test_the_exit_code_and_the_log_are_printed(tmp_path, capfd):
     command = [sys.executable, "-c", "import sys; sys.exit(7)"]
     assert Runs(tmp_path, 2).start(command, tmp_path / "run.log") == 7
     assert capfd.readouterr().out == f"run: exit code 7, see {tmp_path / 'run.log'}\n"
 
 
 @needs_two_cores
-def test_what_one_raises_is_raised_once_the_others_are_through(tmp_path):
+def test_an_error_is_raised_once_the_other_runs_are_done(tmp_path):
     ended = []
 
     def work(i):

@@ -1,4 +1,4 @@
-"""The paper's figures: which runs they start, and what they draw from made-up rows."""
+"""The paper's figures: the runs they start, and what they draw from made-up rows."""
 
 import csv
 import json
@@ -14,7 +14,7 @@ from experiments.figures.runs import Run, Runs
 
 
 def write_run(folder, *, seeds=2, complete=True, env_frames=100, final=0.5):
-    """A run folder as `experiments.train` leaves it, as far as figures read it."""
+    """A run folder with the files of `experiments.train` that figures read."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text("{}")
     summary = {
@@ -31,7 +31,7 @@ def write_run(folder, *, seeds=2, complete=True, env_frames=100, final=0.5):
 
 @pytest.fixture
 def started(monkeypatch):
-    """The command lines of processes that would have been started; each ends with code 0."""
+    """The command lines of processes that would be started; each exits with 0."""
     commands = []
 
     def run(command, check):
@@ -61,7 +61,7 @@ def test_a_complete_run_is_not_run_again(started, tmp_path):
 
 
 @pytest.mark.parametrize("left", [{"complete": False}, {"env_frames": 99}])
-def test_a_run_that_was_cut_off_or_is_too_short_is_gone_on_with(started, tmp_path, left):
+def test_an_interrupted_or_too_short_run_is_resumed(started, tmp_path, left):
     write_run(tmp_path / FOLDER, **left)
     ensure(tmp_path)
     (command,) = started
@@ -69,7 +69,7 @@ def test_a_run_that_was_cut_off_or_is_too_short_is_gone_on_with(started, tmp_pat
     assert command[command.index("--steps") + 1] == "100"
 
 
-def test_a_run_that_was_killed_before_its_summary_is_gone_on_with(started, tmp_path):
+def test_a_run_killed_before_its_summary_is_resumed(started, tmp_path):
     write_run(tmp_path / FOLDER)
     (tmp_path / FOLDER / "summary.json").unlink()
     ensure(tmp_path)
@@ -95,8 +95,8 @@ def test_a_switch_is_turned_on_or_off(started, tmp_path):
     assert not {"True", "False"} & set(started[0])
 
 
-def test_rows_that_share_a_run_make_it_once(monkeypatch, tmp_path):
-    """Though both ask for it at the same time."""
+def test_rows_that_share_a_run_train_it_once(monkeypatch, tmp_path):
+    """Even if both ask for it at the same time."""
     begun = []
 
     def start(runs, command, log):
@@ -134,7 +134,7 @@ def read(path):
         return list(csv.DictReader(lines))
 
 
-def test_minigrid_has_a_panel_a_task_and_a_row_a_curve(started, tmp_path):
+def test_minigrid_has_a_panel_per_task_and_a_row_per_curve(started, tmp_path):
     runs, out = tmp_path / "runs", tmp_path / "out"
     tasks = ("empty_16x16", "doorkey_6x6")
     for i, task in enumerate(tasks):
@@ -162,7 +162,7 @@ def test_minigrid_has_a_panel_a_task_and_a_row_a_curve(started, tmp_path):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Runs that were asked for, in order; the n-th ends with a return of n / 10."""
+    """The requested runs, in order; the n-th ends with a return of n / 10."""
     asked = []
 
     def ensure(runs, run):
@@ -179,7 +179,7 @@ def asked(monkeypatch):
 
 
 @pytest.mark.parametrize(("figure", "agent"), [(rainbow, "rainbow"), (dreamer, "dreamer")])
-def test_an_agent_has_a_panel_a_task_with_and_without_re3(figure, agent, asked, tmp_path):
+def test_an_agent_has_a_panel_per_task_with_and_without_re3(figure, agent, asked, tmp_path):
     out = tmp_path / "out"
     assert figure.main(["--runs", str(tmp_path / "runs"), "--out", str(out)]) == 0
     rows = [row for _, panel in figure.PANELS.values() for row in panel]
@@ -199,7 +199,7 @@ def test_an_agent_has_a_panel_a_task_with_and_without_re3(figure, agent, asked, 
     assert {path.name for path in out.iterdir()} == {"table.csv", "curves.png", *copies}
 
 
-def test_numbers_that_are_given_go_over_the_figures(asked, tmp_path):
+def test_given_numbers_override_the_figures(asked, tmp_path):
     words = ["--tasks", "deep_sea", "--seeds", "2", "--steps", "1000"]
     words += ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
     assert rainbow.main(words) == 0
@@ -208,7 +208,7 @@ def test_numbers_that_are_given_go_over_the_figures(asked, tmp_path):
     }
 
 
-def test_deviations_have_a_row_a_change(asked, tmp_path):
+def test_deviations_have_one_row_per_change(asked, tmp_path):
     out = tmp_path / "out"
     words = ["--seeds", "2", "--steps", "100", "--runs", str(tmp_path / "runs")]
     assert minigrid_deviations.main([*words, "--out", str(out)]) == 0

@@ -1,4 +1,4 @@
-"""Pre-training and fine-tuning from the command line: what is taken over, and what is refused."""
+"""Pre-training and fine-tuning on the command line: what a run inherits, and what is refused."""
 
 import csv
 import dataclasses
@@ -30,7 +30,7 @@ NO_BONUS = tuple(word for word in DOORKEY if word not in ("--re3.normalize", "ru
 
 @pytest.fixture(scope="module", autouse=True)
 def settings():
-    """What `main` does to its process must not reach other tests."""
+    """Changes that `main` makes to its process must not reach other tests."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("keep_compiled_programs", "use_cpu_devices"):
             patch.setattr(machine, name, lambda *_: None)
@@ -39,7 +39,7 @@ def settings():
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory) -> Path:
-    """A finished run of pre-training, with the seeds 1 and 2."""
+    """A finished pre-training run with the seeds 1 and 2."""
     folder = tmp_path_factory.mktemp("source") / "run"
     assert train.main((*EMPTY, "--pretrain", "512", "--out", str(folder))) == 0
     return folder
@@ -47,7 +47,7 @@ def source(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def tuned(source, tmp_path_factory) -> Path:
-    """A run of another task that starts from it."""
+    """A run of another task that starts from `source`."""
     folder = tmp_path_factory.mktemp("tuned") / "run"
     words = (*DOORKEY, "--init", str(source), "--steps", "256", "--out", str(folder))
     assert train.main(words) == 0
@@ -66,7 +66,7 @@ def test_pre_training_records_the_task_reward_and_ends_where_it_says(source):
 
 
 def test_fine_tuning_starts_from_what_was_learned(source, tuned):
-    """The state at env frame 0 against the source's last: read from disk, path by path."""
+    """The state at env frame 0 equals the source's last: read from disk, path by path."""
     begun, learned = leaves(tuned, 0), leaves(source)
     same = {
         name
@@ -82,7 +82,7 @@ def test_fine_tuning_starts_from_what_was_learned(source, tuned):
     assert (begun["intrinsic/bonus/ring/num_valid"] == 0).all()
     squares = [begun[name] for name in begun if name.startswith("agent/opt_state")]
     assert squares and not any(np.any(square) for square in squares)
-    # And it goes on learning from there.
+    # It continues to learn from there.
     after = leaves(tuned)
     assert (after["counters/env_frames"] == 256).all()
     assert (after["intrinsic/transforms/0/num_values"] == 512 + 256).all()
@@ -91,7 +91,7 @@ def test_fine_tuning_starts_from_what_was_learned(source, tuned):
 
 
 def test_without_a_bonus_the_agent_alone_is_taken_over(source):
-    """And by the same seed: the second seed of the source is the only one of this run."""
+    """Seeds match: this run's only seed is the second seed of the source."""
     words = (*NO_BONUS, "--bonus", "none", "--seeds", "1", "--seed", "2")
     config = parse([*words, "--init", str(source)])
     taken, learned = fine_tuning.load(config, task_spec(config)), leaves(source)
@@ -128,7 +128,7 @@ def here(tmp_path, monkeypatch):
 
 
 def made_up(folder: Path, env: str, *, preset="debug", agent=None, bonus=None, **changes) -> str:
-    """The folder of a run that has its config.json and nothing else."""
+    """A run folder with config.json only."""
     folder.mkdir()
     config = resolve(env, agent, bonus, preset)
     for group, options in changes.items():
@@ -153,7 +153,7 @@ def made_up(folder: Path, env: str, *, preset="debug", agent=None, bonus=None, *
         ("minigrid:DoorKey-5x5", {}, ["not finished (0 of 4,096 env frames)", "--resume"]),
     ],
 )
-def test_a_run_that_cannot_be_started_from(capsys, here, env, options, words):
+def test_an_unsuitable_source_is_refused(capsys, here, env, options, words):
     run = made_up(here / "source", env, **options)
     argv = [word for word in DOORKEY if word not in ("--re3.normalize", "running_std")]
     sentence = refused(capsys, *argv, "--init", run)
@@ -161,8 +161,8 @@ def test_a_run_that_cannot_be_started_from(capsys, here, env, options, words):
         assert word in sentence
 
 
-def test_other_spaces(capsys, here):
-    """CartPole and MountainCar see and do different things; so do two bodies of dm_control."""
+def test_a_source_with_other_spaces_is_refused(capsys, here):
+    """CartPole and MountainCar have different spaces; so do two bodies of dm_control."""
     run = made_up(here / "cartpole", "gymnax:CartPole-v1")
     sentence = refused(capsys, "--env", "gymnax:MountainCar-v0", "--preset", "debug", "--init", run)
     assert "observations are 2 float32, those of gymnax:CartPole-v1 4 float32" in sentence
@@ -172,19 +172,19 @@ def test_other_spaces(capsys, here):
     assert "actions are 6 numbers from -1.0 to 1.0, those of hopper_hop 4 numbers" in sentence
 
 
-def test_other_seeds(capsys, here, source):
+def test_a_source_without_these_seeds_is_refused(capsys, here, source):
     words = (*DOORKEY, "--init", str(source))
     sentence = refused(capsys, *words, "--seeds", "3")
     assert "seeds 1 to 2, and seed 3" in sentence and "--seeds 2 --seed 1" in sentence
 
 
-def test_a_folder_that_is_no_run(capsys, here):
+def test_a_folder_without_a_run_is_refused(capsys, here):
     sentence = refused(capsys, *DOORKEY, "--init", "nowhere")
     assert "nowhere holds no run" in sentence and "--init" in sentence
     assert "--resume" not in sentence
 
 
-def test_an_unfinished_run(capsys, here, source):
+def test_an_unfinished_source_is_refused(capsys, here, source):
     shutil.copytree(source, here / "source")
     path = here / "source" / "config.json"
     stored = json.loads(path.read_text())
@@ -194,7 +194,7 @@ def test_an_unfinished_run(capsys, here, source):
     assert "512 of 1,024 env frames" in sentence and "--resume --out source" in sentence
 
 
-def test_a_damaged_run(capsys, here, source):
+def test_a_damaged_source_is_refused(capsys, here, source):
     shutil.copytree(source, here / "source")
     files = [p for p in (here / "source" / "checkpoints").rglob("*") if p.is_file()]
     for path in files:
@@ -204,6 +204,6 @@ def test_a_damaged_run(capsys, here, source):
     assert "source" in sentence and "damaged" in sentence
 
 
-def test_a_profile_starts_from_nothing(capsys, here):
+def test_a_profile_refuses_init(capsys, here):
     assert profile.main([*DOORKEY, "--init", "nowhere"]) == 2
     assert "--init has no effect" in capsys.readouterr().err

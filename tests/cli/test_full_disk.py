@@ -1,7 +1,7 @@
-"""A disk that takes no more is one sentence, and what was written before stays good.
+"""A full disk ends a run with one sentence, and earlier checkpoints stay intact.
 
-A limit on the size of a file stands for the full disk: the operating system refuses to write
-in the same place, and no file system has to be filled.
+A limit on file size stands for the full disk: the operating system refuses the same write, and the
+test need not fill a file system.
 """
 
 import os
@@ -20,7 +20,7 @@ hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
 runpy.run_module("experiments.train", run_name="__main__", alter_sys=True)
 """
-"""experiments.train, where config.json fits on the disk and a checkpoint does not."""
+"""experiments.train on a disk that holds config.json but no checkpoint."""
 
 SAVE_TWICE = """
 import resource, sys
@@ -65,15 +65,15 @@ def test_run_on_a_full_disk(tmp_path):
         timeout=120,
     )
     assert done.returncode == 2, done.stderr
-    # matplotlib may have a word of its own before it: its cache of fonts does not fit either.
+    # matplotlib may print a line before it: its font cache does not fit either.
     assert done.stderr.endswith(
         f"error: {out / run_folder.CHECKPOINTS} cannot be written (File too large): "
-        "make room and go on with --resume\n"
+        "make room and continue with --resume\n"
     )
     assert "Traceback" not in done.stderr
 
 
-def test_checkpoints_before_a_full_disk_stay_good(tmp_path):
+def test_checkpoints_before_a_full_disk_stay_intact(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", SAVE_TWICE, str(tmp_path / "checkpoints")],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""A large suite is installed when it is first named, in make's own environment and no other."""
+"""A large suite is installed when it is first named, but only in make's environment."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from experiments.errors import UsageError
 
 @pytest.fixture
 def missing(monkeypatch, tmp_path):
-    """No envpool, and an environment of its own to install into; returns what pip was told."""
+    """No envpool, and an empty environment; returns the arguments of pip."""
     told = []
 
     def pip(command, **_):

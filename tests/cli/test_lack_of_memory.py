@@ -1,4 +1,4 @@
-"""A device that runs out of memory: one sentence and exit code 2, whichever command it was."""
+"""A device that runs out of memory ends any command with one sentence and exit code 2."""
 
 import jax
 import pytest

@@ -1,4 +1,4 @@
-"""The MiniGrid figure: what starts from what, which beta, and the search of it."""
+"""The MiniGrid figure: pre-training, beta, and the search for beta."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ from experiments.options import parse
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Runs asked for; each has an eval.csv of two rows a seed."""
+    """The requested runs; each has an eval.csv with two rows per seed."""
     asked = []
 
     def ensure(runs, run):
@@ -25,7 +25,7 @@ def asked(monkeypatch):
         return folder
 
     def height(options):
-        # In the middle of the nine, and then towards the large ones, is best.
+        # The best beta is in the middle of the nine, and after that among the larger ones.
         betas = [float(value) for name, value in options.items() if name.endswith(".beta")]
         return sum(1 - abs(np.log10(beta) + 2.3) / 10 for beta in betas)
 
@@ -64,7 +64,7 @@ def test_every_cell_is_run_to_the_papers_budget_with_the_beta_that_was_searched(
         table = list(csv.DictReader(lines))
     assert [row["label"] for row in table] == 3 * [row.label for row in VARIANTS.values()]
     of_rnd = [row["beta"] for row in table if row["label"] == "A2C + RND"]
-    # Searched on one task; the paper's on the others; none for a row without a bonus.
+    # The searched beta on one task, the paper's on the others; none for rows without a bonus.
     assert of_rnd == ["5e-05", "0.0005", "5e-05"]
     assert {row["beta"] for row in table if "Contrastive" in row["label"]} == {""}
     assert [row["beta"] for row in table if row["label"] == "A2C + RE3 + PT"] == [
@@ -129,7 +129,7 @@ def test_the_search_halves_the_papers_nine_and_keeps_the_best(asked, tmp_path):
     assert minigrid.searched("recommended", tmp_path) == {"doorkey_8x8": {"icm": found}}
 
 
-def test_a_search_leaves_what_was_found_before(asked, tmp_path):
+def test_a_search_keeps_earlier_results(asked, tmp_path):
     for task in ("doorkey_6x6", "empty_16x16"):
         words = ["--tasks", task, "--rows", "rnd", "--seeds", "2", "--out", str(tmp_path)]
         assert minigrid_betas.main([*words, "--runs", str(tmp_path / task)]) == 0

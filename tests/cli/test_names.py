@@ -1,4 +1,4 @@
-"""`make help`, the README and the docs name what is registered: all of it, and nothing else."""
+"""`make help`, the README and the docs name exactly what is registered."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ NAMES = {"agent": set(AGENTS), "bonus": set(BONUSES), "preset": set(get_args(Pre
 
 
 def named(kind: str, text: str) -> set[str]:
-    """The values of `KIND=` and `--kind`, but for those of lines that bring them by a plugin."""
+    """The values of `KIND=` and `--kind`, except on lines with a plugin."""
     lines = (line for line in text.splitlines() if "--plugin" not in line)
     values = re.findall(rf"(?:\b{kind.upper()}=|--{kind} )([a-z]\w*)", "\n".join(lines))
     return set(values)
@@ -29,7 +29,7 @@ def test_make_help_lists_all_of_them(kind):
 
 
 @pytest.mark.parametrize("kind", NAMES)
-def test_pages_name_none_that_does_not_exist(kind):
+def test_pages_name_only_what_exists(kind):
     found = {(page.name, name) for page in PAGES for name in named(kind, page.read_text())}
     assert len({name for _, name in found}) > 1
     assert not {(page, name) for page, name in found if name not in NAMES[kind]}
@@ -37,7 +37,7 @@ def test_pages_name_none_that_does_not_exist(kind):
 
 @pytest.mark.parametrize("kind", NAMES)
 def test_pages_name_every_one(kind):
-    """`name`, or as a value."""
+    """As `name`, or as a value of an option."""
     text = "\n".join(page.read_text() for page in PAGES)
     assert {name for name in NAMES[kind] if f"`{name}`" in text} | named(kind, text) >= NAMES[kind]
 

@@ -1,4 +1,4 @@
-"""The figure of nearest neighbours: who is drawn beside whom."""
+"""The figure of nearest neighbours: which frames are drawn side by side."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a run says first: the devices it uses, and when it goes on somewhere else."""
+"""The first lines of a run: its devices, and whether it resumes on another machine."""
 
 import dataclasses
 import json
@@ -13,7 +13,7 @@ from experiments.resolve import resolve
 
 
 class Heard:
-    """A terminal that remembers."""
+    """A terminal that records its lines."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -44,7 +44,7 @@ def announced(folder: Path, **options) -> list[str]:
         (6, 4, "on 3 of 4 cpu devices (SEEDS a multiple of 4 would use all) ->"),
     ],
 )
-def test_devices_that_the_seeds_leave_idle(folder, monkeypatch, seeds, devices, words):
+def test_idle_devices_are_announced(folder, monkeypatch, seeds, devices, words):
     pretended = jax.devices()[:1] * devices
     monkeypatch.setattr(jax, "devices", lambda: pretended)
     assert words.startswith(f"on {len(devices_for(seeds))} ")
@@ -52,11 +52,11 @@ def test_devices_that_the_seeds_leave_idle(folder, monkeypatch, seeds, devices, 
     assert words in line
 
 
-def test_resume_on_what_the_run_began_with(folder):
+def test_resume_on_the_same_machine_prints_nothing_more(folder):
     assert len(announced(folder, resume=True)) == 1
 
 
-def test_resume_on_something_else(folder):
+def test_resume_on_another_machine_names_the_differences(folder):
     path = folder / "config.json"
     stored = json.loads(path.read_text())
     jaxlib = stored["versions"]["jaxlib"]
@@ -67,16 +67,16 @@ def test_resume_on_something_else(folder):
     assert len(announced(folder)) == 1
     _, line = announced(folder, resume=True)
     assert f"(devices 77 -> {count}, jaxlib 0.1 -> {jaxlib})" in line
-    assert "bit for bit is not promised" in line
+    assert "equality bit for bit is not guaranteed" in line
 
 
-def test_resume_of_a_run_that_does_not_say_what_it_began_with(folder):
+def test_resume_of_a_run_without_a_recorded_machine(folder):
     path = folder / "config.json"
     path.write_text(json.dumps({"config": json.loads(path.read_text())["config"]}))
     assert len(announced(folder, resume=True)) == 1
 
 
-def test_pre_training_and_fine_tuning_are_said(folder):
+def test_pre_training_and_fine_tuning_are_announced(folder):
     _, line = announced(folder, pretrain=4096)
     assert "learns from the bonus alone" in line
     _, line = announced(folder, init="runs/explorer")

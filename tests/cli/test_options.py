@@ -1,4 +1,4 @@
-"""Command line and presets resolve to what the paper's table says."""
+"""Command line and presets resolve to the values of the paper's table."""
 
 import dataclasses
 
@@ -72,7 +72,7 @@ def test_other_sizes_take_the_nearest_row():
     assert resolve("MiniGrid-Empty-8x8-v0").re3.beta == 0.1
 
 
-def test_options_go_over_the_preset():
+def test_options_override_the_preset():
     config = parse(
         "--env doorkey_8x8 --preset paper --seeds 3 --steps=1_000 --bonus re3 --no-tensorboard "
         "--a2c.learning_rate 0.01 --re3.no-count-self --evaluation.greedy".split()

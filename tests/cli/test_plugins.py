@@ -1,4 +1,4 @@
-"""`--plugin`: the examples run, are stored, are resumed exactly, and bad files are one sentence."""
+"""`--plugin`: the examples run and resume exactly; a bad file ends in one sentence."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from experiments import plugins, train
 ROOT = Path(__file__).parents[2]
 
 EXAMPLES = {
-    # file: options of a run of it, and what config.json then says
+    # file: options of a run with it, and what config.json then says
     "bonus": (
         ("--env", "doorkey_6x6", "--bonus", "episodic_count", "--episodic-count.beta", "0.02"),
         {"bonus": "episodic_count", "episodic_count": {"beta": 0.02, "buckets": 1024}},
@@ -28,7 +28,7 @@ EXAMPLES = {
 
 
 def command(*argv):
-    """In a process of its own: what a plugin registers stays for the life of a process."""
+    """Runs in its own process, because a process keeps what a plugin registers."""
     return subprocess.run(
         [sys.executable, "-m", "experiments.train", *argv],
         capture_output=True,
@@ -40,7 +40,7 @@ def command(*argv):
 
 
 def rows(folder, name):
-    """A CSV without its wall seconds."""
+    """Rows of a CSV without wall seconds."""
     lines = [line.split(",") for line in (folder / name).read_text().splitlines()]
     timed = [place for place, title in enumerate(lines[0]) if "seconds" in title or "/s" in title]
     return [[v for place, v in enumerate(line) if place not in timed] for line in lines]
@@ -59,7 +59,7 @@ def test_an_example_runs_and_resumes_exactly(kind, tmp_path):
     for folder, steps in ((whole, "2048"), (halves, "1024")):
         done = command(*common, "--steps", steps, "--out", str(folder))
         assert done.returncode == 0, done.stderr
-    # The plugin is named in config.json: nobody has to name it again.
+    # config.json names the plugin, so the command need not.
     done = command("--resume", "--steps", "2048", "--out", str(halves))
     assert done.returncode == 0, done.stderr
     for name in ("train.csv", "eval.csv"):
@@ -71,8 +71,8 @@ def test_an_example_runs_and_resumes_exactly(kind, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_does_not_go_on_with_another_plugin(tmp_path):
-    """The same name, another text."""
+def test_a_run_does_not_resume_with_another_plugin(tmp_path):
+    """The same file name with other contents."""
     file, out = tmp_path / "mine.py", str(tmp_path / "run")
     file.write_text((ROOT / "examples/plugin_suite.py").read_text())
     options = ("--preset", "debug", "--steps", "256", "--seeds", "1")
@@ -87,7 +87,7 @@ def test_a_run_does_not_go_on_with_another_plugin(tmp_path):
 BONUS_FILE = ("--plugin", "examples/plugin_bonus.py")
 
 
-def test_help_knows_it():
+def test_help_lists_a_plugins_options():
     done = command(*BONUS_FILE, "--help")
     assert done.returncode == 0 and "episodic_count" in done.stdout
     assert "--episodic-count.beta" in done.stdout
@@ -109,7 +109,7 @@ def test_help_knows_it():
         ),
     ],
 )
-def test_sentences_know_it(argv, words):
+def test_error_sentences_name_a_plugins_options(argv, words):
     done = command("--env", "doorkey_6x6", *BONUS_FILE, *argv)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert re.search(words, done.stderr), done.stderr

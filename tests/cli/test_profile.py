@@ -1,4 +1,4 @@
-"""`python -m experiments.profile`: a table whose parts add up, and a trace that can be opened."""
+"""`python -m experiments.profile`: the table's parts add up, and the trace can be opened."""
 
 import gzip
 import json
@@ -36,7 +36,7 @@ def test_prints_where_the_time_goes_and_writes_a_trace(tmp_path, capsys):
     assert any("fusion" in str(name) for name in names)
 
 
-def test_a_folder_that_holds_something_is_left_alone(tmp_path, capsys):
+def test_a_folder_that_is_not_empty_is_left_alone(tmp_path, capsys):
     (tmp_path / "mine").write_text("kept")
     assert profile.main([*OPTIONS, "--out", str(tmp_path)]) == 2
     assert "holds files that are not of a run (mine)" in capsys.readouterr().err

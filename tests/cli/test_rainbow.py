@@ -28,9 +28,9 @@ def config_of(task, *more, preset="recommended"):
 def test_presets(task, torso, preset):
     config = config_of(task, preset=preset)
     assert (config.agent, config.rainbow.torso) == ("rainbow", torso)
-    # A latent for each transition.
+    # One latent per transition.
     assert config.re3.ring_size == config.rainbow.replay_capacity
-    # The paper's bonus for Atari: log(1 + distance), constant beta of 0.0001.
+    # The paper's bonus for Atari: log(1 + distance) with constant beta 0.0001.
     assert (config.re3.log1p, config.re3.normalize) == (True, "none")
     assert (config.re3.beta, config.re3.rho) == (1e-4, 0.0)
 
@@ -78,6 +78,6 @@ def test_bad_input_is_one_sentence(task, more, words):
         config_of(task, *more)
 
 
-def test_its_options_are_for_it_alone():
+def test_its_options_are_refused_with_other_agents():
     with pytest.raises(UsageError, match="--rainbow.n-steps has no effect with --agent a2c"):
         parse(["--env", "doorkey_6x6", "--rainbow.n-steps", "1"])

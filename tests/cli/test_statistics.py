@@ -45,6 +45,6 @@ def test_bootstrap_interval_agrees_with_scipys():
         rng=np.random.default_rng(0),
     ).confidence_interval
     interval = interquartile_mean_interval(values)
-    # Each end of ours is a quantile of 2,000 draws: good to a small share of the width.
+    # Each bound is a quantile of 2,000 draws, so its error is a small share of the width.
     np.testing.assert_allclose(interval, expected, atol=0.08 * (expected.high - expected.low))
     assert interquartile_mean_interval(values) == interval

@@ -1,4 +1,4 @@
-"""The live line says what it should in the width of a terminal."""
+"""The live line shows progress within the width of a terminal."""
 
 import math
 

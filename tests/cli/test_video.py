@@ -1,4 +1,4 @@
-"""A video holds the frames that were given, in their order."""
+"""A video holds the given frames in order."""
 
 import subprocess
 
@@ -10,7 +10,7 @@ from experiments.errors import UsageError
 
 
 def read(path, height: int, width: int) -> tuple[str, np.ndarray]:
-    """What ffmpeg says about the video, and its frames."""
+    """ffmpeg's metadata of the video, and its frames."""
     ffmpeg = pytest.importorskip("imageio_ffmpeg").get_ffmpeg_exe()
     raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
     decoded = subprocess.run([ffmpeg, "-i", path, *raw], capture_output=True, check=True)
@@ -19,7 +19,7 @@ def read(path, height: int, width: int) -> tuple[str, np.ndarray]:
 
 
 @pytest.mark.parametrize(("height", "width"), [(84, 84), (37, 51), (400, 330)])
-def test_frames_come_back(tmp_path, height, width):
+def test_a_video_holds_the_frames(tmp_path, height, width):
     shades = [20, 90, 160, 230, 60]
     frames = [np.full((height, width, 3), shade, np.uint8) for shade in shades]
     for frame in frames:
@@ -36,12 +36,12 @@ def test_frames_come_back(tmp_path, height, width):
     assert [p.name for p in tmp_path.iterdir()] == ["eval.mp4"]
 
 
-def test_without_frames(tmp_path):
-    with pytest.raises(UsageError, match="without frames"):
+def test_a_video_without_frames_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="no frames"):
         video.write(tmp_path / "eval.mp4", [])
 
 
-def test_where_nothing_can_be_written(tmp_path):
+def test_an_unwritable_path_is_refused(tmp_path):
     frames = [np.zeros((64, 64, 3), np.uint8)] * 3
     with pytest.raises(UsageError, match="cannot be written"):
         video.write(tmp_path / "missing" / "eval.mp4", frames)

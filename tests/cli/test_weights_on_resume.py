@@ -1,4 +1,4 @@
-"""A run goes on with the very file of weights that it began with."""
+"""A run resumes only with the file of weights that it started with."""
 
 import pytest
 
@@ -21,18 +21,18 @@ def claim(tmp_path, weights, *more):
     return run_folder.claim(parse(words))
 
 
-def test_the_same_file_goes_on_and_another_is_refused(tmp_path, weights):
+def test_a_run_resumes_with_the_same_file_only(tmp_path, weights):
     folder = claim(tmp_path, weights)
     assert claim(tmp_path, weights, "--resume") == folder
     before = (folder / "config.json").read_bytes()
     weights.write_bytes(b"other")
-    with pytest.raises(UsageError, match="is not the file .* put that one back"):
+    with pytest.raises(UsageError, match="is not the file .* put that file back"):
         claim(tmp_path, weights, "--resume")
     assert (folder / "config.json").read_bytes() == before
 
 
-def test_a_file_that_went_away_is_refused(tmp_path, weights):
+def test_a_missing_file_is_refused(tmp_path, weights):
     claim(tmp_path, weights)
     weights.unlink()
-    with pytest.raises(UsageError, match="cannot be read .*name the file"):
+    with pytest.raises(UsageError, match="cannot be read .*name the right one"):
         claim(tmp_path, weights, "--resume")

@@ -35,7 +35,7 @@ def test_killed_twice(start, finish, tmp_path):
         assert process.returncode == -signal.SIGKILL
         resume = ("--resume",)
     said = finish(*OPTIONS, *OFTEN, "--out", str(out), "--resume")
-    assert "going on from env frame" in said
+    assert "resuming from env frame" in said
     assert_same_run(out, reference)
 
 

@@ -67,12 +67,12 @@ def test_killed_terminated_and_interrupted(reference, start, environment, tmp_pa
     stopped_at = int(rows(out / "train.csv")[-1]["env_frames"])
     assert 0 < stopped_at < STEPS
 
-    command = shlex.split(said.splitlines()[-1].partition("to go on: ")[2])
+    command = shlex.split(said.splitlines()[-1].partition("to resume: ")[2])
     done = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert f"going on from env frame {stopped_at:,}" in done.stdout
+    assert f"resuming from env frame {stopped_at:,}" in done.stdout
     assert_same_run(out, reference)
     final = [json.loads((p / "summary.json").read_text())["final_return"] for p in (out, reference)]
     assert final[0] == final[1]
@@ -113,7 +113,7 @@ def test_events_of_a_killed_run_are_those_of_its_rows(reference, start, finish, 
     process.kill()
     process.communicate()
     said = finish("--out", str(out), "--resume")
-    assert "going on from env frame 0" in said
+    assert "resuming from env frame 0" in said
     assert_same_run(out, reference)
     shown, hidden = scalars(out)
     assert len(hidden["train/loss"]) > 0

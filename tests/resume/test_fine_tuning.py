@@ -34,7 +34,7 @@ def test_killed_while_fine_tuning(source, start, finish, tmp_path):
     # Everything that came from it is in the checkpoints.
     shutil.rmtree(tmp_path / "source")
     said = finish("--out", str(out), "--resume")
-    assert "going on from env frame" in said
+    assert "resuming from env frame" in said
     assert_same_run(out, reference)
     encoder = [name for name in leaves(reference) if name.startswith("intrinsic/bonus/encoder/")]
     assert encoder

@@ -1,4 +1,4 @@
-"""A2CConfig refuses what cannot work, in one sentence."""
+"""A2CConfig refuses impossible settings in one sentence."""
 
 import math
 

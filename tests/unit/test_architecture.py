@@ -1,4 +1,4 @@
-"""The rooms of the house: who imports whom, read off the source."""
+"""The layers of the package: which modules import which, read from the source."""
 
 import ast
 import itertools
@@ -17,7 +17,7 @@ def modules(folder: str) -> list[Path]:
 
 
 def imports(path: Path) -> set[str]:
-    """Dotted names of the modules that a file imports, of what is imported from them as well."""
+    """Dotted names of the modules that a file imports, and of what it imports from them."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -43,22 +43,22 @@ def imported_by(folder: str) -> dict[str, set[str]]:
         ("re3_jax", ["experiments", "tests", "benchmarks"]),
     ],
 )
-def test_a_room_does_not_know(folder, forbidden):
+def test_lower_layers_do_not_import_higher_ones(folder, forbidden):
     for path, names in imported_by(folder).items():
         for name, room in itertools.product(names, forbidden):
             assert not f"{name}.".startswith(f"{room}."), f"{path} imports {name}"
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_an_agent_does_not_know_another(agent):
+def test_agents_do_not_import_one_another(agent):
     others = [f"re3_jax.agents.{name}." for name in AGENTS if name != agent]
     for path, names in imported_by(f"re3_jax/agents/{agent}").items():
         for name in names:
             assert not f"{name}.".startswith(tuple(others)), f"{path} imports {name}"
 
 
-def test_no_module_imports_itself_by_way_of_others():
-    """Imports at the top of modules; one within a function breaks no start."""
+def test_imports_have_no_cycles():
+    """Checks imports at module level only; an import within a function cannot fail at start-up."""
     parsed = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
         for path in modules("re3_jax")
@@ -67,7 +67,7 @@ def test_no_module_imports_itself_by_way_of_others():
     for name, path in parsed.items():
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ImportFrom):
-                # A module imported from its package does not wait for the whole package.
+                # A module imported from its package does not depend on the whole package.
                 for alias in node.names:
                     whole = f"{node.module}.{alias.name}"
                     graph[name].add(whole if whole in parsed else str(node.module))

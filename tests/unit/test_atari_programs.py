@@ -1,4 +1,4 @@
-"""Every bonus in the programs of Rainbow on Atari, and stacks of any length: traced only."""
+"""Rainbow's Atari program with every bonus and stacks of any length: traced, not run."""
 
 import jax
 import pytest
@@ -30,7 +30,7 @@ def trace(*options):
 
 
 @pytest.mark.parametrize("bonus", ["re3", "rnd", "contrastive"])
-def test_bonuses_reward_what_is_drawn(bonus):
+def test_bonuses_reward_the_drawn_transitions(bonus):
     _, info = trace("--bonus", bonus)
     assert info["intrinsic_reward_mean"].shape == (SEEDS,)
 

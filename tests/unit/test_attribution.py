@@ -1,4 +1,4 @@
-"""The profile's table: instructions are charged to the named scope that they came from."""
+"""The profile's table: the time of an instruction counts for the named scope it came from."""
 
 import jax
 import jax.numpy as jnp
@@ -56,7 +56,7 @@ def test_a_trace_of_another_program_is_refused(traced):
         milliseconds_by_scope(folder, other, SCOPES)
 
 
-def test_every_way_an_instruction_finds_its_scope():
+def test_instructions_are_assigned_to_scopes():
     hlo_text = """HloModule jit_f
 
 %fused (p: f32[4]) -> f32[4] {

@@ -1,4 +1,4 @@
-"""Options of RE3 that no preset sets, from the command line into the program."""
+"""Options of RE3 that no preset sets take effect from the command line."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ BATCH = 8
 
 @pytest.fixture(scope="module")
 def two_updates():
-    """The configuration; after each of two updates its metrics, weights and RE3 state."""
+    """The configuration, and the metrics, weights and RE3 state after each of two updates."""
     config = parse(list(OPTIONS))
     program = device_program(config, countdown())
     state = program.init(jnp.arange(1, 1 + config.seeds, dtype=jnp.int32))
@@ -45,8 +45,8 @@ def test_ensemble_has_a_ring_for_each_member(two_updates):
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((metrics["loss"], agent)))
 
 
-def test_without_log1p_the_bonus_is_the_distance_itself(two_updates):
-    """beta times the mean over members, and over ranks in each one's latents, by NumPy."""
+def test_without_log1p_the_bonus_is_beta_times_the_distance(two_updates):
+    """beta times the mean distance over members, and over ranks per member, by NumPy."""
     config, ((metrics, _, bonus), _) = two_updates
     assert config.re3.log1p is False
     latents = bonus.ring.latents[:, :, :BATCH].astype(np.float64)
@@ -57,7 +57,7 @@ def test_without_log1p_the_bonus_is_the_distance_itself(two_updates):
 
 
 def test_diagnostics_are_those_of_the_batch(two_updates):
-    """Both lanes count down alike, so that each latent of the first update is there twice."""
+    """Both lanes count down alike, so each latent of the first update occurs twice."""
     config, ((metrics, _, bonus), _) = two_updates
     np.testing.assert_array_equal(metrics["duplicate_share"], [1.0] * config.seeds)
     np.testing.assert_array_equal(metrics["nearest_distance_p95"], [0.0] * config.seeds)

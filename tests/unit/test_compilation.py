@@ -1,4 +1,4 @@
-"""Which options of the compiler a program gets."""
+"""The compiler options that a program gets."""
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ def test_options_leave_products_as_they_are():
 
 
 def test_programs_are_compiled_with_the_options(monkeypatch):
-    """XLA refuses one that it does not know, which shows that it was given."""
+    """XLA refuses unknown options, which shows that it received them."""
     monkeypatch.setattr(compilation, "options", lambda: {"xla_no_such_option": "1"})
     program = compile_program(
         None,

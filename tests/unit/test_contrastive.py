@@ -1,4 +1,4 @@
-"""The contrastive encoder: what it sees, what it learns, what it refuses."""
+"""The contrastive encoder: its views, its training, and the inputs it refuses."""
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ def draw(spec, number, seed=0):
 
 @pytest.mark.parametrize("spec", [MINIGRID, PIXELS], ids=["views", "pixels"])
 def test_it_learns_to_tell_observations_apart(spec):
-    """Of 24 colours it finds the one that a crop or shift is of, and no unit goes silent."""
+    """Matches a crop or shift to its image among 24 colours, and keeps every unit active."""
     encoder = contrastive_encoder(CONFIG, LearnedEncoderConfig())
     state = jax.jit(encoder.init, static_argnums=1)(jax.random.key(0), spec)
     colours = draw(spec, 24)[:, :1, :1]

@@ -1,4 +1,4 @@
-"""Convolutions: what is not computed, sizes, refusals."""
+"""The stack of convolutions: unused gradients, XLA's axis orders, sizes, errors."""
 
 import re
 
@@ -15,7 +15,7 @@ def convolutions_of(function, *arguments):
     return jax.jit(function).lower(*arguments).compile().as_text().count(" convolution(")
 
 
-def test_a_gradient_of_the_images_that_nobody_asks_for_is_not_computed():
+def test_an_unused_gradient_of_the_images_is_not_computed():
     x, kernel, bias = jnp.ones((4, 9, 9, 3)), jnp.ones((3, 3, 3, 2)), jnp.ones(2)
 
     def loss(x, kernel):
@@ -25,8 +25,8 @@ def test_a_gradient_of_the_images_that_nobody_asks_for_is_not_computed():
     assert convolutions_of(jax.grad(loss, (0, 1)), x, kernel) == without + 1
 
 
-def test_a_cpu_gets_no_axes_that_it_would_not_turn_within_a_loop():
-    """XLA turns axes outside of loops only, and leaves others to a way many times slower."""
+def test_convolutions_in_a_loop_keep_the_axis_order_that_cpus_are_fast_in():
+    """Within a loop XLA does not transpose axes; other orders then run many times slower."""
 
     def loss(x, kernel):
         return jnp.sum(conv2d(x, kernel, jnp.ones(2), 2) ** 2)
@@ -41,7 +41,7 @@ def test_a_cpu_gets_no_axes_that_it_would_not_turn_within_a_loop():
 
 
 def test_a_gpu_gets_the_native_convolution_without_loops():
-    """Seeds are one grouped convolution there."""
+    """There, seeds are one grouped convolution."""
 
     def loss(x, kernel, bias):
         return jnp.sum(conv2d(x, kernel, bias, 2) ** 2)

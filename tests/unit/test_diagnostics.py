@@ -29,7 +29,7 @@ def test_reward_statistics_equal_numpy(batch):
 
 @pytest.mark.parametrize("count_self", [True, False])
 def test_distances_are_to_the_nearest_other_latent(count_self):
-    """A fifth of the latents are copies; distances by brute force, in double precision."""
+    """A fifth of the latents are copies; the expected distances are brute force in float64."""
     rng = np.random.default_rng(3)
     latents = rng.normal(size=(40, 6)).astype(np.float32)
     latents[5:9] = latents[0:4]
@@ -67,6 +67,6 @@ def test_seeds_do_not_mix():
     )
 
 
-def test_a_rank_that_is_only_oneself_is_refused():
+def test_searching_only_oneself_is_refused():
     with pytest.raises(ValueError, match="hold no other latent: search for 2 neighbours"):
         diagnostics.of_neighbours(jnp.zeros((4, 1)), count_self=True)

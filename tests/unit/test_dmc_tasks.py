@@ -1,4 +1,4 @@
-"""Names of DeepMind Control's tasks, their specifications, and what a configuration refuses."""
+"""DeepMind Control's tasks: names, specifications, and refused configurations."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_sparse_tasks_are_dm_controls_dense_ones():
 
 
 @pytest.mark.parametrize("task_id", ["cheetah_walk", "cheetah", "", "humanoid_CMU", "walker_"])
-def test_an_unknown_task_is_a_sentence(task_id):
+def test_an_unknown_task_is_one_sentence(task_id):
     with pytest.raises(ValueError, match="unknown DeepMind Control task"):
         make(task_id, DMCConfig(), 1)
 

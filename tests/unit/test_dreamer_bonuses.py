@@ -1,4 +1,4 @@
-"""Dreamer with every bonus: which steps are rewarded, and that each bonus finds its inputs."""
+"""Dreamer with every bonus: which steps are rewarded, and the inputs of each bonus."""
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +15,8 @@ from re3_jax.replay import sequence_ring
 LENGTH, LANES, SEEDS = 4, 2, 2
 
 
-def test_a_frame_is_rewarded_for_the_step_it_was_acted_on_with():
-    """Observation, action, next observation and index of one and the same step."""
+def test_a_frame_gets_the_reward_of_the_step_that_left_it():
+    """Observation, action, next observation and index belong to the same step."""
     rng = np.random.default_rng(0)
     replay = sequence_ring.init(80, LANES, (1, 1, 1), 1, LENGTH)
     frame = np.arange(LANES)
@@ -60,8 +60,8 @@ def test_a_frame_is_rewarded_for_the_step_it_was_acted_on_with():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bonus", [b.name for b in BONUSES.values() if not b.weights])
-def test_every_bonus_rewards_what_is_drawn(bonus):
-    """Traced only: the pixels of one frame, real-valued actions, whole episodes."""
+def test_every_bonus_rewards_the_drawn_transitions(bonus):
+    """Traced, not run: pixels of one frame, real-valued actions, whole episodes."""
     argv = ["--env", "pixels:bar", "--preset", "debug", "--bonus", bonus, "--seeds", str(SEEDS)]
     config = parse([*argv, "--chunk-updates", "2"])
     program = device_program(config, make_environment(config.env))

@@ -1,4 +1,4 @@
-"""Dreamer in the host loop: what is stored and believed, when it learns, and going on."""
+"""Dreamer in the host loop: replay, beliefs, learning and resuming."""
 
 import operator
 
@@ -75,7 +75,7 @@ def to_numpy(state):
 
 @pytest.fixture(scope="module")
 def trained():
-    """Four chunks of two seeds with RE3, the state captured after the second."""
+    """Four chunks of two seeds with RE3; the state is captured after the second."""
     program = make(sequence_re3(RE3, ORDER, CONFIG.conv_depth))
     state, metrics = program.init(jnp.asarray(SEEDS, jnp.int32)), []
     program.compile(state)
@@ -88,7 +88,7 @@ def trained():
 
 
 def test_bursts_follow_env_frames(trained):
-    """After 60, 90, 120, 150 and 180 of 200 frames; that of 30 is before the prefill's end."""
+    """Bursts come after 60, 90, 120, 150 and 180 of 200 frames; 30 is still in the prefill."""
     _, _, state, metrics = trained
     np.testing.assert_array_equal(state.counters.env_frames, CHUNKS * CHUNK * REPEAT)
     np.testing.assert_array_equal(state.counters.updates, 5 * CONFIG.updates_per_burst)
@@ -99,13 +99,13 @@ def test_bursts_follow_env_frames(trained):
 
 
 def test_metrics_are_means_of_updates(trained):
-    """An image of a dot is 12,288 numbers near -0.5, whose squares halved are summed."""
+    """An image of a dot is 12,288 numbers near -0.5; its loss sums half their squares."""
     _, _, _, metrics = trained
     assert (metrics[1]["image_loss"] < 0.5 * 0.25 * 1.2 * SIZE * SIZE * 3).all()
 
 
 def test_rewards_belong_to_the_frames_they_came_with(trained):
-    """The dot's place is the reward; episodes begin with neither action nor reward."""
+    """The dot's place is the reward; first frames of episodes have zero action and reward."""
     _, _, state, _ = trained
     replay = jax.device_get(state.replay)
     written = int(replay.num_frames[0, 0])
@@ -124,7 +124,7 @@ def test_rewards_belong_to_the_frames_they_came_with(trained):
 
 
 def test_every_frame_that_can_be_drawn_has_its_latent(trained):
-    """Encoded once, when it was acted on."""
+    """A frame is encoded once, when the agent acts on it."""
     _, _, state, _ = trained
     encode = jax.jit(encoder_from(RE3, ORDER, CONFIG.conv_depth).encode)
     sample = jax.jit(sequence_ring.sample, static_argnums=(2, 3))
@@ -140,7 +140,7 @@ def test_every_frame_that_can_be_drawn_has_its_latent(trained):
 
 
 def test_what_is_believed_ends_with_an_episode(trained):
-    """The state in the middle is five steps into an episode, the last one at a beginning."""
+    """The middle state is five steps into an episode, the last one at an episode's start."""
     _, middle, state, _ = trained
     for leaf in jax.tree.leaves(state.memory.belief):
         np.testing.assert_array_equal(leaf, 0)
@@ -152,7 +152,7 @@ def test_what_is_believed_ends_with_an_episode(trained):
     np.testing.assert_array_equal(stepped.memory.belief.action, newest)
 
 
-def test_goes_on_bit_for_bit(trained):
+def test_resumes_bit_for_bit(trained):
     program, middle, end, _ = trained
     state = program.resume(jax.tree.map(jnp.copy, middle))
     for _ in range(2):
@@ -160,8 +160,8 @@ def test_goes_on_bit_for_bit(trained):
     jax.tree.map(np.testing.assert_array_equal, to_numpy(program.capture(state)), to_numpy(end))
 
 
-def test_lanes_that_cannot_go_on_begin_anew(trained):
-    """The frame is the new episode's first, of which nothing is believed yet."""
+def test_lanes_that_cannot_be_restored_begin_new_episodes(trained):
+    """The frame is the new episode's first, and the belief is reset."""
     program, _, end, _ = trained
     frame = np.full((len(SEEDS), 1, SIZE, SIZE, 3), 7, np.uint8)
     after = jax.jit(jax.vmap(SeedFunctions(program.learner).restart))(end, frame)
@@ -173,7 +173,7 @@ def test_lanes_that_cannot_go_on_begin_anew(trained):
 
 
 def test_evaluations_carry_a_belief(trained):
-    """Blind to the past it would choose other actions: compared with the agent called by hand."""
+    """Actions equal those of the agent called by hand, which depend on the belief."""
     program, _, state, _ = trained
     agent = jax.tree.map(lambda leaf: leaf[0], state.agent)
     lanes, dreamer = DotLanes(len(SEEDS) * 3, SIZE), Dreamer(CONFIG, program.spec)
@@ -197,8 +197,8 @@ def test_evaluations_carry_a_belief(trained):
 
 
 @pytest.mark.slow
-def test_a_task_reward_that_is_withheld():
-    """The replay holds zeros, the returns the task's rewards."""
+def test_a_withheld_task_reward_is_recorded_but_not_stored():
+    """The replay holds zeros; reported returns hold the task's rewards."""
     program = make(withheld=True)
     state = program.init(jnp.asarray(SEEDS, jnp.int32))
     program.compile(state)

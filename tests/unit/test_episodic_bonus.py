@@ -1,6 +1,6 @@
-"""A bonus that remembers an episode: counts of its states, per lane, cleared where it ends.
+"""An episodic bonus counts states per lane and clears its counts where an episode ends.
 
-It is right in both loops with several lanes, beside a NumPy model that plays the steps again.
+In both loops, with several lanes, it equals a NumPy model that replays the steps.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ RAINBOW = RainbowConfig(
 
 
 def episodic_counts(number_of, num_states: int) -> IntrinsicReward:
-    """1 / sqrt(visits of o_t in its episode so far, this one included), kept in a ring."""
+    """1 / sqrt(visits of o_t in its episode so far, this one included), stored in a ring."""
 
     def init(key, spec, num_lanes):
         counts = jnp.zeros((num_lanes, num_states), jnp.int32)
@@ -71,7 +71,7 @@ def expected_bonuses(numbers, ended):
 
 
 def test_on_policy_with_transforms_around_it(monkeypatch):
-    """A rollout is observed step by step although it is rewarded as one batch."""
+    """A rollout is observed step by step, although it is rewarded as one batch."""
     env = corridor(LENGTH)
     counts = episodic_counts(lambda observation: jnp.argmax(observation, axis=1), LENGTH + 1)
     bonus = chain(counts, scale_by_schedule(lambda agent_steps: jnp.float32(0.5)))
@@ -93,7 +93,7 @@ def test_on_policy_with_transforms_around_it(monkeypatch):
 
 
 def test_off_policy_on_the_device():
-    """The stored index leads to what was remembered of that very step."""
+    """The stored index finds what the bonus stored for the same step."""
     env = corridor(LENGTH)
     bonus = episodic_counts(lambda observation: jnp.argmax(observation, axis=1), LENGTH + 1)
     learner = rainbow.make_learner(RAINBOW, env.spec, bonus)
@@ -109,7 +109,7 @@ def test_off_policy_on_the_device():
 
 
 def test_off_policy_on_the_host():
-    """Two seeds of three lanes; what ends an episode is what the engine says."""
+    """Two seeds of three lanes; the engine says where episodes end."""
     config = dataclasses.replace(RAINBOW, torso="data_efficient")
     spec, lanes = grey_spec(), []
     bonus = episodic_counts(lambda stack: jnp.argmax(stack[:, 0, :, -1], axis=1) // 8, LINE + 1)

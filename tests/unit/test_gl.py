@@ -1,4 +1,4 @@
-"""Which renderer a machine gets, with and without a driver."""
+"""The choice of renderer, with and without a driver."""
 
 import pytest
 
@@ -58,7 +58,7 @@ def test_the_answer_is_kept(monkeypatch, fresh_probe):
     assert asked == ["egl", "osmesa"]
 
 
-def test_a_driver_that_ends_the_process_is_no_driver(monkeypatch):
+def test_a_driver_that_crashes_the_process_is_rejected(monkeypatch):
     monkeypatch.setattr(gl, "_PROBE", "import os; print('driver: x', flush=True); os.abort()")
     assert gl._try("egl") is None
 
@@ -79,13 +79,13 @@ def test_gl_is_never_replaced_silently(driver, name):
         renderer.choose(DMCConfig(renderer=name))
 
 
-def test_envpool_has_nothing_but_gl(driver):
+def test_envpool_renders_with_gl_only(driver):
     driver(None)
     with pytest.raises(ValueError, match="apt-get"):
         renderer.choose(DMCConfig(engine="envpool"))
 
 
-def test_warp_without_its_package_is_a_sentence(monkeypatch):
+def test_warp_without_its_package_is_one_sentence(monkeypatch):
     monkeypatch.setattr(renderer, "_has_warp", lambda: False)
     with pytest.raises(ValueError, match="pip install"):
         renderer.choose(DMCConfig(renderer="warp"))

@@ -1,4 +1,4 @@
-"""Evaluation in lanes of the host, with a policy that only looks at what it is given."""
+"""Evaluation in host lanes, with a policy that only inspects its arguments."""
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ def evaluate(act, seeds):
 
 
 def test_policy_may_read_its_arguments_late():
-    """A program that was only dispatched must find them as they were when it was called.
+    """A dispatched program must see its arguments as they were when it was called.
 
     Whether a CPU device reads NumPy's memory itself depends on the address, hence the repeats.
     """
@@ -38,6 +38,6 @@ def test_policy_may_read_its_arguments_late():
         np.testing.assert_array_equal(stats.length_mean, EPISODE)
         seen = np.stack([agent_steps for _, agent_steps in given])
         np.testing.assert_array_equal(seen, np.arange(EPISODE)[:, None].repeat(num_seeds, 1))
-        # Nothing moves without an action: the lanes show one frame until their episodes end.
+        # Nothing moves without an action, so the lanes show one frame until their episodes end.
         for observation, _ in given:
             np.testing.assert_array_equal(observation, given[0][0])

@@ -1,4 +1,4 @@
-"""ICM: what each part learns, and from which frames."""
+"""ICM: what each network learns, and from which frames."""
 
 from functools import partial
 
@@ -18,7 +18,7 @@ reward = jax.jit(BONUS.reward)
 
 
 def walks(key, size=64, noise=0.0):
-    """Each action adds its own vector; with noise the rest of what follows is chance."""
+    """Each action adds its own vector; noise makes the rest of the next observation random."""
     start_key, action_key, noise_key = jax.random.split(key, 3)
     moves = jnp.eye(3, 5) * 2.0
     observation = jax.random.normal(start_key, (size, 5))
@@ -46,8 +46,8 @@ def test_the_inverse_model_learns_what_the_actions_do():
     assert infos["icm_inverse_loss"][-1] < infos["icm_inverse_loss"][0] / 5
 
 
-def test_what_cannot_be_foreseen_stays_rewarding():
-    """Relative to the spread of the features, which the two tasks do not share."""
+def test_unpredictable_transitions_stay_rewarding():
+    """Relative to the standard deviation of the features, which differs between the tasks."""
     left = {}
     for noise in (0.0, 1.0):
         _, (reward, _, info) = learn(start("icm", "vectors"), noise)

@@ -19,7 +19,7 @@ CONTINUOUS = EnvSpec("brax:any", (4,), np.dtype(np.float32), Box((2,), -1.0, 1.0
 
 
 def walk(key, spec, number):
-    """Two coordinates that the action moves, and two of noise."""
+    """Two coordinates that the action moves, and two coordinates of noise."""
     keys = jax.random.split(key, 4)
     place = jax.random.normal(keys[0], (number, 2))
     if spec is DISCRETE:
@@ -36,7 +36,7 @@ def walk(key, spec, number):
 
 
 @pytest.mark.parametrize("spec", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
-def test_it_learns_what_was_done_and_drops_what_no_action_moves(spec):
+def test_it_learns_actions_and_drops_what_no_action_moves(spec):
     encoder = inverse_dynamics_encoder(RE3Config(latent_dim=8), LearnedEncoderConfig(hidden_dim=64))
     start = jax.jit(encoder.init, static_argnums=1)(jax.random.key(0), spec)
 

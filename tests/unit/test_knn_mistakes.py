@@ -1,4 +1,4 @@
-"""The mistakes that k-NN bonuses are commonly made with, one row each on a hand-made ring."""
+"""Common mistakes of k-NN bonuses, one row each on a hand-made ring."""
 
 import jax
 import jax.numpy as jnp
@@ -65,7 +65,7 @@ def test_a_copy_in_another_row_is_a_neighbour():
     assert kth(at(3.0), ring, k=2, exclude=OWN)[0] == 6.0
 
 
-def test_minus_one_leaves_nothing_out():
+def test_minus_one_excludes_no_row():
     distance = kth(at(3.0, 3.0), line(*ROWS), k=1, exclude=jnp.array([-1, 1]))
     np.testing.assert_array_equal(distance, [0.0, 1.0])
 

@@ -1,4 +1,4 @@
-"""k-NN under jit, scan and vmap gives what single calls give, on both ways to batch it."""
+"""k-NN under jit, scan and vmap equals single calls, for both ways to batch it."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from re3_jax import knn
 from re3_jax.replay import latent_ring
 
 CAPACITY, DIM, BATCH = 5000, 6, 16
-# Different fill levels, so that the blocks to visit differ between the rings.
+# Different fill levels, so that the rings visit different blocks.
 FILL = (0, 3, 2400, 4100, 5000, 1)
 
 
@@ -42,7 +42,7 @@ single, add = jax.jit(search), jax.jit(latent_ring.add)
 
 @pytest.fixture(params=["cpu", "default"])
 def platform(request, monkeypatch):
-    """Runs the way of each platform on this one."""
+    """Runs each platform's way of batching on this platform."""
     monkeypatch.setattr(
         jax.lax, "platform_dependent", lambda *args, **ways: ways[request.param](*args)
     )
@@ -92,7 +92,7 @@ def test_scan_of_vmap(rings, platform):
 
 
 def test_queries_times_ring_is_never_stored():
-    """The largest value of the whole program stays below the matrix of all distances."""
+    """The program's largest array stays smaller than the matrix of all distances."""
     capacity, batch = 40_000, 256
     arguments = jax.eval_shape(
         lambda: (jnp.zeros((batch, 8)), latent_ring.init(capacity, 8), jnp.zeros(batch, jnp.int32))

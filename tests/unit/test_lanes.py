@@ -1,4 +1,4 @@
-"""Worker processes: what runs in them, what happens when one is lost, and that none is left."""
+"""Worker processes: what they import, how lost ones are replaced, and that none stays behind."""
 
 import os
 import signal
@@ -68,7 +68,7 @@ def test_a_killed_worker_is_replaced_and_its_episode_cut(start):
     assert after.reward[0] == 0
     np.testing.assert_array_equal(after.final_frame[0], before.frame[0])
     assert (after.frame[0] != before.frame[0]).any()
-    # The episode that took its place goes on, and the other lane has noticed nothing.
+    # The replacement episode continues, and the other lane is unaffected.
     later = [step(env, number) for number in range(2, 6)]
     assert not any(one.truncated.any() for one in later)
     load(TASK, 0)
@@ -94,7 +94,7 @@ def test_a_hung_worker_is_replaced(start):
 
 
 @pytest.mark.slow
-def test_a_lane_whose_worker_was_lost_is_cut_after_a_restore_too(start):
+def test_a_lost_worker_cuts_the_episode_after_a_restore_too(start):
     env, said = start(workers=1)
     env.reset(np.array([1, 2]))
     before = step(env)
@@ -112,7 +112,7 @@ def test_a_lane_whose_worker_was_lost_is_cut_after_a_restore_too(start):
     np.testing.assert_array_equal(one.frame, two.frame)
 
 
-def test_worker_after_worker_lost_ends_the_run(start, monkeypatch):
+def test_losing_many_workers_in_a_row_ends_the_run(start, monkeypatch):
     env, said = start(num_lanes=1)
     env.reset(np.array([1]))
     workers()[0].kill()
@@ -122,7 +122,7 @@ def test_worker_after_worker_lost_ends_the_run(start, monkeypatch):
     assert len(said) == 3
 
 
-def test_a_renderer_that_cannot_draw_leaves_nothing_open(monkeypatch):
+def test_a_renderer_that_fails_leaves_no_file_open(monkeypatch):
     monkeypatch.setattr(worker_process.gl, "probe", lambda: None)
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(ValueError, match="GL"):
@@ -159,7 +159,7 @@ def test_close_leaves_no_process_and_may_be_called_twice(start):
     env.close()
 
 
-def test_ctrl_c_and_sigterm_are_the_parents_business(start):
+def test_workers_leave_ctrl_c_and_sigterm_to_the_parent(start):
     env, said = start()
     env.reset(np.array([1, 2]))
     for worker in workers():
@@ -182,7 +182,7 @@ def test_no_worker_outlives_a_parent_that_is_killed():
     with parent:
         pids = [int(pid) for pid in parent.stdout.readline().split()]
         assert len(pids) == 2
-        # One of them hangs: it cannot see that the connection has ended.
+        # One worker hangs, so it cannot see that the connection has ended.
         os.kill(pids[0], signal.SIGSTOP)
         parent.kill()
     deadline = time.monotonic() + 20
@@ -192,7 +192,7 @@ def test_no_worker_outlives_a_parent_that_is_killed():
     assert not [p for p in left if psutil.Process(p).status() != psutil.STATUS_ZOMBIE]
 
 
-def test_reset_drops_a_step_that_nobody_received(start):
+def test_reset_drops_a_step_that_was_not_received(start):
     env, _ = start(num_lanes=1)
     first = env.reset(np.array([1]))
     env.send(actions(TASK, 1))
@@ -200,7 +200,7 @@ def test_reset_drops_a_step_that_nobody_received(start):
     assert (step(env).frame != first).any()
 
 
-def test_receive_without_send_is_a_mistake(start):
+def test_receive_without_send_is_refused(start):
     env, _ = start(num_lanes=1)
     env.reset(np.array([1]))
     with pytest.raises(RuntimeError, match="without a send"):

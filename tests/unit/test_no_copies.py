@@ -1,6 +1,6 @@
 """No program of the loops copies a replay: it is written and passed on in place.
 
-Read off what XLA compiled: a copy is temporary memory as large as the ring of frames.
+The compiled programs show it: a copy is temporary memory as large as the ring of frames.
 """
 
 import dataclasses

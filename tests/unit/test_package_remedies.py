@@ -1,4 +1,4 @@
-"""Versions that error sentences name are those of the locks."""
+"""Error sentences name the package versions of the locks."""
 
 import re
 from pathlib import Path

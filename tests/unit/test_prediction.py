@@ -1,4 +1,4 @@
-"""Open-loop predictions: what is shown, what is foreseen, and how they are laid side by side."""
+"""Open-loop predictions: their inputs, and the layout of truth, prediction and error."""
 
 import jax
 import jax.numpy as jnp

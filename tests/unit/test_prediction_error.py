@@ -1,4 +1,4 @@
-"""What holds for RND and ICM alike; most of it has been wrong in some library."""
+"""Properties of both RND and ICM; most of them have been wrong in some library."""
 
 from functools import partial
 
@@ -37,7 +37,7 @@ def train(kind, state, batch, updates):
 
 @pytest.mark.parametrize("kind", BONUSES)
 @pytest.mark.parametrize("task", ["views", "joints"])
-def test_what_was_trained_on_is_worth_less_and_what_was_not_is_not(kind, task):
+def test_only_trained_transitions_lose_their_reward(kind, task):
     state, seen, unseen = start(kind, task), make_batch(task), make_batch(task, seed=1)
     after = train(kind, state, seen, 300)
     before, now = reward_of(kind, state, seen).mean(), reward_of(kind, after, seen).mean()
@@ -47,8 +47,8 @@ def test_what_was_trained_on_is_worth_less_and_what_was_not_is_not(kind, task):
 
 @pytest.mark.parametrize("kind", BONUSES)
 @pytest.mark.parametrize("task", ["views", "joints"])
-def test_a_reward_is_of_its_own_transition(kind, task):
-    """Not of its neighbours in the batch, be they other lanes or other times."""
+def test_a_reward_depends_on_its_own_transition_only(kind, task):
+    """Not on other lanes or times in the batch."""
     state, batch, other = start(kind, task), make_batch(task), make_batch(task, seed=1)
     rewards = reward_of(kind, state, batch)
     order = np.random.default_rng(0).permutation(BATCH)
@@ -63,7 +63,7 @@ def test_a_reward_is_of_its_own_transition(kind, task):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_normalized_rewards_are_errors_over_their_standard_deviation(kind):
-    """Of the errors themselves, summed over neither time nor lanes; no mean is divided by."""
+    """The errors themselves are divided: no sum over time or lanes, and no division by a mean."""
     make_config, module = KINDS[kind]
     config = make_config(**SIZES, beta=0.5, rho=0.01, normalize="running_std")
     bonus = module.from_config(config)
@@ -125,7 +125,7 @@ def test_vmapped_seeds_equal_single_runs(kind):
 
 @pytest.mark.parametrize("kind", BONUSES)
 def test_only_the_centre_of_images_is_seen_and_always_the_same(kind):
-    """Nothing is drawn: one transition has one reward."""
+    """Cropping is not random: one transition has one reward."""
     state, batch = start(kind, "pixels"), make_batch("pixels")
     rewards = reward_of(kind, state, batch)
 

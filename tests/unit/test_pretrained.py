@@ -1,4 +1,4 @@
-"""Bonuses over pre-trained encoders: the latents they keep, and what they refuse."""
+"""Bonuses over pre-trained encoders: their latents, and the inputs they refuse."""
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +48,7 @@ def weights(atc_file):
 
 @pytest.fixture(scope="module")
 def store_and_reward(weights):
-    """Latents and rewards of six observations, all of them stored."""
+    """Stores six observations and returns their latents and rewards."""
     bonus = pretrained.atc(CONFIG, weights)
 
     def run(observation):
@@ -59,7 +59,7 @@ def store_and_reward(weights):
     return run
 
 
-def test_the_third_other_latent_of_the_ring(store_and_reward):
+def test_the_reward_is_the_distance_to_the_third_other_latent(store_and_reward):
     observation = frames(6).at[3:].set(frames(1)[0])
     state, reward = jax.jit(store_and_reward)(observation)
     assert state.ring.latents.shape == (8, 12)
@@ -72,7 +72,7 @@ def test_the_third_other_latent_of_the_ring(store_and_reward):
 
 
 def test_the_state_holds_latents_and_no_weights(store_and_reward):
-    """Seeds and checkpoints would repeat them otherwise; and seeds are one convolution."""
+    """Otherwise seeds and checkpoints would repeat the weights; seeds share one convolution."""
     observation = jnp.stack([frames(6), frames(6, seed=1)])
     states, rewards = jax.jit(jax.vmap(store_and_reward))(observation)
     assert jax.tree.leaves(states.encoder) == []
@@ -97,7 +97,7 @@ def test_latents_of_atc_are_the_code_or_the_features(atc_file):
 
 
 @pytest.mark.parametrize("spec", [MINIGRID, VECTOR])
-def test_what_is_not_pixels_is_refused(spec, weights):
+def test_observations_without_pixels_are_refused(spec, weights):
     for encoder, name in (
         (pretrained.atc_encoder(weights), "atc"),
         (pretrained.imagenet_encoder(resnet.ResNet50(None, ())), "imagenet"),
@@ -182,7 +182,7 @@ def test_another_network_than_atcs_is_refused(content, reason, tmp_path):
         pretrained.load_atc(path)
 
 
-def test_the_remedy_of_a_missing_file(tmp_path):
+def test_a_missing_file_is_one_sentence_with_the_remedy(tmp_path):
     path = tmp_path / "absent"
     with pytest.raises(
         ValueError, match=rf"^there is no file {path}: the bonus imagenet needs .*h"

@@ -1,4 +1,4 @@
-"""Rainbow in the host loop: what is stored, when it learns, and that it learns."""
+"""Rainbow in the host loop: its replay, its schedule of updates, and that it learns."""
 
 import jax
 import jax.numpy as jnp
@@ -65,7 +65,7 @@ def start(program, seeds):
 
 @pytest.fixture(scope="module")
 def trained():
-    """Eight chunks of two seeds with RE3; the lanes remember what they showed."""
+    """Eight chunks of two seeds with RE3; the lanes record what they show."""
     re3 = RE3Config(
         ring_size=CONFIG.replay_capacity,
         latent_dim=8,
@@ -82,7 +82,7 @@ def trained():
     return program, first[0], state, metrics
 
 
-def test_counts(trained):
+def test_counters_follow_chunks_and_updates(trained):
     program, _, state, metrics = trained
     steps = 8 * CHUNK * LANES
     np.testing.assert_array_equal(state.counters.agent_steps, steps)
@@ -91,12 +91,12 @@ def test_counts(trained):
     np.testing.assert_array_equal(state.counters.updates, (steps - 100) // 4)
     assert np.isnan(metrics[0]["loss"]).all() and np.isfinite(metrics[1]["loss"]).all()
     assert (metrics[1]["intrinsic_reward_mean"] > 0).all()
-    # The dot's places, the right end among them.
+    # All places of the dot, including the right end.
     np.testing.assert_array_equal(metrics[-1]["screens_seen"], LINE + 1)
 
 
 def test_what_is_stored_is_what_the_lanes_showed(trained):
-    """Frames once, clipped rewards, ends of lives as ends of the task, ages from each of them."""
+    """Each frame once, clipped rewards, a lost life as the task's end, ages since then."""
     _, env, state, _ = trained
     replay, steps = jax.device_get(state.replay), env.seen[: 8 * CHUNK]
     rows = CONFIG.replay_capacity // LANES
@@ -118,8 +118,8 @@ def test_what_is_stored_is_what_the_lanes_showed(trained):
 
 
 @pytest.mark.slow
-def test_after_a_lost_life_the_acting_stack_begins_anew(trained):
-    """With zeros, as stacks that the replay puts together do; the game itself goes on."""
+def test_a_lost_life_clears_the_acting_stack(trained):
+    """With zeros, as in stacks from the replay; the game itself continues."""
     program, env, state, _ = trained
     lost = np.arange(LANES) == 0
     step = jax.tree.map(lambda x: np.array(x[:LANES]), env.seen[0])._replace(
@@ -159,7 +159,7 @@ def test_every_slot_has_its_latent(trained):
     frames = np.asarray(state.replay.frames).reshape(2, CONFIG.replay_capacity, -1)
     ages = np.asarray(state.replay.age).reshape(2, -1)
     latents = np.asarray(ring.latents)
-    # A game begins with one and the same observation.
+    # All games begin with the same observation.
     for seed in range(2):
         (first,) = np.nonzero((ages[seed] == 0) & (frames[seed, :, 0] == 255))
         assert len(first) > 10
@@ -188,11 +188,11 @@ def test_updates_run_while_the_lanes_step(trained, monkeypatch):
     monkeypatch.setattr(program, "_env", watched(GreyLanes(2 * LANES), order))
     state = program.resume(jax.tree.map(jnp.copy, state))
     program.train(state)
-    # Two lanes a step and an update every four agent steps.
+    # Two lanes per step, and one update every four agent steps.
     assert order == ["send", "learn", "receive", "send", "receive"] * (CHUNK // 2)
 
 
-def test_going_on_begins_new_games_and_no_transition_crosses(trained, monkeypatch):
+def test_resuming_begins_new_games_and_no_transition_spans_two(trained, monkeypatch):
     program, _, state, _ = trained
     monkeypatch.setattr(program, "_env", GreyLanes(2 * LANES))
     before = jax.tree.map(jnp.copy, state)
@@ -214,6 +214,6 @@ def test_going_on_begins_new_games_and_no_transition_crosses(trained, monkeypatc
 
 
 def test_a_profile_counts_updates_per_step(trained):
-    """Two lanes, an update every four agent steps."""
+    """Two lanes, one update every four agent steps."""
     program, *_ = trained
     assert profile._updates_per_step(program.learner, 1_000) == 0.5

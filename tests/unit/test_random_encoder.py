@@ -1,4 +1,4 @@
-"""The random encoder: shapes, duplicates, ensembles, seeds, refusals."""
+"""The random encoder: shapes, duplicates, ensembles, seeds, errors."""
 
 import dataclasses
 from functools import partial
@@ -27,7 +27,7 @@ def views(number, seed=0):
     return jax.random.randint(jax.random.key(seed), (number, 7, 7, 3), 0, 6).astype(jnp.uint8)
 
 
-def test_a_view_becomes_64_non_negative_float32():
+def test_a_views_latent_is_64_non_negative_float32():
     latents = encode(random_encoder.init(jax.random.key(0), MINIGRID), views(128))
     assert latents.shape == (128, 64)
     assert latents.dtype == jnp.float32
@@ -36,7 +36,7 @@ def test_a_view_becomes_64_non_negative_float32():
 
 
 def test_equal_views_have_bit_equal_latents():
-    """Otherwise a repeated state would be rewarded for rounding."""
+    """Otherwise rounding would reward a repeated state."""
     params = random_encoder.init(jax.random.key(0), MINIGRID)
     distinct = views(5)
     repeated = jnp.tile(distinct, (26, 1, 1, 1))[:128]
@@ -67,7 +67,7 @@ def test_seeds_can_be_vmapped():
 
 
 def test_equal_images_have_bit_equal_latents():
-    """At any place of a batch, and at the same place of another batch."""
+    """At any place in a batch, and at the same place in another batch."""
     params = random_encoder.init(jax.random.key(0), PIXELS, latent_dim=50, num_filters=8)
     images = jax.random.randint(jax.random.key(1), (5, 20, 20, 9), 0, 256).astype(jnp.uint8)
     latents = np.asarray(encode(params, jnp.tile(images, (4, 1, 1, 1))[:17]))

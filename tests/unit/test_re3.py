@@ -1,4 +1,4 @@
-"""RE3's protocol: rings, seeds, refusals."""
+"""RE3's protocol: rings, seeds, errors."""
 
 from functools import partial
 
@@ -53,7 +53,7 @@ def test_vmapped_seeds_equal_single_runs():
 
 
 def test_earlier_rollouts_and_all_lanes_are_neighbours():
-    """Not only the batch, as in some ports: a state seen before is worth less than a new one."""
+    """Unlike in some ports, not only the batch: a state seen before earns less than a new one."""
     state = BONUS.init(jax.random.key(0), VECTOR)
     for _ in range(2):
         _, state = step(state, points(16, seed=1))
@@ -86,8 +86,8 @@ def test_the_stored_latent_is_looked_up_and_observations_are_not_encoded_again()
 
 
 @pytest.mark.parametrize("count_self", [True, False])
-def test_a_single_observation_is_worth_nothing(count_self):
-    """There is no other to compare it with."""
+def test_a_single_observation_earns_nothing(count_self):
+    """It has no neighbour."""
     bonus = from_config(RE3Config(ring_size=10, latent_dim=8, count_self=count_self))
     state = bonus.init(jax.random.key(0), VECTOR)
     reward, _ = jax.jit(partial(observe_and_reward, bonus))(state, points(1))

@@ -1,4 +1,4 @@
-"""Names of tasks: which environment they make, and what is said when there is none."""
+"""Names of tasks: the environments they make, and the errors for unknown names."""
 
 import builtins
 

@@ -1,4 +1,4 @@
-"""Without the task reward: what an agent learns does not depend on it, what is recorded does."""
+"""Training without the task reward: it changes what is recorded but not what is learned."""
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +48,7 @@ EVALUATION = {"eval_episodes": 2, "eval_greedy": False}
 
 
 def paying(env):
-    """The same environment; its state begins with the factor that rewards are multiplied by."""
+    """The same environment; the first field of its state is a factor on its rewards."""
 
     def reset(key):
         state, observation = env.reset(key)

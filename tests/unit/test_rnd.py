@@ -1,4 +1,4 @@
-"""RND: what is fixed, what is learned, which observation counts, whitened observations."""
+"""RND: fixed target, trained predictor, rewarded observation, whitening."""
 
 import jax
 import jax.numpy as jnp
@@ -48,8 +48,8 @@ def test_only_the_rewarded_observation_counts_in_reward_and_in_training(rewarded
     assert abs(reward(after, changed)[0] - reward(after, batch)[0]).min() > 0
 
 
-def test_an_observation_met_often_loses_its_worth_sooner_than_a_rare_one():
-    """Updates until a tenth is left: about 14 and 50. (What is left at last is rounding.)"""
+def test_rewards_of_frequent_observations_fall_faster_than_of_rare_ones():
+    """Updates until a tenth of the reward is left: about 14 and 50; the final rest is rounding."""
     common, rare = make_batch("joints", size=1), make_batch("joints", seed=1, size=1)
     often = jax.tree.map(
         lambda one, two: jnp.concatenate([jnp.repeat(one, 31, axis=0), two]) if one.ndim else one,
@@ -71,7 +71,7 @@ def test_an_observation_met_often_loses_its_worth_sooner_than_a_rare_one():
 
 
 def whitened(batches):
-    """Mean and standard deviation of all observations, in double precision."""
+    """Whitens by the mean and standard deviation of all observations, in double precision."""
     everything = np.concatenate(batches).astype(np.float64)
     std = everything.std(axis=0)
     centred = batches[-1].astype(np.float64) - everything.mean(axis=0)
@@ -80,7 +80,7 @@ def whitened(batches):
 
 @pytest.mark.parametrize("task", ["views", "pixels", "vectors"])
 def test_whitening_equals_numpy(task):
-    """Nearly always the same value in one element, always in another: clipped, and 0."""
+    """One element is always equal and becomes 0; one is nearly always equal and is clipped."""
     batches = [np.array(make_batch(task, seed=s).observation) for s in range(4)]
     for batch in batches:
         batch.reshape(12, -1)[:, :2] = 3
@@ -97,7 +97,7 @@ def test_whitening_equals_numpy(task):
 
 @pytest.mark.parametrize("task", ["views", "pixels", "joints"])
 def test_normalized_observations_reach_both_networks(task):
-    """As if whitened before: the statistics take a batch in and then whiten that same batch."""
+    """As if whitened beforehand, by statistics that already include the batch."""
     normalizing = rnd(RNDConfig(**SIZES, normalize_observations=True))
     plain = rnd(RNDConfig(**SIZES))
     same = start("rnd", task)

@@ -1,4 +1,4 @@
-"""Running statistics: closed cases, and the released recursion against its own numbers."""
+"""Running statistics: cases with known results, and the released recursion."""
 
 import math
 
@@ -13,7 +13,7 @@ update = jax.jit(running_stats.update)
 update_released = jax.jit(running_stats.update_released)
 
 
-def test_nothing_seen_has_no_spread():
+def test_without_values_the_std_is_0():
     assert running_stats.std(running_stats.init()) == 0.0
 
 
@@ -26,7 +26,7 @@ def test_small_example_by_hand():
 
 
 @pytest.mark.parametrize("value", [0.1, 1e-7, 12345.678])
-def test_equal_values_have_exactly_no_spread(value):
+def test_equal_values_have_exactly_zero_std(value):
     stats = running_stats.init()
     for _ in range(3):
         stats = update(stats, jnp.full(100, value))
@@ -34,7 +34,7 @@ def test_equal_values_have_exactly_no_spread(value):
     assert stats.mean == jnp.float32(value)
 
 
-def test_a_small_spread_far_from_zero_survives():
+def test_a_small_std_far_from_zero_is_accurate():
     values = np.float32(1000.0) + np.random.default_rng(0).normal(0, 0.1, (50, 128))
     stats = running_stats.init()
     for batch in values.astype(np.float32):
@@ -44,7 +44,7 @@ def test_a_small_spread_far_from_zero_survives():
 
 
 def released_recursion(batches):
-    """The authors' formula in double precision, straight from its description."""
+    """The authors' formula in double precision, written from its description."""
     mean, var, count = 0.0, 1.0, 1e-4
     for batch in batches:
         n = len(batch)

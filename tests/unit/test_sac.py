@@ -1,4 +1,4 @@
-"""SAC's configuration, what it refuses, and its initial weights."""
+"""SAC's configuration, its errors, and its initial weights."""
 
 import dataclasses
 

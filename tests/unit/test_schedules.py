@@ -1,4 +1,4 @@
-"""beta_t: the paper's decay, its golden values, long runs."""
+"""beta_t: the paper's decay, reference values, long runs."""
 
 import jax
 import jax.numpy as jnp

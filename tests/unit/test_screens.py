@@ -1,4 +1,4 @@
-"""Screens seen, against a set of Go-Explore's cells."""
+"""The number of screens seen, against a set of Go-Explore's cells."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ from re3_jax.training import screens
 
 
 def cell(frame):
-    """Shades of the means of blocks, one by one."""
+    """A Go-Explore cell: the shade of each block's mean."""
     side = frame.shape[0] // 12
     blocks = [
         frame[side * i : side * (i + 1), side * j : side * (j + 1)].mean()
@@ -20,7 +20,7 @@ def cell(frame):
 
 def test_counts_different_cells():
     rng = np.random.default_rng(0)
-    # Few kinds of blocks, so that cells come again, and noise that is no new cell.
+    # Few kinds of frames, so that cells repeat, and noise too small to make a new cell.
     kinds = rng.integers(0, 8, (300, 12, 12))
     drawn = kinds[rng.integers(0, 300, 700)]
     frames = np.repeat(np.repeat(drawn * 32 + 10, 7, axis=1), 7, axis=2)
@@ -34,7 +34,7 @@ def test_counts_different_cells():
 
 
 def test_places_are_spread_evenly():
-    """As many collisions as of random places, by the birthday problem."""
+    """As many collisions as random places have, by the birthday problem."""
     rng = np.random.default_rng(1)
     frames = rng.integers(0, 256, (20_000, 12, 12)).astype(np.uint8)
     # One block differs from one plain screen at a time, as in games.
@@ -47,7 +47,7 @@ def test_places_are_spread_evenly():
     assert abs(len(places) - expected) < 6 * np.sqrt(different**2 / (2 * screens.PLACES))
 
 
-def test_odd_sizes_leave_out_what_is_over():
+def test_odd_sizes_ignore_the_remaining_pixels():
     frames = np.random.default_rng(2).integers(0, 256, (5, 86, 90)).astype(np.uint8)
     np.testing.assert_array_equal(
         screens.shrink(jnp.asarray(frames)), screens.shrink(jnp.asarray(frames[:, :84, :84]))

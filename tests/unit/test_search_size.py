@@ -34,7 +34,7 @@ def batch(places):
 
 @functools.cache
 def compiled(**changes):
-    """Its init, observe and reward."""
+    """Compiled init, observe and reward of a bonus."""
     bonus = state_entropy(config(**changes), IDENTITY)
     init = jax.jit(lambda: bonus.init(jax.random.key(0), SPEC))
     return init, jax.jit(bonus.observe), jax.jit(bonus.reward)
@@ -43,7 +43,7 @@ def compiled(**changes):
 @pytest.mark.parametrize("merge_copies", [False, True])
 @pytest.mark.parametrize("count", [20, 47, 60, 140])
 def test_neighbours_are_the_newest_others(count, merge_copies):
-    """Before the ring is full, when it just is, and after it was overwritten more than once."""
+    """Before the ring is full, when it has just filled, and after several rounds of overwriting."""
     init, observe, reward_of = compiled(search_size=25, merge_copies=merge_copies)
     # Coarse, so that latents repeat.
     rows = np.random.default_rng(0).integers(0, 3, (count, DIM)).astype(np.float32)
@@ -60,7 +60,7 @@ def test_neighbours_are_the_newest_others(count, merge_copies):
         np.testing.assert_allclose(reward, distance[0, 1:4].mean(), rtol=1e-4, atol=1e-6)
 
 
-def test_all_kept_is_no_bound():
+def test_a_search_size_of_the_whole_ring_is_no_bound():
     rows = jax.random.normal(jax.random.key(0), (60, DIM))
     rewards = []
     for search_size in (None, 60):
@@ -79,6 +79,6 @@ def test_all_kept_is_no_bound():
         ({"search_size": 4}, "no neighbour of rank 4: raise search_size"),
     ],
 )
-def test_what_cannot_work_is_refused(changes, sentence):
+def test_impossible_settings_are_refused(changes, sentence):
     with pytest.raises(ValueError, match=sentence):
         config(**({"search_size": 30} | changes))

@@ -1,4 +1,4 @@
-"""State entropy over learned encoders: what is stored, what is trained, seeds, loops, refusals."""
+"""State entropy over learned encoders: stored latents, training, seeds, loops, errors."""
 
 import jax
 import jax.numpy as jnp
@@ -52,7 +52,7 @@ def largest_change(before, after):
 
 @pytest.mark.parametrize("name", FACTORIES)
 def test_what_is_stored_stays_as_it_was_stored(name):
-    """An update changes later latents and no earlier one, hence no reward of those."""
+    """An update changes later latents only, so rewards of stored ones do not change."""
     bonus = make(name)
     batch, update, reward = transitions(0), jax.jit(bonus.update), jax.jit(bonus.reward)
     observe = jax.jit(bonus.observe)

@@ -1,4 +1,4 @@
-"""Reward transforms, and the slips that other implementations of RE3 make in them."""
+"""Reward transforms, and mistakes that other implementations of RE3 make in them."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +14,7 @@ DISTANCES = jnp.array([0.0, 0.5, 1.0, 4.0])
 
 
 def apply(transform, *rewards, agent_steps=STEP):
-    """The last of several batches, transformed."""
+    """Transforms several batches and returns the last."""
     state = transform.init()
     for reward in rewards:
         out, state = transform.apply(state, reward, agent_steps)
@@ -22,7 +22,7 @@ def apply(transform, *rewards, agent_steps=STEP):
 
 
 def given_rewards(rewards):
-    """A bonus that only says what it is told, to put transforms behind."""
+    """A bonus that returns given rewards, for transforms to act on."""
     return IntrinsicReward(
         init=lambda key, spec, num_lanes: (),
         observe=lambda state, step: (state, None),
@@ -49,8 +49,8 @@ def test_released_variant_divides_by_the_released_std():
     np.testing.assert_allclose(out, 2.0 * DISTANCES / running_stats.std(state), rtol=1e-6)
 
 
-def test_it_is_the_std_and_not_the_mean_that_divides():
-    """Rewards further from 0 with the same spread are divided by the same number."""
+def test_the_std_and_not_the_mean_divides():
+    """Rewards further from 0 with the same standard deviation are divided by the same number."""
     near = apply(transforms.normalize_by_running_std(), DISTANCES)
     far = apply(transforms.normalize_by_running_std(), DISTANCES + 10.0)
     np.testing.assert_allclose(far - far[0], near, rtol=1e-5)
@@ -63,7 +63,7 @@ def test_no_mean_is_subtracted():
 
 
 @pytest.mark.parametrize("value", [0.0, 0.3])
-def test_equal_rewards_pass_undivided(value):
+def test_equal_rewards_are_not_divided(value):
     rewards = jnp.full(8, value)
     out = apply(transforms.normalize_by_running_std(), rewards, rewards)
     np.testing.assert_array_equal(out, rewards)
@@ -97,7 +97,7 @@ def test_unknown_variant_is_refused():
 
 
 def test_a_chain_reports_what_its_bonus_and_its_transforms_do():
-    """Beta at the batch's step, the standard deviation that divided, and the bonus's own."""
+    """Beta at the batch's step, the standard deviation divided by, and the bonus's own values."""
     bonus = chain(
         given_rewards(DISTANCES)._replace(
             reward=lambda state, batch: (DISTANCES, state, {"nearest": jnp.float32(7)})

@@ -1,4 +1,4 @@
-"""Files of weights: what is read of them, what is refused, and that nothing in them runs."""
+"""Files of weights: the tensors read, the files refused, and that no code in them runs."""
 
 import io
 import os
@@ -47,7 +47,7 @@ def test_every_kind_of_tensor(written, tmp_path):
 
 
 @pytest.mark.parametrize("written", FORMATS)
-def test_what_is_no_tensor_is_passed_over(written, tmp_path):
+def test_entries_that_are_not_tensors_are_skipped(written, tmp_path):
     network = torch.nn.Linear(2, 3)
     content = {
         "step": 5,
@@ -63,7 +63,7 @@ def test_what_is_no_tensor_is_passed_over(written, tmp_path):
 
 
 class ParameterOf2017:
-    """How PyTorch 0.1 pickled a parameter, which torchvision's first files hold."""
+    """A parameter as PyTorch 0.1 pickled it, as in torchvision's first files."""
 
     def __init__(self, data):
         self.data = data
@@ -78,7 +78,7 @@ def test_parameters_of_2017(tmp_path):
 
 
 class Harmful:
-    """Runs a command when it is unpickled."""
+    """Runs a command when unpickled."""
 
     def __init__(self, command):
         self.command = command
@@ -88,7 +88,7 @@ class Harmful:
 
 
 @pytest.mark.parametrize("written", FORMATS)
-def test_nothing_in_a_file_is_run(written, tmp_path):
+def test_code_in_a_file_is_not_run(written, tmp_path):
     trace = tmp_path / "trace"
     harmful = Harmful(f"touch {trace}")
     pickle.loads(pickle.dumps(harmful))
@@ -138,7 +138,7 @@ def test_another_kind_of_file_is_named(content, tmp_path):
         weights_file.read(path)
 
 
-def test_archives_and_pickles_of_others(tmp_path):
+def test_archives_and_pickles_of_other_programs_are_refused(tmp_path):
     archive, plain, compressed = (tmp_path / name for name in ("a", "b", "c"))
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("some/text", "none")
