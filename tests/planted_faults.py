@@ -1,6 +1,6 @@
 """Faults, planted one at a time in a copy of the project: which tests catch which?
 
-    python -m tests.planted_faults [--only WORDS] [--out FILE]
+    python -m tests.planted_faults [--only WORDS] [--jobs N] [--out FILE]
 
 A fault replaces one text by another in one file. The tests named beside it run in the copy, first
 those of `make test`, then, if these pass, those that only `make test-all` runs. Prints one line a
@@ -14,9 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.faults import FAULTS
+from tests.faults import FAULTS, Fault
 
 ROOT = Path(__file__).parent.parent
 COPIED = ("re3_jax", "experiments", "tests", "examples", "docs", "pyproject.toml", "README.md")
@@ -40,33 +41,35 @@ def caught_by(folder: Path, tests: str) -> str:
     return "none"
 
 
-def main() -> int:
-    """The command in this module's docstring."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", default="", metavar="WORDS", help="faults that contain it")
-    parser.add_argument("--out", type=Path, help="where to write the JSON object as well")
-    options = parser.parse_args()
-    found = []
+def plant(fault: Fault) -> dict[str, str]:
+    """Plants one fault in a copy of the project; which tier catches it."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for part in COPIED:
             source = ROOT / part
             copy = shutil.copytree if source.is_dir() else shutil.copy
             copy(source, folder / part)
-        for fault in FAULTS:
-            if options.only not in fault.name:
-                continue
-            file = folder / fault.file
-            text = file.read_text()
-            if text.count(fault.right) != 1:
-                raise SystemExit(f"{fault.file} has not exactly one {fault.right!r}")
-            file.write_text(text.replace(fault.right, fault.wrong))
-            started = time.perf_counter()
-            tier = caught_by(folder, fault.tests)
-            file.write_text(text)
-            seconds = round(time.perf_counter() - started)
-            print(f"{tier:<5} {seconds:4d} s  {fault.name}", file=sys.stderr, flush=True)
-            found.append({"fault": fault.name, "file": fault.file, "caught_by": tier})
+        file = folder / fault.file
+        text = file.read_text()
+        if text.count(fault.right) != 1:
+            raise SystemExit(f"{fault.file} has not exactly one {fault.right!r}")
+        file.write_text(text.replace(fault.right, fault.wrong))
+        started = time.perf_counter()
+        tier = caught_by(folder, fault.tests)
+    seconds = round(time.perf_counter() - started)
+    print(f"{tier:<5} {seconds:4d} s  {fault.name}", file=sys.stderr, flush=True)
+    return {"fault": fault.name, "file": fault.file, "caught_by": tier}
+
+
+def main() -> int:
+    """The command in this module's docstring."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default="", metavar="WORDS", help="faults that contain it")
+    parser.add_argument("--jobs", type=int, default=1, help="faults at a time")
+    parser.add_argument("--out", type=Path, help="where to write the JSON object as well")
+    options = parser.parse_args()
+    with ThreadPoolExecutor(options.jobs) as pool:
+        found = list(pool.map(plant, (fault for fault in FAULTS if options.only in fault.name)))
     tiers = [row["caught_by"] for row in found]
     report = {
         "command": "python -m tests.planted_faults",
