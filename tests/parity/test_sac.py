@@ -154,8 +154,8 @@ def test_updates_equal_pytorch(name, places):
         for oracle in oracles:
             expected = oracle.update(data(batch), data(draws), full=place == 0)
             assert_close({name: info[name] for name in expected}, expected, atol=1e-5)
-            # Adam divides by the root of the squared gradient, so where that is lost in rounding
-            # so is the direction of a step: 1e-5 is a twentieth of one step.
+            # Adam divides by the root of the squared gradient, so where rounding dominates it, the
+            # direction of a step is arbitrary: 1e-5 is a twentieth of a step.
             assert_close(state.actor, oracle.ours(oracle.actor), atol=1e-5)
             assert_close(state.critic, oracle.ours(oracle.critic), atol=1e-5)
             assert_close(state.target, oracle.ours(oracle.target), atol=1e-6)
