@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 VENV := .venv
-# Where a suite that is large may be installed when it is first named, see experiments/installing.py.
+# The environment into which large suites may be installed, see experiments/installing.py.
 export RE3_JAX_VENV := $(abspath $(VENV))
 PY := $(VENV)/bin/python
 RUN_READY := $(VENV)/.ready-run
@@ -11,8 +11,8 @@ TEST_READY := $(VENV)/.ready-test
 DOCS_READY := $(VENV)/.ready-docs
 
 MAKEFLAGS += --no-print-directory
-# Large pages for large arrays, and memory kept from one update to the next (up to 1 GiB) instead
-# of handed back: without them up to a third of a CPU's time on pixels is page faults.
+# Large pages for large arrays, and up to 1 GiB of memory kept between updates instead of returned:
+# otherwise page faults take up to a third of a CPU's time on pixels.
 export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073741824:$\
 glibc.malloc.trim_threshold=1073741824
 .SUFFIXES:
@@ -20,7 +20,7 @@ glibc.malloc.trim_threshold=1073741824
 .PHONY: run test test-all lint bench figure profile doctor docs try-docs help clean
 
 # $(call option,VARIABLE,--flag): the flag if VARIABLE was written after `make`; the
-# environment is not asked, because shells have an ENV of their own.
+# environment is ignored, because shells have an ENV of their own.
 given = $(if $(filter command,$(origin $(1))),$($(1)))
 option = $(if $(call given,$(1)),$(2) '$(call given,$(1))')
 RUN_OPTIONS = $(call option,ENV,--env) $(call option,AGENT,--agent) $(call option,BONUS,--bonus) \

@@ -1,7 +1,7 @@
 """Env frames per second of A2C on DoorKey-8x8, with and without RE3, for 1, 5, 10 and 20 seeds.
 
-RE3 both with copies of a latent merged, as in the presets, and with a plain ring, of whose
-search the part `knn` is.
+RE3 runs both with copies of a latent merged, as in the presets, and with a plain ring; the part
+`knn` is the search of the plain ring.
 
 Prints one JSON. As in a run, each CPU core is a device and the seeds are spread over as many
 as divide them evenly. Evaluation and compilation are excluded; the ring of 10,000 latents is full
@@ -36,7 +36,7 @@ class Contender:
     """One configuration, its state, and the times of its turns."""
 
     def __init__(self, bonus: str, seeds: int, preset: str, merge_copies: bool | None = None):
-        """Compiles, and trains until the ring is full; `merge_copies` goes over the preset's."""
+        """Compiles, and trains until the ring is full; `merge_copies` overrides the preset's."""
         config = resolve(TASK, bonus=bonus, preset=preset)
         if merge_copies is not None:
             re3 = dataclasses.replace(config.re3, merge_copies=merge_copies)
@@ -54,7 +54,7 @@ class Contender:
         self.times.clear()
 
     def turn(self) -> None:
-        """Trains one chunk and notes how long it took."""
+        """Trains and times one chunk."""
         started = time.perf_counter()
         self.state, metrics = self.train(self.state)
         jax.block_until_ready(metrics)
@@ -66,7 +66,7 @@ class Contender:
         return statistics.median(self.times) / CHUNK_UPDATES * 1e3
 
     def report(self) -> dict:
-        """What is printed of this configuration."""
+        """The results of this configuration."""
         frames = self.seeds * self.program.env_frames_per_chunk
         return {
             "bonus": self.bonus,

@@ -4,9 +4,9 @@
 
 Prints one JSON object. Our lanes and envpool's own environment with the same options take turns,
 with the same random actions; a figure is the median over turns, in env frames (four to an agent
-step) of all lanes. What ours adds is a thread, frames of its own for each step, and resets at
-once. `loop` is the data-efficient Rainbow with RE3 on one lane: each part of an agent step alone,
-and the loop as it runs (`make profile`).
+step) of all lanes. Our lanes add a thread, new arrays of frames for each step, and immediate
+resets. `loop` is the data-efficient Rainbow with RE3 on one lane: each part of an agent step alone,
+and the whole loop (`make profile`).
 """
 
 import argparse
@@ -38,7 +38,7 @@ AGENT_STEPS_PER_TURN = 4_000
 
 
 def ours(game: str, num_lanes: int) -> tuple[Callable[[np.ndarray], Any], Callable[[], None]]:
-    """A step of our lanes, and what ends them."""
+    """A step of our lanes, and a function that closes them."""
     env = atari.AtariLanes(game, AtariConfig(), num_lanes)
     env.reset(np.arange(num_lanes))
 
@@ -64,7 +64,7 @@ def theirs(game: str, num_lanes: int) -> tuple[Callable[[np.ndarray], Any], Call
 
 
 def frames_per_second(game: str, num_lanes: int, turns: int) -> dict[str, float]:
-    """Both, by name."""
+    """Frames per second of both environments, by name."""
     space = atari.spec(game, AtariConfig()).action_space
     assert isinstance(space, Discrete)
     count = max(1, AGENT_STEPS_PER_TURN // num_lanes)

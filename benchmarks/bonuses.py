@@ -1,11 +1,11 @@
-"""What each bonus adds to an update: of A2C on MiniGrid, and of RAD on pixels.
+"""What each bonus adds to an update of A2C on MiniGrid, and of RAD on pixels.
 
     python -m benchmarks.bonuses [--rounds N] [--pixels small|released] [--part minigrid|pixels]
 
 Prints one JSON object. On MiniGrid an update is a rollout and all that is learned from it, of all
-seeds, in the program that a run trains with. On pixels it is what a learner does between two
-steps of the environment: the mean of an update with and without the actor, and what the bonus
-does with the one new frame. Rings of latents are full. All contenders take turns; a time is the
+seeds, in the program that a run trains with. On pixels it is a learner's work between two
+steps of the environment: the mean of an update with and without the actor, and the bonus's work
+on the one new frame. Rings of latents are full. All contenders take turns; a time is the
 median over rounds, a ratio the median of the ratios within a round.
 
 Beside the ratios on pixels stand those of the paper's count of floating-point operations
@@ -46,7 +46,7 @@ from re3_jax.networks.atc import ATCEncoder
 from re3_jax.networks.resnet import Bottleneck, Conv, ResNet50
 
 PARTS = ("minigrid", "pixels")
-"""Each in a process of its own: many small programs want a device per core, large ones do not."""
+"""Each runs in its own process: many small programs need a device per core, large ones do not."""
 
 WITHOUT_WEIGHTS: tuple[BonusName, ...] = (
     "none",
@@ -69,7 +69,7 @@ EXTRA_PASSES = {"re3": 1 / 512, "contrastive": 4, "inverse_dynamics": 6}
 
 
 def minigrid(rounds: int, seeds: int, preset: PresetName) -> dict[str, Any]:
-    """Milliseconds of an update of all seeds, and how many of plain A2C's that is."""
+    """Milliseconds of an update of all seeds, and their ratio to plain A2C's."""
     contenders = {bonus: Contender(bonus, seeds, preset) for bonus in WITHOUT_WEIGHTS}
     for _ in range(rounds):
         for contender in contenders.values():
@@ -90,7 +90,7 @@ def minigrid(rounds: int, seeds: int, preset: PresetName) -> dict[str, Any]:
 
 
 def pixels(rounds: int, transitions: int, preset: PresetName) -> dict[str, Any]:
-    """The same of RAD, one seed; each bonus with its share that goes to storing a frame."""
+    """The same for RAD, one seed; each bonus with its time for storing a frame."""
     config = resolve(TASK, preset=preset)
     side, ring_size = config.dmc.image_size, config.sac.replay_capacity
     rng = np.random.default_rng(0)
@@ -199,12 +199,12 @@ def random_atc(rng: np.random.Generator, filters: int = 32, code: int = 128) -> 
 
 
 def _normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    """Weights that keep the scale of what they multiply; the last axis is that of outputs."""
+    """Weights that keep the scale of their inputs; the last axis is that of outputs."""
     return (rng.normal(size=shape) / np.sqrt(np.prod(shape[:-1]))).astype(np.float32)
 
 
 def paper_ratio(bonus: str) -> float | None:
-    """Operations of RAD with a bonus over those of RAD, None where the paper counts none."""
+    """Operations of RAD with a bonus over those of RAD; None if the paper gives no count."""
     if bonus not in EXTRA_PASSES:
         return None
     all_of_rad = RAD_PASSES * (ENCODER_OPERATIONS + HEAD_OPERATIONS)

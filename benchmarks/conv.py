@@ -40,7 +40,7 @@ SLOW_SECONDS = 20
 
 
 class Way(NamedTuple):
-    """One way to do it: `run()` passes `passes` batches."""
+    """One implementation: `run()` passes `passes` batches."""
 
     run: Callable[[], Any]
     passes: int
@@ -79,8 +79,8 @@ def in_scan(function: Callable) -> Callable:
 
     def run(params, observation):
         def body(before, _):
-            # The carry keeps XLA from hoisting the call out of the loop, and holds whole arrays so
-            # that XLA does not fuse the last convolution with a sum of them, which is another case.
+            # The carry keeps XLA from hoisting the call out of the loop. It holds whole arrays, so
+            # XLA does not fuse the last convolution with their sum, which would be another case.
             nothing = 0 * jax.tree.leaves(before)[0].ravel()[0]
             return function(jax.tree.map(lambda leaf: leaf + nothing, params), observation), None
 
@@ -92,7 +92,7 @@ def in_scan(function: Callable) -> Callable:
 
 
 def finished(function: Callable, *arguments: Any) -> Callable[[], Any]:
-    """A call that returns when its result is there."""
+    """A call that waits for its result."""
     return lambda: jax.block_until_ready(function(*arguments))
 
 
@@ -109,7 +109,7 @@ def torch_stack(params: ConvStack) -> torch.nn.Sequential:
 
 
 def torch_forward(network: torch.nn.Module, observation: torch.Tensor) -> torch.Tensor:
-    """Features, without what a gradient would need."""
+    """Features, without storing anything for a gradient."""
     with torch.no_grad():
         return network(observation.float() / 255)
 
@@ -121,7 +121,7 @@ def torch_gradient(network: torch.nn.Module, observation: torch.Tensor) -> None:
 
 
 def ways_of(batch: int, gradient: bool) -> dict[str, Way]:
-    """All ways to pass one batch, by place and by whose convolution."""
+    """All implementations for one batch, by context and by convolution."""
     rng = np.random.default_rng(0)
     shape = SEEDS, batch, SIZE, SIZE, CHANNELS
     observations = jnp.asarray(rng.integers(0, 256, shape, np.uint8))

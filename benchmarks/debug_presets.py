@@ -2,8 +2,8 @@
 
 Usage: `python -m benchmarks.debug_presets [--only TASK]`; prints one JSON object.
 
-Each run starts with empty caches: importing, compiling (XLA's programs, warp's kernels), training,
-evaluating and writing the run folder are all in it. One run a time, on all cores.
+Each run starts with empty caches, so its time includes importing, compiling (XLA's programs, warp's
+kernels), training, evaluating and writing the run folder. One run at a time, on all cores.
 """
 
 import argparse
@@ -26,7 +26,7 @@ CASES = {
     "cheetah_run_sparse": ("rad", "drq", "dreamer"),
     "montezuma_revenge": ("rainbow",),
 }
-"""Task -> agents; one task of each suite, and of each kind of observation and action."""
+"""Task -> agents; one task per suite and per kind of observation and action."""
 
 
 def seconds_of(task: str, agent: str) -> float:

@@ -49,7 +49,7 @@ class Contender:
         self.times.clear()
 
     def _full(self, state: TrainState) -> TrainState:
-        """The state with as many transitions and latents as it can hold, past the first steps."""
+        """The state with full replay and latents, after the initial random steps."""
         capacity = self.sac.replay_capacity
         counters = state.counters
         steps = jnp.full_like(counters.agent_steps, self.sac.initial_agent_steps)
@@ -76,14 +76,14 @@ class Contender:
         return state._replace(intrinsic=state.intrinsic._replace(bonus=re3._replace(ring=ring)))
 
     def turn(self) -> None:
-        """Trains one chunk and notes how long it took."""
+        """Trains and times one chunk."""
         started = time.perf_counter()
         self.state, metrics = self.train(self.state)
         jax.block_until_ready(metrics)
         self.times.append(time.perf_counter() - started)
 
     def report(self) -> dict:
-        """What is printed of this configuration."""
+        """The results of this configuration."""
         frames = self.seeds * self.program.env_frames_per_chunk
         return {
             "task": self.task,

@@ -41,7 +41,7 @@ STEPS_PER_TURN = 8
 
 
 def measure(task_id: str, num_lanes: int) -> dict[str, dict[str, Any]]:
-    """Time every variant of one task; a variant that cannot run here says why."""
+    """Times every variant of one task; a variant that cannot run here says why."""
     results: dict[str, dict[str, Any]] = {}
     envs: dict[str, HostEnv] = {}
     action_dim, repeat = tasks.find(task_id)[2:4]
@@ -80,7 +80,7 @@ def measure(task_id: str, num_lanes: int) -> dict[str, dict[str, Any]]:
             "ms_per_step_slowest": round(1000 * max(times), 2),
             "frames_per_second": round(num_lanes / step_seconds, 1),
         }
-        # envpool's seeds start other episodes, so that each engine is compared with itself.
+        # envpool's seeds start other episodes, so each engine is compared with itself.
         exact = f"{name.split()[0]} gl"
         if exact in frames:
             difference = np.abs(np.subtract(frames[name], frames[exact])).mean()
@@ -89,12 +89,12 @@ def measure(task_id: str, num_lanes: int) -> dict[str, dict[str, Any]]:
 
 
 def main() -> None:
-    """Print all figures as one JSON object."""
+    """Prints all figures as one JSON object."""
     parser = argparse.ArgumentParser(description="Frames per second of DeepMind Control lanes")
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--lanes", default=",".join(str(number) for number in LANES))
     options = parser.parse_args()
-    # The system's EGL must be in the process before envpool is.
+    # The process must load the system's EGL before envpool.
     reason = envpool.failure()
     driver = gl.probe()
     figures = {

@@ -4,8 +4,8 @@
 
 Prints one JSON object. An update is all that the learner does with a batch of 50 sequences of 50
 frames that is already drawn: the bonus, three losses and gradients, three Adam steps. Each
-contender has a process of its own, so that its peak memory is its own too; they run one after the
-other, so take ratios below ten percent with a grain of salt. `bonus` is RE3 alone, `knn` its
+contender runs in its own process, so that its peak memory is its own too. They run one after the
+other, so differences below ten percent are not reliable. `bonus` is RE3 alone, `knn` its
 search, `bonus_whole_ring` the variant that searches all frames of a full replay instead, and
 `encode_one_step` what RE3 does when a frame is stored (five times per update, as the authors
 configure it). PyTorch's RE3 encodes the frames of each batch, as the authors' code does; its
@@ -46,7 +46,7 @@ K = CONFIG.re3.last_neighbour
 
 
 def make_batch() -> Sequences:
-    """Frames of noise: no layer's time depends on what they show."""
+    """Frames of noise, because no layer's time depends on the frames."""
     rng, size, length = np.random.default_rng(0), CONFIG.dreamer.batch_size, 50
     return Sequences(
         frames=rng.integers(0, 256, (size, length + 1, 64, 64, 3)).astype(np.uint8),
@@ -94,7 +94,7 @@ def bonus_alone(neighbours: SequenceNeighbours = "stored_minibatch") -> Callable
 
 
 def stored() -> Callable[[], object]:
-    """What RE3 adds to a step of one environment: its frame is encoded and the latent stored."""
+    """What RE3 adds to a step of one environment: encoding its frame and storing the latent."""
     bonus = make_bonus(CONFIG)
     held = {"state": bonus.init(jax.random.key(1), SPEC)}
     program = compilation.jit(bonus.observe, donate_argnums=0)

@@ -13,7 +13,7 @@ from experiments import machine
 
 
 def describe() -> dict[str, Any]:
-    """Describe this machine and the numerical stack.
+    """Describes this machine and the numerical stack.
 
     Returns:
       A JSON-ready dict: `cpu` (model name), `avx512` (its widest vectors; half the rate of
@@ -43,7 +43,7 @@ def _cpu_model() -> str:
 
 
 def _cpu(field: str) -> str:
-    """What Linux says of the first processor, "" elsewhere."""
+    """Linux's description of the first processor; "" on other systems."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -149,7 +149,7 @@ def methods_of(rows: np.ndarray, num_queries: int, k: int, calls: int, authors: 
 
 
 def finished(function: Callable, *arguments: Any) -> Callable[[], Any]:
-    """A call that returns when its result is there."""
+    """A call that waits for its result."""
     return lambda: jax.block_until_ready(function(*arguments))
 
 
@@ -161,7 +161,7 @@ def seconds_of(run: Callable[[], Any]) -> float:
 
 
 def peak() -> Callable[[], Any]:
-    """The product that the floor is taken from."""
+    """The matrix product that defines the floor."""
     matrix = jax.random.normal(jax.random.key(0), (PEAK_SIZE, PEAK_SIZE))
     product = jax.jit(partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST))
     return finished(product, matrix, matrix)

@@ -34,7 +34,7 @@ FARAMA_REPEATS = 3
 
 
 def measure_device(kind: Literal["empty", "doorkey"], size: int, lanes: int) -> dict[str, float]:
-    """Time the device environment with `lanes` lanes; rates in environment steps per second."""
+    """Times the device environment with `lanes` lanes; rates in environment steps per second."""
     env = minigrid.make(kind, size)
     length = STEPS_PER_CALL // lanes
 
@@ -69,7 +69,7 @@ def measure_device(kind: Literal["empty", "doorkey"], size: int, lanes: int) -> 
 
 
 def measure_farama(kind: Literal["empty", "doorkey"], size: int) -> float:
-    """Time one of Farama's environments; environment steps per second."""
+    """Times one of Farama's environments; environment steps per second."""
     env = (DoorKeyEnv if kind == "doorkey" else EmptyEnv)(size=size)
     env.reset(seed=0)
     actions = np.random.default_rng(0).integers(0, 7, FARAMA_STEPS).tolist()
@@ -85,7 +85,7 @@ def measure_farama(kind: Literal["empty", "doorkey"], size: int) -> float:
 
 
 def main() -> None:
-    """Print all figures as one JSON object."""
+    """Prints all figures as one JSON object."""
     tasks = {}
     for kind, size in TASKS:
         name = minigrid.make(kind, size).spec.task

@@ -61,7 +61,7 @@ UPDATES_PER_TURN = 5
 
 
 def full_replay(frames: np.ndarray, n: int) -> PrioritizedReplay:
-    """Episodes of 1,000 steps, every priority 1 but where a transition is not whole."""
+    """Episodes of 1,000 steps; priority 1 for every complete transition."""
     count, rng = len(frames), np.random.default_rng(0)
     age = np.arange(count, dtype=np.int32) % 1_000
     replay = jax.eval_shape(
@@ -85,10 +85,9 @@ def full_replay(frames: np.ndarray, n: int) -> PrioritizedReplay:
 
 
 class Shared:
-    """The replay that all of our contenders draw from in turn: each donates it and gives it on."""
+    """The replay that our contenders use in turn: each donates it and passes on the result."""
 
     def __init__(self, replay: PrioritizedReplay):
-        """Holds it."""
         self.replay = replay
 
 
@@ -96,7 +95,6 @@ class Contender:
     """Our update: its state and its program, donated and called as in training."""
 
     def __init__(self, config: RainbowConfig, shared: Shared, bonus, bonus_state):
-        """Compiles nothing yet."""
         self.state = jax.jit(make_rainbow(config, SPEC).init)(jax.random.key(0)), bonus_state
         (phase,) = make_learner(config, SPEC, bonus).phases
         self.shared, self.keys = shared, (jax.random.key(i) for i in itertools.count())
@@ -109,7 +107,7 @@ class Contender:
         self.program = compilation.jit(update, donate_argnums=(0, 1, 2))
 
     def __call__(self) -> None:
-        """Some updates, waited for."""
+        """Runs some updates and waits for them."""
         for _ in range(UPDATES_PER_TURN):
             *state, self.shared.replay, metrics = self.program(
                 *self.state, self.shared.replay, next(self.keys)
@@ -150,13 +148,13 @@ def trees() -> dict[str, Callable[[], Any]]:
 def contenders(
     config: RainbowConfig, frames: np.ndarray, with_torch: bool
 ) -> dict[str, Callable[[], Any]]:
-    """All that takes turns."""
+    """All contenders, by name."""
     shared = Shared(full_replay(frames, config.n_steps))
     runs: dict[str, Callable[[], Any]] = {
         "re3_jax": Contender(config, shared, intrinsic.base.none(), ())
     }
     paper = tables.run(presets.RE3).re3
-    # Slots of the replay are places in the ring, which is larger: those are searched as well.
+    # Slots of the replay are rows of the ring, which is larger; all its rows are searched.
     for size in RING_SIZES:
         re3 = replace(paper, ring_size=size)
         bonus, ring = from_config(re3), fill(walk_latents(size, re3.latent_dim), size)

@@ -97,7 +97,7 @@ class Contender:
         }
 
     def update(self, name: str) -> None:
-        """One update, waited for."""
+        """Runs one update and waits for it."""
         self.agent_state, self.bonus_state, metrics = self.programs[name](
             self.agent_state, self.bonus_state, self.replay, next(self.keys)
         )
@@ -133,7 +133,7 @@ def re3_alone(
 def contenders(
     config: RunConfig, frames: np.ndarray, latents: np.ndarray, with_torch: bool
 ) -> dict[str, Callable[[], Any]]:
-    """All that takes turns, by `name phase`."""
+    """All contenders, by `name phase`."""
     size = config.dmc.image_size
     shape = (size, size, 3 * STACK)
     space = Box((ACTION_DIM,), -1, 1)

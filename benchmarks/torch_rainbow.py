@@ -1,6 +1,6 @@
-"""What `rainbow_update` compares with: the oracle of our tests, with Kaixhin/Rainbow's replay.
+"""The baseline of `rainbow_update`: the oracle of our tests with Kaixhin/Rainbow's replay.
 
-That is in NumPy: a binary tree of sums and a structured array of frames, drawn from segment by
+The replay is in NumPy: a binary sum tree and a structured array of frames, sampled segment by
 segment.
 """
 
@@ -23,7 +23,7 @@ TRANSITION = np.dtype(
 
 
 class SumTree:
-    """A binary tree of sums over priorities, and what the priorities are of."""
+    """A binary sum tree over priorities, and the transitions they belong to."""
 
     def __init__(self, frames: np.ndarray, num_actions: int):
         """Full, every priority 1."""
@@ -37,7 +37,7 @@ class SumTree:
         self.data["action"] = rng.integers(0, num_actions, size)
         self.data["reward"] = rng.integers(-1, 2, size)
         self.data["goes_on"] = self.data["age"] != 999
-        # Kaixhin's own tree is filled one by one; here level by level, to the same sums.
+        # Kaixhin fills the tree leaf by leaf; here it is filled level by level, with the same sums.
         width = 2 ** (size - 1).bit_length()
         level = np.zeros(width, np.float32)
         level[:size] = 1
@@ -47,7 +47,7 @@ class SumTree:
             self.sums[width - 1 : 2 * width - 1] = level
 
     def update(self, leaves: np.ndarray, values: np.ndarray) -> None:
-        """New priorities of leaves, and the sums above them."""
+        """Sets priorities of leaves and updates the sums above them."""
         self.sums[leaves] = values
         parents = leaves
         while parents[0] != 0:
@@ -58,7 +58,7 @@ class SumTree:
             self.sums[parents] = values.sum(axis=0)
 
     def find(self, values: np.ndarray) -> np.ndarray:
-        """Leaves at places of the total."""
+        """Leaves at these positions in the total."""
         nodes = np.zeros(len(values), int)
         while nodes[0] < self.first_leaf:
             left = nodes * 2 + 1
@@ -81,7 +81,7 @@ class Contender:
         self.rng = np.random.default_rng(0)
 
     def sample(self) -> tuple[np.ndarray, RainbowBatch]:
-        """Leaves, and the batch that is there."""
+        """Drawn leaves and their batch."""
         c, tree = self.config, self.tree
         total = tree.sums[0]
         segment = total / c.batch_size

@@ -1,4 +1,4 @@
-"""What `sac_update` compares with: the oracle of our tests, with a replay and RE3 in NumPy.
+"""The baseline of `sac_update`: the oracle of our tests with a replay and RE3 in NumPy.
 
 Written to be fast: frames are stored once and cropped as uint8.
 """
@@ -22,9 +22,9 @@ class Contender:
       state: the weights to begin with.
       frames: uint8 [transitions + 1, height, width, 3]; transition i starts at frame i.
       latents: float32 [rows, latent], row i that of transition i.
-      neighbour: the search for neighbours, one of `tests.torch_oracle.neighbours`, None without
+      neighbour: the search for neighbours, one of `tests.torch_oracle.neighbours`; None without
         RE3.
-      as_released: lay networks and losses out as the released code is.
+      as_released: lay out networks and losses as in the released code.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from re3_jax.intrinsic import IntrinsicReward
 
 @dataclass(frozen=True)
 class EpisodicCountConfig:
-    """Options: the weight of the bonus; how many different observations are told apart."""
+    """Weight of the bonus, and number of different observations it distinguishes."""
 
     beta: float = 0.01
     buckets: int = 1_024

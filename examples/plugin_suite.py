@@ -17,7 +17,7 @@ from re3_jax.envs.base import DeviceEnv, Discrete, EnvSpec, TimeStep
 
 
 def corridor(length: int) -> DeviceEnv:
-    """Action 1 moves on, action 0 back to the start; the end pays 1."""
+    """Action 1 moves forward, action 0 moves back to the start; the end pays 1."""
     limit = 4 * length
     spec = EnvSpec(f"corridor:{length}", (length + 1,), np.dtype(np.float32), Discrete(2), limit)
 
@@ -40,7 +40,7 @@ def corridor(length: int) -> DeviceEnv:
 
 
 def preset(task_id, name, agent):
-    """For every corridor as on MiniGrid, for fewer frames."""
+    """The preset of every corridor: MiniGrid's with fewer frames."""
     config = minigrid.preset("Empty-16x16", name, agent)
     return replace(config, steps=50_000, evaluation=EvaluationConfig(6_400, 16))
 

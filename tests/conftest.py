@@ -1,20 +1,20 @@
-"""What every test process needs before anything else is imported, and a fixture that many share."""
+"""Imports that every test process needs first, and a fixture that many tests share."""
 
 import sys
 
 import pytest
 
-# PyTorch with CUDA brings Triton, whose LLVM ends a process that already has Mesa's, which draws
-# where there is no GPU. Nothing here compiles with it.
+# PyTorch with CUDA imports Triton, whose LLVM crashes a process that has already loaded Mesa's,
+# which renders on machines without a GPU. No test compiles with Triton.
 sys.modules.setdefault("triton", None)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
 def quick_compilation(request):
-    """Programs of a module whose tests run them a few times and do not depend on rounding.
+    """For modules whose tests run their programs a few times and do not depend on rounding.
 
-    Half of the time that such tests take is LLVM's optimisation of programs that run for less. Once
-    slow tests run too, as in `make test-all`, they are optimised as users' programs are.
+    LLVM's optimisation takes half of such tests' time, more than their programs run. When slow
+    tests run too, as in `make test-all`, programs are optimised as users' programs are.
     """
     import jax
 

@@ -1,4 +1,4 @@
-"""dm_control's own suite, imported so that it can draw where this machine can."""
+"""dm_control's own suite, imported with the renderer that works on this machine."""
 
 import os
 
@@ -8,7 +8,7 @@ from re3_jax.envs.host import gl, tasks
 
 
 def load(task_id, seed):
-    """The environment that dm_control itself makes; sparse tasks as their dense ones."""
+    """dm_control's own environment; a sparse task gets its dense one."""
     driver = gl.probe()
     os.environ.setdefault("MUJOCO_GL", driver.backend if driver else "disable")
     from dm_control import suite

@@ -1,10 +1,10 @@
-"""Forty-two faults for `planted_faults`: one text in place of another, and tests that see it."""
+"""Forty-two faults for `planted_faults`: a text, its replacement, and tests that catch it."""
 
 from typing import NamedTuple
 
 
 class Fault(NamedTuple):
-    """What is planted: in `file`, `right` becomes `wrong`; `tests` should catch it."""
+    """A fault to plant: in `file`, `right` becomes `wrong`; `tests` should catch it."""
 
     name: str
     file: str

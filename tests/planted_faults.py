@@ -1,10 +1,10 @@
-"""Faults, planted one at a time in a copy of the project: which tests catch which?
+"""Plants faults, one at a time, in a copy of the project and reports which tests catch them.
 
     python -m tests.planted_faults [--only WORDS] [--jobs N] [--out FILE]
 
-A fault replaces one text by another in one file. The tests named beside it run in the copy, first
-those of `make test`, then, if these pass, those that only `make test-all` runs. Prints one line a
-fault and a JSON object; exits with 1 if one is not caught.
+A fault replaces one text by another in one file. The tests named with it run in the copy, first
+those of `make test`, then, if these pass, those that only `make test-all` runs. Prints one line per
+fault and a JSON object; exits with 1 if a fault is not caught.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def caught_by(folder: Path, tests: str) -> str:
             capture_output=True,
             text=True,
         )
-        # 5: no test of this tier there.
+        # 5: the files have no test of this tier.
         if done.returncode == 1:
             return tier
         if done.returncode not in (0, 5):

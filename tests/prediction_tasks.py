@@ -33,7 +33,7 @@ INITS = {"rnd": rnd(RNDConfig(**SIZES)).init, "icm": icm(ICMConfig(**SIZES)).ini
 
 @cache
 def start(kind, task, seed=0):
-    """What a bonus of these sizes begins with; nothing but the sizes matters to it."""
+    """The initial state of a bonus of these sizes."""
     return jax.jit(INITS[kind], static_argnums=1)(jax.random.key(seed), TASKS[task])
 
 
@@ -69,5 +69,5 @@ def make_batch(task, seed=0, size=BATCH):
 
 
 def centre(observation):
-    """What the pixel encoder sees of images of 20x20; other observations are seen whole."""
+    """The centre that the pixel encoder sees of 20x20 images; other observations in full."""
     return observation[:, 2:18, 2:18] if observation.shape[1:3] == (20, 20) else observation

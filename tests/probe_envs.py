@@ -1,4 +1,4 @@
-"""Tiny environments whose right answers are known by hand."""
+"""Tiny environments whose solutions are known."""
 
 import jax
 import jax.numpy as jnp
@@ -63,7 +63,7 @@ def recall(num_contexts: int = 4) -> DeviceEnv:
 
 
 def corridor(length: int) -> DeviceEnv:
-    """Pays 1 at the right end only; every other step pays nothing and steps left are free.
+    """Pays 1 at the right end only; all other steps pay 0.
 
     Action 1 moves right, action 0 back to the start; `length` steps in a row are needed, and
     the time limit is `4 * length` steps.
@@ -100,8 +100,8 @@ def corridor(length: int) -> DeviceEnv:
 def aim(length: int = 5, terminates: bool = False) -> DeviceEnv:
     """Shows a random target in [-1, 1] at every step and pays minus the squared miss.
 
-    Episodes end after `length` steps; the best return is 0, that of random actions
-    -2/3 a step on average. Observation: the target and the steps taken in the episode.
+    Episodes end after `length` steps; the best return is 0, and random actions get -2/3 per
+    step on average. Observation: the target and the steps taken in the episode.
     """
     spec = EnvSpec("probe:aim", (2,), np.dtype(np.float32), Box((1,), -1.0, 1.0), length)
 

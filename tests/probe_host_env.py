@@ -86,7 +86,7 @@ def grey_spec(stack: int = 2) -> EnvSpec:
 
 
 def watched(lanes, order):
-    """The lanes, which note in `order` when they are sent actions and asked for steps."""
+    """The lanes, which record in `order` every `send` and `receive`."""
     send, receive = lanes.send, lanes.receive
     lanes.send = lambda action: (order.append("send"), send(action))[1]
     lanes.receive = lambda: (order.append("receive"), receive())[1]
@@ -96,7 +96,7 @@ def watched(lanes, order):
 class GreyLanes:
     """A dot on a line, in grey, with lives: action 1 moves it right, action 0 back to the start.
 
-    The right end pays 1 and costs one of two lives, the second of which ends the game; so does a
+    The right end pays 1 and costs one of two lives; losing the second ends the game, as does a
     time limit.
     """
 
@@ -123,7 +123,7 @@ class GreyLanes:
         terminated = self.lives == 0
         truncated = ~terminated & (self.steps == LIMIT)
         final_frame = self._frame()
-        # A life that is lost in a game that goes on leaves the dot where it is seen to be.
+        # If the game continues after a lost life, the frame still shows the dot at the right end.
         ended = terminated | truncated
         self.position[ended], self.steps[ended], self.lives[ended] = 0, 0, 2
         frame = self._frame()

@@ -1,11 +1,11 @@
-"""rlax without distrax: TensorFlow Probability below that lags behind JAX; nothing here uses it."""
+"""Imports rlax without distrax, whose TensorFlow Probability lags behind JAX; no test uses it."""
 
 import sys
 import types
 
 
 def _attribute(name: str) -> type:
-    # Whoever looks at all modules, as hypothesis does, finds none of a module's own names.
+    # Code that inspects all modules, as hypothesis does, must find no dunder names here.
     if name.startswith("__"):
         raise AttributeError(name)
     return object

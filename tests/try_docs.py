@@ -1,10 +1,10 @@
-"""`make try-docs`: every command of README, docs and `make help`, in a fresh clone of each Python.
+"""`make try-docs`: runs every command of README, docs and `make help` in a clone per Python.
 
     python3 tests/try_docs.py [--pythons python3.11 python3.12 python3.13] [--only WORDS]
 
-Needs nothing but Python, git and make. Runs are made short with PRESET=debug, figures, benchmarks
-and tests with the options of `SHORT`; apart from that a command is what the page says. The clone
-holds the last commit. Prints one line a command and a table at the end; exits 1 if one failed.
+Needs only Python, git and make. PRESET=debug shortens runs, and the options of `SHORT` shorten
+figures, benchmarks and tests; otherwise a command is what the page says. The clone holds the last
+commit. Prints one line per command and a table at the end; exits 1 if a command failed.
 """
 
 import argparse
@@ -41,16 +41,16 @@ SHORT = {
     "figure minigrid_deviations": 'ARGS="--seeds 1 --steps 4000"',
     "figure neighbours": 'ARGS="--frames 200"',
 }
-"""Target, and what it makes, -> the options that make it short."""
+"""Target and its figure or benchmark -> the options that shorten it."""
 
 REFUSED = {
     "weights resnet50": "the file must be fetched by hand",
     "weights params.pkl": "the file must be fetched by hand",
 }
-"""What must end with exit code 2 and one sentence here, and why."""
+"""Commands that must end with exit code 2 and one sentence here, and why."""
 
 BARE = ("make run", ".venv/bin/python -m experiments.train")
-"""Commands that pages name without the options that they need."""
+"""Commands that pages mention without the options they need."""
 
 NOT_RUN = {
     "make try-docs": "this very command",
@@ -59,7 +59,7 @@ NOT_RUN = {
 
 
 class Result(NamedTuple):
-    """What became of one command."""
+    """The outcome of one command."""
 
     page: str
     asked: str
@@ -88,7 +88,7 @@ def commands_of(text: str) -> Iterator[str]:
 
 
 def shortened(command: str) -> str:
-    """The command at the size of a try."""
+    """The command, shortened for a trial."""
     if command.startswith("pip install"):
         return f"$PYTHON -m venv try && try/bin/{command} -q && try/bin/python -c 'import re3_jax'"
     if command.startswith("python -m experiments.train"):
@@ -106,7 +106,7 @@ def shortened(command: str) -> str:
 
 
 def page_text(page: str, clone: Path) -> str:
-    """A page of the clone, or what `make help` prints."""
+    """A page of the clone, or the output of `make help`."""
     if page != "help":
         return (clone / page).read_text()
     done = subprocess.run(["make", "help"], cwd=clone, capture_output=True, text=True, check=True)
@@ -114,15 +114,15 @@ def page_text(page: str, clone: Path) -> str:
 
 
 def tries(clone: Path, only: str) -> Iterator[tuple[str, str, str, int]]:
-    """Page, command, what is run in its place and the exit code to expect."""
+    """Page, command, the shortened command and the expected exit code."""
     seen = set()
     found = [(page, command) for page in PAGES for command in commands_of(page_text(page, clone))]
-    # What removes the environment comes last.
+    # Commands that remove the environment come last.
     for page, command in sorted(found, key=lambda one: one[1] == "make clean"):
         run = shortened(command)
         if any(words in command for words in NOT_RUN) or only not in run:
             continue
-        # Pages may rely on what an earlier command of theirs left behind.
+        # Commands of a page may need the output of earlier ones.
         if run in seen and "OUT=" not in run:
             continue
         seen.add(run)
@@ -130,13 +130,13 @@ def tries(clone: Path, only: str) -> Iterator[tuple[str, str, str, int]]:
 
 
 def try_all(python: str, only: str, cache: str) -> list[Result]:
-    """Every command, one after the other, in a clone of its own (io)."""
+    """Runs every command, one after another, in a fresh clone (io)."""
     results: list[Result] = []
     with tempfile.TemporaryDirectory(prefix="try-docs-") as folder:
         clone, last_page = Path(folder) / "re3_jax", ""
         subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
         environment = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "MAKEFLAGS")}
-        # The interpreter as a user would give it, once; the clone keeps its environment.
+        # Named once, as a user would name it; the clone keeps its environment.
         environment["PYTHON"] = shutil.which(python) or python
         environment["XDG_CACHE_HOME"] = cache
         for page, asked, run, expected in tries(clone, only):

@@ -1,4 +1,4 @@
-"""A2C learns what it must on problems whose best return is known."""
+"""A2C solves problems whose best return is known."""
 
 import jax.numpy as jnp
 import numpy as np

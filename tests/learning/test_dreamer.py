@@ -1,4 +1,4 @@
-"""Dreamer in the device loop: a world model from pixels, and a policy that learns in it alone."""
+"""Dreamer in the device loop: a world model of pixels, and a policy that learns only in it."""
 
 import dataclasses
 
@@ -77,7 +77,7 @@ def trained():
 
 
 def test_the_world_model_and_the_policy_learn(trained):
-    """The most there is to get is 11.6; half of it for who does not look."""
+    """The best return is 11.6; a policy that ignores its observations gets half of it."""
     program, state, metrics = trained
     early, late = metrics[0], metrics[-1]
     assert (late["image_loss"] < 0.5 * early["image_loss"]).all()
@@ -89,7 +89,7 @@ def test_the_world_model_and_the_policy_learn(trained):
 
 @pytest.fixture(scope="module")
 def blind():
-    """The same program with RE3, and the gradient through imagination taken away."""
+    """The same program with RE3 and without the gradient through imagination."""
 
     def imagine(*arguments):
         return jax.lax.stop_gradient(real(*arguments))
@@ -108,13 +108,13 @@ def test_nothing_is_learned_without_the_gradient_through_imagination(blind):
     assert (program.evaluate(state).return_mean < 9).all()
 
 
-def test_re3_is_part_of_what_the_reward_head_learns(blind):
+def test_re3_is_added_to_the_rewards_that_are_learned(blind):
     _, _, metrics = blind
     assert (metrics[-1]["intrinsic_reward_mean"] > 0.01).all()
 
 
 def test_bursts_follow_env_frames(trained):
-    """Two lanes of two frames a step: 480 frames a chunk, and the first burst with the 480th."""
+    """Two lanes, two frames per step: 480 frames per chunk, and the first burst after the 480th."""
     _, state, metrics = trained
     np.testing.assert_array_equal(state.counters.agent_steps, CHUNKS * CHUNK * 2)
     np.testing.assert_array_equal(state.counters.env_frames, CHUNKS * CHUNK * 4)
@@ -123,7 +123,7 @@ def test_bursts_follow_env_frames(trained):
     assert np.isfinite(metrics[0]["image_loss"]).all()
 
 
-def test_what_is_stored(trained):
+def test_rewards_are_stored_with_the_frames_they_came_with(trained):
     """Rewards belong to the frames they came with; first frames have neither action nor reward."""
     _, state, _ = trained
     replay = jax.device_get(state.replay)
@@ -134,7 +134,7 @@ def test_what_is_stored(trained):
     is_bar = row[..., 1] == 255
     is_red = (row[..., 0] == 255).all(-1)
     place = (is_bar * np.arange(64)).sum(-1) / is_bar.sum(-1) / 63
-    # What is seen of a bar at either end has another middle.
+    # A bar at either end is only partly visible, so its visible middle is elsewhere.
     whole = is_bar.sum(-1) >= 11
     expected = np.where(is_red, place, 1 - place)
     paid, action = replay.reward[:, :, :written], replay.action[:, :, :written]
@@ -143,7 +143,7 @@ def test_what_is_stored(trained):
     assert (paid[:, :, first] == 0).all()
     assert (action[:, :, first] == 0).all()
     assert (action[:, :, ~first] != 0).all()
-    # What is believed of the next frame goes with the action that is about to be taken.
+    # The belief about the next frame holds the action that is about to be taken.
     np.testing.assert_array_equal(state.memory.belief.action, state.lanes.action)
 
 

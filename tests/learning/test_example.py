@@ -1,4 +1,4 @@
-"""The example: RE3 in a loop that is not ours."""
+"""The example: RE3 in a loop outside this library."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Rainbow in the device loop: it learns what it must, each part alone left out as well."""
+"""Rainbow in the device loop learns, also with each of its parts left out."""
 
 import dataclasses
 
@@ -64,7 +64,7 @@ LEFT_OUT = {
 
 @pytest.mark.parametrize("change", LEFT_OUT.values(), ids=LEFT_OUT)
 def test_it_walks_to_the_end_of_a_corridor(change):
-    """Four right steps in a row are paid once: a one-step habit is worth nothing."""
+    """Four right steps in a row earn one reward; fewer earn nothing."""
     program = make(corridor(4), dataclasses.replace(AGENT, **change))
     state, metrics = train(program, 10)
     np.testing.assert_array_equal(program.evaluate(state).return_mean, 1.0)
@@ -85,7 +85,7 @@ def test_updates_follow_agent_steps_and_priorities_follow_losses():
 
 
 def test_re3_rewards_what_was_stored():
-    """Slots of the replay are rows of the latents; the rarer half of what there is is rewarded."""
+    """Slots of the replay are rows of the latents; RE3 rewards the rarer half of the states."""
     neighbour = AGENT.replay_capacity // 2
     config = RE3Config(
         first_neighbour=neighbour,
@@ -108,15 +108,15 @@ def test_re3_rewards_what_was_stored():
             np.testing.assert_array_equal(same, near)
 
 
-def test_rewards_are_clipped_where_they_are_stored():
-    """What is reported is the task's own."""
+def test_stored_rewards_are_clipped():
+    """Reported rewards are not clipped."""
     state, metrics = train(make(corridor(4), dataclasses.replace(AGENT, reward_clip=0.25)), 5)
     assert set(np.unique(state.replay.reward)) == {0.0, 0.25}
     assert np.all(metrics["episode_return_mean"] > 0.5)
 
 
 def test_the_weight_of_priorities_rises_to_one():
-    """Schaul et al. (2016), section 3.4, from the first update on."""
+    """Schaul et al. (2016), section 3.4: from the first update on."""
     config = dataclasses.replace(AGENT, priority_weight=0.4)
     steps = jnp.array([200, 1_150, 2_100, 4_000, 9_000])
     weights = jax.vmap(lambda step: priority_weight(config, step))(steps)
@@ -124,7 +124,7 @@ def test_the_weight_of_priorities_rises_to_one():
     assert priority_weight(dataclasses.replace(config, prioritized=False), steps[0]) == 0
 
 
-def test_seeds_do_not_disturb_one_another():
+def test_seeds_are_independent():
     program = make(corridor(4))
     state = program.init(jnp.array([3, 5]))
     swapped = program.init(jnp.array([5, 3]))

@@ -1,4 +1,4 @@
-"""SAC on states learns what it must on problems whose best return is known."""
+"""SAC on states solves problems whose best return is known."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -48,5 +48,5 @@ def test_sac_swings_the_pendulum_up():
     state = program.init(jnp.arange(2))
     assert np.all(np.asarray(program.evaluate(state).return_mean) < -800.0)
     state, _ = program.train(state)
-    # 12,000 agent steps; a pendulum that is held up from the start on earns about 0.
+    # 12,000 agent steps; a pendulum that is upright from the start earns about 0.
     assert np.all(np.asarray(program.evaluate(state).return_mean) > -250.0)

@@ -1,4 +1,4 @@
-"""Replays spread over devices by seed are saved and restored where they are."""
+"""Replays spread over devices by seed are saved and restored on their devices."""
 
 import os
 import subprocess
@@ -54,6 +54,6 @@ def run(folder, axis_type: str) -> None:
 
 
 def test_seeds_on_two_devices(tmp_path):
-    """No frame goes from one device to another, whichever way the mesh is used."""
+    """No frame moves between devices, for either axis type of the mesh."""
     run(tmp_path / "auto", "Auto")
     run(tmp_path / "explicit", "Explicit")

@@ -1,4 +1,4 @@
-"""Seeds spread over eight (virtual) devices give what one device gives."""
+"""Seeds spread over eight (virtual) devices give the same results as on one device."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A ring cut over eight (virtual) devices gives what the whole ring gives."""
+"""A ring split over eight (virtual) devices gives the same results as the whole ring."""
 
 import os
 import subprocess

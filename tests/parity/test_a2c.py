@@ -1,6 +1,6 @@
 """One A2C update against PyTorch: loss, gradients and RMSprop step, from one rollout.
 
-The oracle is torch-ac's algorithm written with `torch.nn` and `torch.optim`, loops and all.
+The oracle is torch-ac's algorithm, with its loops, written with `torch.nn` and `torch.optim`.
 """
 
 import dataclasses
@@ -110,8 +110,8 @@ def test_two_updates_equal_pytorch(bonus_target, rmsprop_eps, bootstrap_truncati
         rmsprop_eps=rmsprop_eps,
     )
     agent = make_a2c(config, SPEC)
-    # As small as PyTorch draws them, because views of up to 10 saturate larger ones; and with this
-    # seed most ReLUs pass a gradient on.
+    # As small as PyTorch draws them, because views of up to 10 saturate larger weights. With this
+    # seed most ReLUs pass on a gradient.
     params = jax.tree.map(lambda leaf: 0.5 * leaf, random_weights(agent.init, seed=34).params)
     state = random_state(agent.init, params=params)
     theirs = as_tensors(state.params)

@@ -1,4 +1,4 @@
-"""Atari lanes against envpool's own environment, of which every reset drops an action."""
+"""Atari lanes against envpool's own environment, which drops an action at every reset."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def draw_actions(count, num_lanes=1, num_actions=4):
 
 
 def raw(seed, **options):
-    """Envpool's own, which resets an ended episode in the step after."""
+    """Envpool's own environment, which resets an ended episode in the following step."""
     options = {"stack_num": 1, "use_fire_reset": False, "use_inter_area_resize": False} | options
     return envpool.load().make_gymnasium("Breakout-v5", num_envs=1, seed=seed, **options)
 
@@ -92,7 +92,7 @@ def test_a_lost_life_ends_the_task_and_not_the_episode(lanes):
     np.testing.assert_array_equal([step.task_ended[0] for step in steps], terminated)
 
 
-def test_lanes_do_not_disturb_one_another(lanes):
+def test_lanes_are_independent(lanes):
     actions = draw_actions(250, num_lanes=3)
     first, together = play(lanes(num_lanes=3), [5, 6, 5], actions)
     for lane, seed in ((0, 5), (1, 6)):
@@ -112,7 +112,7 @@ def test_a_time_limit_truncates(lanes):
 
 @pytest.mark.parametrize(("sticky", "same"), [(0.0, False), (1.0, True)])
 def test_sticky_actions_repeat_the_action_before(lanes, sticky, same):
-    """Before the first action nothing was pressed; always repeated, it stays so."""
+    """Before the first action no button is pressed; always repeated, it stays so."""
     moves = [np.full((40, 1), action) for action in (2, 3)]
     right, left = (play(lanes(sticky_actions=sticky), [1], move)[1] for move in moves)
     assert np.array_equal(right[-1].frame, left[-1].frame) == same
@@ -146,6 +146,6 @@ def test_states_cannot_be_read_or_written(lanes):
         ({"workers": 0}, "workers must be at least 1"),
     ],
 )
-def test_what_cannot_work_is_refused(options, sentence):
+def test_impossible_settings_are_refused(options, sentence):
     with pytest.raises(ValueError, match=sentence):
         AtariConfig(**options)

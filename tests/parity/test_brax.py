@@ -61,11 +61,11 @@ def check_contract(name, num_steps):
         truncated = steps.truncated[ends, lane]
         np.testing.assert_array_equal(truncated, lengths == spec.max_agent_steps)
         assert (lengths <= spec.max_agent_steps).all()
-    # Same-step reset: the next episode is on show, the last observation is kept.
+    # Same-step reset: the observation is the next episode's, and the last one is kept.
     np.testing.assert_array_equal(steps.observation[~done], steps.final_observation[~done])
     assert (np.abs(steps.observation[done] - steps.final_observation[done]).max(axis=1) > 0).all()
     np.testing.assert_array_equal(observation[1:], steps.observation[:-1])
-    # Every start is another one, and like those that brax draws.
+    # Every start differs, and starts are distributed as brax's.
     starts = np.concatenate([observation[0], steps.observation[done]])
     assert len(np.unique(starts, axis=0)) == len(starts) > LANES
     return states, action, steps, starts
@@ -101,7 +101,7 @@ def test_an_episode_that_is_truncated():
     check_steps("halfcheetah", states, action, steps, np.array([0, 500, 999, 1000]))
 
 
-def test_making_a_task_leaves_no_file_and_says_nothing(tmp_path, monkeypatch):
+def test_making_a_task_writes_and_prints_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     adapter.make("halfcheetah")
     assert list(tmp_path.iterdir()) == []

@@ -97,7 +97,7 @@ def test_updates_equal_pytorch(name):
                 (oracle.query, oracle.bilinear),
                 RATE,
             )
-        # The slow encoder moves by a twentieth of what Adam moves the other.
+        # The slow encoder moves a twentieth as far as Adam moves the other.
         for ours, theirs in zip(
             jax.tree.leaves(state.key_encoder), jax.tree.leaves(oracle.key), strict=True
         ):

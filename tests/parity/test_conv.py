@@ -38,7 +38,7 @@ def torch_pull(arguments, stride, d_out):
 
 
 def assert_close(ours, theirs):
-    """To what float32 rounding does to a sum."""
+    """Equal up to the float32 rounding of a sum."""
     scale = max(1.0, np.abs(theirs).max())
     np.testing.assert_allclose(np.asarray(ours) / scale, theirs / scale, rtol=0, atol=3e-6)
 
@@ -47,7 +47,7 @@ def assert_close(ours, theirs):
 @pytest.mark.parametrize(("convolve", "channels"), [(conv2d, (4, 8)), (conv_transpose2d, (8, 4))])
 @pytest.mark.parametrize("size", [6, 14])
 def test_bfloat16_is_summed_in_float32(convolve, channels, size):
-    """Outputs and gradients are those of float32 from the same numbers, rounded to 8 bits."""
+    """Outputs and gradients equal float32's for the same inputs, rounded to 8 bits."""
     narrow = [
         jnp.asarray(array, jnp.bfloat16)
         for array in (
@@ -107,7 +107,7 @@ def test_forward_and_gradients(batch, height, width, channels, features, rows, c
 @pytest.mark.parametrize("platform", ["cpu", "default"])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_seeds_in_a_loop(stride, platform, monkeypatch):
-    """A scan of steps, vmapped over seeds, as the training program has it."""
+    """A scan of steps, vmapped over seeds, as in the training program."""
     monkeypatch.setattr(
         jax.lax, "platform_dependent", lambda *arguments, **ways: ways[platform](*arguments)
     )
@@ -133,7 +133,7 @@ def test_seeds_in_a_loop(stride, platform, monkeypatch):
 
 
 def test_one_image_for_several_kernels():
-    """What an ensemble does: only the kernels are batched."""
+    """As in an ensemble: only the kernels are batched."""
     x, kernel, bias = normal(4, 8, 8, 3), normal(3, 3, 3, 3, 5, seed=1), normal(3, 5, seed=2)
     out = compilation.jit(jax.vmap(conv2d, in_axes=(None, 0, 0)))(x, kernel, bias)
     for member in range(3):

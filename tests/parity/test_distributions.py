@@ -39,7 +39,7 @@ def test_log_det_is_the_derivative_of_tanh_and_finite_far_out():
     slope = jax.vmap(jax.grad(jnp.tanh))(u)
     np.testing.assert_allclose(distributions.tanh_log_det(u), jnp.log(slope), rtol=1e-4, atol=1e-5)
     far = jnp.array([-80.0, -20.0, 20.0, 80.0])
-    # log(4 exp(-2|u|)) is what is left of it.
+    # There it equals log(4 exp(-2|u|)).
     expected = np.log(4.0) - 2 * np.abs(far)
     np.testing.assert_allclose(distributions.tanh_log_det(far), expected, rtol=1e-5)
     gradient = jax.vmap(jax.grad(distributions.tanh_log_det))(far)

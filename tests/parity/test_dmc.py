@@ -1,4 +1,4 @@
-"""Lanes against dm_control stepped and drawn directly."""
+"""Lanes against dm_control stepped and rendered directly."""
 
 import numpy as np
 import pytest
@@ -100,7 +100,7 @@ def test_a_simulation_that_diverges_is_cut():
     assert lane.advance(np.zeros(6)).diverged is False
 
 
-def test_frames_of_gl_are_dm_controls_bit_for_bit():
+def test_frames_of_gl_equal_dm_controls_bit_for_bit():
     if gl.probe() is None:
         pytest.skip(gl.missing())
     # Two lanes in one worker, so that two contexts share a process; one in each is in test_lanes.
@@ -137,7 +137,7 @@ def test_frames_of_gl_are_dm_controls_bit_for_bit():
 @pytest.mark.parametrize(
     ("name", "mean", "largest"), [("gl_small_shadows", 0.1, 60), ("gl_cheap", 2, 255)]
 )
-def test_cheap_pictures_are_close(name, mean, largest):
+def test_cheap_renders_are_close(name, mean, largest):
     if gl.probe() is None:
         pytest.skip(gl.missing())
     load("cheetah_run", 0)
@@ -171,7 +171,7 @@ def test_warp_draws_what_gl_draws():
     assert pictures["warp"].shape == (8, SIZE, SIZE, 3)
     difference = np.abs(pictures["warp"][:, None] - pictures["gl"][None]).mean((2, 3, 4))
     assert np.diag(difference).max() < 8
-    # Each is nearest to the picture of the same state, of eight in motion.
+    # Each frame is nearest to the frame of the same state, among eight states in motion.
     np.testing.assert_array_equal(difference.argmin(1), np.arange(8))
     colours = pictures["warp"].mean((0, 1, 2)) - pictures["gl"].mean((0, 1, 2))
     assert np.abs(colours).max() < 5

@@ -58,10 +58,10 @@ def start(config=CONFIG):
 
 
 def noise_of(key, config):
-    """What an update draws with `key`."""
+    """The noise that an update draws with `key`."""
     model_key, imagine_key = jax.random.split(key)
     size, time = config.batch_size, config.sequence_length
-    # Where the last state's task may have ended, nothing is imagined from it.
+    # Nothing is imagined from a last state in which the task may have ended.
     starts = size * (time - config.predict_discount)
 
     def of_step(key):
@@ -83,7 +83,7 @@ def noise_of(key, config):
 )
 def test_one_update(changes, monkeypatch):
     """Losses, gradients by their norms, and the parameters after Keras's Adam."""
-    # Fewer than the batch has, so that it is taken in parts.
+    # Fewer than the batch has, so that it is split into parts.
     monkeypatch.setattr("re3_jax.cpu.parts.AT_ONCE", 5)
     config = dataclasses.replace(CONFIG, **changes)
     (agent, state), batch, key = start(config), make_batch(), jax.random.key(7)
@@ -107,7 +107,7 @@ def test_one_update(changes, monkeypatch):
 
 @pytest.mark.slow
 def test_a_gpu_imagines_from_all_starts_at_once_to_the_same_end(monkeypatch):
-    """What other platforms run, here on the CPU, beside the CPU's way in parts."""
+    """Other platforms' program, run here on the CPU, equals the CPU's, which runs in parts."""
     _, state = start()
     deter, stoch = (
         jax.random.normal(jax.random.key(1), (15, n)) for n in (CONFIG.deter, CONFIG.stoch)
@@ -123,7 +123,7 @@ def test_a_gpu_imagines_from_all_starts_at_once_to_the_same_end(monkeypatch):
 
 
 def test_a_narrower_trunk_has_nearly_the_same_losses_and_gradients():
-    """bfloat16 has 8 bits: what is outside encoder, decoder and heads must not be of it."""
+    """bfloat16 has 8 bits: only encoder, decoder and heads may use it."""
     batch, key, found = make_batch(), jax.random.key(1), []
     for precision in get_args(Precision):
         agent, state = start(dataclasses.replace(CONFIG, precision=precision))
@@ -140,13 +140,13 @@ def test_a_narrower_trunk_has_nearly_the_same_losses_and_gradients():
         np.testing.assert_allclose(narrow_info[name], value, rtol=0.05, err_msg=name)
     for ours, theirs in zip(jax.tree.leaves(narrow), jax.tree.leaves(wide), strict=True):
         assert ours.dtype == jnp.float32
-        # A unit in a hundred is near 0 and changes sides, and with it its whole gradient.
+        # One unit in a hundred is near 0 and changes sign, and its whole gradient with it.
         assert np.linalg.norm(ours - theirs) <= 0.2 * np.linalg.norm(theirs)
     bias, expected = (model.decoder.convs[-1].bias for model in (narrow, wide))
     assert 0 < np.linalg.norm(bias - expected) < 0.01 * np.linalg.norm(expected)
 
 
-def test_images_come_back_at_their_size():
+def test_the_decoder_returns_images_of_their_size():
     model = jax.eval_shape(
         lambda key: networks.init_model(key, DreamerConfig(), 2, 3), jax.random.key(0)
     )
@@ -191,7 +191,7 @@ def test_an_untrained_actor_is_wide_and_bounded():
 
 
 def test_epsilon_is_added_before_the_bias_is_corrected():
-    """Unlike optax's and PyTorch's, for gradients as small as epsilon."""
+    """Differs from optax and PyTorch for gradients as small as epsilon."""
     optimizer = clipped_adam(0.1, 1e-3, 1e9)
     params, gradients = jnp.ones(3), [np.array([1e-3, 1e-1, 10.0]) * (t + 1) for t in range(4)]
     state, m, v, expected = optimizer.init(params), 0.0, 0.0, np.ones(3)
@@ -203,7 +203,7 @@ def test_epsilon_is_added_before_the_bias_is_corrected():
         np.testing.assert_allclose(params, expected, rtol=1e-5)
 
 
-def test_acting_takes_in_what_is_seen():
+def test_acting_depends_on_observation_and_last_action():
     agent, state = start()
     frames = make_batch().frames[:, 0]
     belief, action = agent.act(state, agent.begin(state, 3), frames, jax.random.key(1), True)
@@ -224,7 +224,7 @@ def test_acting_takes_in_what_is_seen():
         ({"observation_shape": (84, 84, 9)}, "set image_size to 64"),
     ],
 )
-def test_what_dreamer_cannot_do_is_refused(change, sentence):
+def test_unsuitable_tasks_are_refused(change, sentence):
     with pytest.raises(ValueError, match=sentence):
         Dreamer(CONFIG, dataclasses.replace(SPEC, **change))
 
@@ -244,6 +244,6 @@ def test_what_dreamer_cannot_do_is_refused(change, sentence):
         ),
     ],
 )
-def test_numbers_that_cannot_work_are_refused(change, sentence):
+def test_impossible_settings_are_refused(change, sentence):
     with pytest.raises(ValueError, match=sentence):
         DreamerConfig(**change)

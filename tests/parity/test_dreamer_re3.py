@@ -43,7 +43,7 @@ def flat(batch):
 def store_and_reward(bonus, state, batch):
     state, index = bonus.observe(state, Step(flat(batch)))
     index = index.reshape(batch.reward.shape)
-    # A frame and its action follow each sequence; RE3 does not look at them.
+    # A frame and its action follow each sequence; RE3 ignores them.
     onward = (jnp.concatenate([x, x[:, :1]], axis=1) for x in (batch.frames, batch.action))
     drawn = Sequences(*onward, batch.reward, batch.discount, index)
     return reward_sequences(bonus, state, drawn, jnp.int32(7), jax.random.key(0))
@@ -52,7 +52,7 @@ def store_and_reward(bonus, state, batch):
 @pytest.mark.parametrize("neighbours", get_args(SequenceNeighbours))
 @pytest.mark.parametrize("order", ORDERS)
 def test_rewards_of_sequences(order, neighbours):
-    """Distance to the 5th of batch or ring, itself the 1st, by the running std, times beta."""
+    """beta times the distance to the 5th neighbour (itself the 1st), over the running std."""
     bonus = sequence_re3(CONFIG, order, DEPTH, neighbours)
     state = jax.jit(bonus.init, static_argnums=1)(jax.random.key(0), SPEC)
     params = detached(as_tensors(state[0].encoder))
@@ -77,7 +77,7 @@ def test_rewards_of_sequences(order, neighbours):
 
 
 def test_an_ensemble_is_averaged():
-    """Each member of its own, the distance the mean over them."""
+    """The distance is the mean over the members' own distances."""
     config = dataclasses.replace(CONFIG, ensemble_size=2, normalize="none")
     encoder = encoder_from(config, ORDERS[0], DEPTH)
     bonus, batch = sequence_re3(config, ORDERS[0], DEPTH), make_batch()

@@ -39,7 +39,7 @@ def step(env, action):
 
 
 def states(task, seeds, **options):
-    """The state environment that envpool itself makes."""
+    """Envpool's own environment of states."""
     pool = envpool.load().make_dm(
         envpool.pool_name(tasks.find(task)), num_envs=len(seeds), seed=list(seeds), **options
     )
@@ -47,7 +47,7 @@ def states(task, seeds, **options):
 
 
 def start_planar(physics, observation):
-    """Cheetah and hopper: all but the distance from where the episode began."""
+    """Cheetah and hopper: all positions except the distance from the episode's start."""
     physics.data.qpos[1:] = observation.position[0]
     physics.data.qvel[:] = observation.velocity[0]
 
@@ -65,7 +65,7 @@ def start_pendulum(physics, observation):
 
 
 @pytest.mark.parametrize(
-    # Seeds with which random actions earn something.
+    # Seeds for which random actions earn a reward.
     ("task", "start", "seed"),
     [
         ("cheetah_run", start_planar, 4),
@@ -96,7 +96,7 @@ def test_rewards_and_frames_are_dm_controls(lanes, monkeypatch, task, start, see
         np.testing.assert_allclose(outcome.reward[0], sum(rewards), rtol=1e-5, atol=1e-7)
     assert total > 0
     frames, drawn = np.array(frames, np.float32), np.array(drawn, np.float32)
-    # The older MuJoCo lights the floor a little differently, which hides no movement.
+    # The older MuJoCo lights the floor slightly differently, but movements stay visible.
     distance = np.abs(frames[:, None] - drawn[None]).mean(axis=(2, 3, 4))
     assert distance.diagonal().max() < 6
     np.testing.assert_array_equal(distance.argmin(axis=1), np.arange(len(frames)))
@@ -132,7 +132,7 @@ def test_sparse_rewards_are_cut_before_they_are_summed(lanes, monkeypatch, thres
     limit = np.sort(rewards[1])[2]
     mixed = (rewards < limit).any(axis=1) & (rewards > limit).any(axis=1)
     assert mixed.any() and (rewards == limit).any()
-    # No reward is exactly 0.25, so that the limit is moved to one that occurs.
+    # No reward is exactly 0.25, so the test moves the threshold to a reward that occurs.
     monkeypatch.setattr(tasks, "SPARSE_THRESHOLD", limit)
     env = lanes("walker_run_sparse", image_size=16, action_repeat=5, sparse_threshold=threshold)
     env.reset(np.array([0]))
@@ -180,7 +180,7 @@ def test_a_lane_follows_its_seed_alone(lanes):
     assert one.reward[0] == outcome.reward[1]
 
 
-def test_what_a_step_returned_is_left_alone_by_the_next(lanes):
+def test_the_next_step_does_not_change_returned_frames(lanes):
     env = lanes("cheetah_run", image_size=24)
     frame = env.reset(np.array([0]))
     outcome = step(env, np.ones((1, 6)))
@@ -201,7 +201,7 @@ def test_cheaper_renders_look_almost_the_same(lanes):
     assert small.mean() < cheap.mean() < 1.5
 
 
-def test_states_cannot_be_kept(lanes):
+def test_saving_states_is_refused(lanes):
     env = lanes("pendulum_swingup", image_size=16)
     assert not env.can_restore
     with pytest.raises(ValueError, match="use the engine dm_control"):

@@ -63,7 +63,7 @@ CASES = [
     ("Pendulum-v1", random_box),
     ("MountainCarContinuous-v0", push_along),
 ]
-"""Between them: both kinds of action; ends by termination alone and by time limit alone."""
+"""Together: both kinds of action, episodes that terminate and episodes that are truncated."""
 
 
 @pytest.mark.parametrize(("name", "policy"), CASES)
@@ -117,7 +117,7 @@ def test_every_step_equals_gymnasium(name, policy):
 
 
 def put_state(oracle, name, observation):
-    """Puts gymnasium's environment where ours is, so that float32 and float64 never drift apart."""
+    """Copies our state into gymnasium's environment, so that float32 and float64 do not diverge."""
     observation = observation.astype(np.float64)
     if name == "Pendulum-v1":
         cosine, sine, velocity = observation

@@ -1,7 +1,7 @@
 """Initial weights against `torch.nn.init`.
 
-Distributions are compared by two-sample Kolmogorov-Smirnov tests on about 40,000 draws a side,
-each refused at p < 1e-4; with 12 of them a correct program fails for one choice of seeds in 833.
+Two-sample Kolmogorov-Smirnov tests compare the distributions on about 40,000 draws per side and
+reject at p < 1e-4; with 12 tests a correct program fails for one choice of seeds in 833.
 """
 
 import math
@@ -90,7 +90,7 @@ def test_schemes_draw_from_the_distribution_of_torch_init(scheme, fill, shape):
     np.testing.assert_array_equal(biases, np.zeros_like(biases))
 
 
-def test_he_is_not_truncated():
+def test_he_draws_are_not_truncated():
     kernels, _ = ours("he", CONV)
     assert abs(kernels).max() / math.sqrt(2.0 / 64) > 3.5
 
@@ -104,7 +104,7 @@ def test_orthogonal_is_orthogonal_with_gain_sqrt_2(shape):
 
 
 def test_orthogonal_corners_have_either_sign():
-    """QR alone gives every matrix the same sign there; 64 signs, refused beyond 5 deviations."""
+    """QR alone gives all matrices the same sign there; 64 signs, rejected beyond 5 deviations."""
     made = initializers.layers("orthogonal", jax.random.key(0), [(3, 3)] * 64)
     corners = np.stack([layer.kernel[0, 0] for layer in made])
     assert abs(np.sign(corners).sum()) < 5 * math.sqrt(64)

@@ -1,4 +1,4 @@
-"""The inverse dynamics encoder's training against the same written in PyTorch."""
+"""The inverse dynamics encoder's training against the same training in PyTorch."""
 
 import jax
 import jax.numpy as jnp

@@ -38,7 +38,7 @@ def filled(latents, capacity):
 
 
 def stored_queries(name):
-    """A slowly drifting walk, as the frames of an episode give, and rows of it as queries."""
+    """A slowly drifting walk, like the frames of an episode, and rows of it as queries."""
     rows, capacity, dim, num_queries, k = SIZES[name]
     rng = np.random.default_rng(len(name))
     latents = np.tanh(np.cumsum(0.05 * rng.normal(size=(rows, dim)), axis=0)).astype(np.float32)
@@ -87,7 +87,7 @@ def test_other_rows_equal_pairwise_differences(name):
 
 
 def duplicates(rng):
-    """Few distinct states, each seen many times, as MiniGrid gives."""
+    """Few distinct states, each seen many times, as in MiniGrid."""
     return rng.normal(size=(60, 64))[rng.integers(0, 60, 3000)]
 
 
@@ -109,7 +109,7 @@ def large_offset(rng):
 
 
 def many_scales(rng):
-    """Clusters of all sizes, so that every query has its own idea of near."""
+    """Clusters of all sizes, so that every query has its own scale of distances."""
     return rng.normal(size=(3000, 16)) * 10.0 ** rng.uniform(-8, 3, (3000, 1))
 
 
@@ -145,7 +145,7 @@ def test_a_query_far_from_every_row_or_at_the_origin():
 
 
 @pytest.mark.parametrize("search", [neighbours.nearest, neighbours.nearest_by_broadcast])
-def test_the_searches_that_ours_is_timed_against_find_the_same(search):
+def test_the_searches_of_the_benchmark_find_the_same(search):
     latents, own_row, ring = stored_queries("too large for one product")
     rows = torch.from_numpy(latents)
     found = search(rows[torch.from_numpy(own_row).long()], rows, 4)

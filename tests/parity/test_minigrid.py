@@ -35,7 +35,7 @@ def farama_env(kind: str, size: int) -> Any:
 
 
 def farama_reset(env: Any, agent: Agent, objects: Objects | None) -> np.ndarray:
-    """Reset Farama's environment through its own generator, its dice replaced by our layout.
+    """Resets Farama's environment with its own generator, whose random draws give our layout.
 
     Fails if our layout is outside what the generator can draw.
     """
@@ -59,7 +59,7 @@ def farama_reset(env: Any, agent: Agent, objects: Objects | None) -> np.ndarray:
 
 
 def unpack(state: DoorKeyState | EmptyState) -> tuple[Agent, Objects | None]:
-    """Unpack one state, or a batch of them, into NumPy integers."""
+    """Unpacks one state, or a batch of them, into NumPy integers."""
     agent = minigrid.unpack_agent(np.asarray(state.agent))
     if isinstance(state, EmptyState):
         return agent, None
@@ -71,7 +71,7 @@ def lane_of(record: Any, lane: int) -> Any:
 
 
 class Wanderers:
-    """Noisy experts, one a lane, that differ in noise and in what they do with key and door."""
+    """Noisy experts, one per lane, that differ in noise and in how they use key and door."""
 
     def __init__(self, size: int, lanes: int, rng: np.random.Generator):
         self.size, self.rng = size, rng
@@ -103,7 +103,7 @@ class Wanderers:
 
         front_x, front_y = np.stack([agent.x, agent.y]) + HEADINGS[agent.direction].T
         if objects is not None:
-            # Let the key lie about and the door be shut far more often than by chance.
+            # Drop the key and close the door far more often than by chance.
             at_door = (front_x == objects.wall_x) & (front_y == objects.door_y)
             action = np.where(at_door & (self.rng.random(lanes) < 0.3), TOGGLE, action)
             let_go = (agent.carrying == 1) & (self.rng.random(lanes) < 0.05)
@@ -114,7 +114,7 @@ class Wanderers:
 
 @dataclass
 class Rollout:
-    """What the device environment did, time first, lane second."""
+    """Steps of the device environment, time first, lane second."""
 
     states: list[Any] = field(default_factory=list)
     actions: list[np.ndarray] = field(default_factory=list)
@@ -142,7 +142,7 @@ def roll_out(kind: str, size: int, lanes: int, agent_steps: int, seed: int) -> R
 def compare_with_farama(
     kind: str, size: int, lanes: int, agent_steps: int, seed: int
 ) -> Counter[str]:
-    """Replay a rollout in Farama's environment; return how often each event occurred."""
+    """Replays a rollout in Farama's environment; returns how often each event occurred."""
     rollout = roll_out(kind, size, lanes, agent_steps, seed)
     env = farama_env(kind, size)
     events: Counter[str] = Counter()
@@ -239,7 +239,7 @@ def test_empty_equals_farama(
     ("kind", "size"),
     [("empty", 3), ("empty", 5), ("empty", 8), ("doorkey", 5), ("doorkey", 6), ("doorkey", 8)],
 )
-def test_countable_states_are_what_farama_lets_one_stand_in(kind: str, size: int) -> None:
+def test_countable_states_are_those_farama_allows(kind: str, size: int) -> None:
     farama, cells = farama_env(kind, size), set()
     for seed in range(200):
         farama.reset(seed=seed)
@@ -293,7 +293,7 @@ def test_thousands_of_episodes_equal_farama(
 
 
 @pytest.mark.parametrize("size", [5, 8])
-def test_every_pose_in_every_doorkey_layout_sees_what_farama_sees(size: int) -> None:
+def test_views_equal_faramas_in_every_pose_of_every_doorkey_layout(size: int) -> None:
     farama = farama_env("doorkey", size)
     _, _, step = device_env("doorkey", size)
     cells = list(product(range(1, size - 1), repeat=2))

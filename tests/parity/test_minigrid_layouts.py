@@ -58,9 +58,9 @@ EVERYTHING = (WALL_X, DOOR_Y, KEY_X, KEY_Y, AGENT_X, AGENT_Y, DIRECTION)
 def test_layouts_are_distributed_as_faramas(
     size: int, count: int, columns: tuple[int, ...]
 ) -> None:
-    """Two-sample chi-square test of a joint distribution (of all there is, for 5x5 and 6x6).
+    """Two-sample chi-square test of a joint distribution (of the whole layout, for 5x5 and 6x6).
 
-    The false-alarm rate is 1e-4 a case, over the choice of seeds; the seeds are fixed.
+    The false-alarm rate is 1e-4 per case, over the choice of seeds; the seeds are fixed.
     """
     theirs = farama_layouts(size, count)[:, columns]
     ours = device_layouts(size, 4 * count)[:, columns]

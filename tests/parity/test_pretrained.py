@@ -16,7 +16,7 @@ STD = torch.tensor([0.229, 0.224, 0.225])[:, None, None]
 
 
 def frames(number, height, width, channels, seed=0):
-    """Random colours in blocks of 12x12 pixels: what is all noise has one mean everywhere."""
+    """Random colours in blocks of 12x12 pixels, because pure noise has the same mean everywhere."""
     rng = np.random.default_rng(seed)
     blocks = rng.integers(0, 256, (number, 25, 25, channels), np.uint8)
     return np.kron(blocks, np.ones((1, 12, 12, 1), np.uint8))[:, :height, :width]
@@ -97,7 +97,7 @@ def test_atc_equals_pytorch(height, width, is_legacy, tmp_path):
 
 
 def test_places_of_the_atc_encoder(tmp_path):
-    """All of a snapshot of pre-training, parts of it, and the agent that rlpyt trains on it."""
+    """A whole pre-training snapshot, parts of it, and rlpyt's agent trained from it."""
     network = atc.Encoder(filters=8, code=20)
     state = network.state_dict()
     convs = {name: value for name, value in state.items() if name.startswith("conv.")}

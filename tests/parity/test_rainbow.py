@@ -73,7 +73,7 @@ SPECS = {
     ),
     "mlp": dataclasses.replace(SPEC, observation_shape=(7,), observation_dtype=np.dtype("f4")),
 }
-"""Of torsos that are not for Atari's images."""
+"""Options of torsos that are not for Atari's images."""
 
 
 # The parts left out one by one take a minute.
@@ -111,7 +111,7 @@ def test_one_update(change):
 
 
 def test_projection_keeps_mass_and_mean():
-    """Within the support the mean stays too; beyond it all mass is at the ends."""
+    """Within the support the mean is kept too; beyond it all mass moves to the ends."""
     support = jnp.linspace(-10, 10, 51)
     rng = np.random.default_rng(0)
     probability = jax.nn.softmax(jnp.asarray(rng.normal(size=(20, 51)) * 3, jnp.float32))
@@ -158,7 +158,7 @@ def test_acting(is_noisy):
         np.testing.assert_allclose(share, 0.5 * (1 - 1 / ACTIONS), atol=0.03)
 
 
-def test_what_rainbow_cannot_do_is_refused():
+def test_unsuitable_tasks_are_refused():
     box = dataclasses.replace(SPEC, action_space=Box((2,), -1, 1))
     with pytest.raises(ValueError, match="discrete actions"):
         make_rainbow(CONFIG, box)

@@ -1,4 +1,4 @@
-"""RE3 over several rollouts against a plain double-precision retelling in NumPy and PyTorch."""
+"""RE3 over several rollouts against a plain double-precision version in NumPy and PyTorch."""
 
 from functools import partial
 
@@ -25,7 +25,7 @@ RELEASED = RE3Config(
 
 
 def rollouts(seed=0):
-    """Views of which many are equal, as MiniGrid's are."""
+    """Views, many of them equal, as in MiniGrid."""
     rng = np.random.default_rng(seed)
     distinct = rng.integers(0, 6, (30, 7, 7, 3)).astype(np.uint8)
     chances = rng.dirichlet(np.full(30, 0.3))
@@ -33,7 +33,7 @@ def rollouts(seed=0):
 
 
 def play(bonus, key=0):
-    """Rewards of every rollout, and the encoder as first drawn."""
+    """Rewards of every rollout, and the initial encoder."""
     state = bonus.init(jax.random.key(key), MINIGRID)
     encoder = jax.tree.leaves(state, is_leaf=lambda leaf: hasattr(leaf, "encoder"))[0].encoder
 
@@ -58,7 +58,7 @@ def sorted_distances(store, latents, count):
 
 
 def stores(encoder):
-    """Latents of each rollout, and the newest RING ones with that rollout included."""
+    """Latents of each rollout, and the newest RING latents, that rollout included."""
     seen = np.zeros((0, 64))
     for observation in rollouts():
         latents = torch_latents(encoder, observation)

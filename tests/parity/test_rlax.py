@@ -37,7 +37,7 @@ def test_projection(scale):
 
 
 def test_categorical_double_q_loss(monkeypatch):
-    # rlax leaves this to distrax.
+    # rlax uses distrax here.
     monkeypatch.setattr(
         rlax._src.distributions,
         "categorical_cross_entropy",
@@ -74,7 +74,7 @@ def test_double_q_error_and_huber_loss():
 
 @pytest.mark.parametrize("n", [1, 3, 20])
 def test_n_step_returns(n):
-    """Of everything that may be drawn, over episodes that end within and beyond n steps."""
+    """For all transitions that may be drawn, from episodes that end within and beyond n steps."""
     steps, gamma = 200, 0.99
     rng = np.random.default_rng(n)
     reward = rng.normal(size=steps).astype(np.float32)

@@ -55,7 +55,7 @@ def test_rewards_gradient_and_updates_equal_pytorch(task, rewarded):
             gradient = jax.tree.map(lambda m: m / (1 - ADAM_BETA1), state.opt_state[0].mu)
             assert isinstance(gradient, Predictor)
             weights.assert_close(gradient, weights.gradients(predictor), rtol=1e-3, atol=1e-5)
-        # Adam divides by the root of the squared gradient, so where that is lost in rounding so
-        # is the direction of a step: 3e-5 is a thirtieth of one.
+        # Adam divides by the root of the squared gradient, so where rounding dominates it, the
+        # direction of a step is arbitrary: 3e-5 is a thirtieth of a step.
         weights.assert_close(state.predictor, weights.values(predictor), atol=3e-5)
     weights.assert_close(state.target, weights.values(target), rtol=0, atol=0)

@@ -15,7 +15,7 @@ DETER, STOCH, HIDDEN, ACTION, EMBEDDING = 20, 6, 16, 3, 12
 
 
 def make(seed=0):
-    """Parameters none of which is zero."""
+    """Parameters without zeros."""
     init = partial(
         rssm.init,
         action_dim=ACTION,
@@ -68,7 +68,7 @@ def test_states_priors_and_posteriors_along_sequences():
 
 
 def test_one_step_at_a_time_is_the_same():
-    """What acting does, against what training does."""
+    """Acting, one step at a time, equals training on whole sequences."""
     params = make()
     embedding, action = normal(3, 2, EMBEDDING), normal(3, 2, ACTION, seed=1)
     states, priors, posteriors = rssm.observe(params, embedding, action, jax.random.key(0))

@@ -45,7 +45,7 @@ def make_batch(spec, seed):
 
 
 def setting(name, as_released=False):
-    """Agent, its state with random weights, the oracle with the same, a batch and its draws."""
+    """The agent, a state with random weights, the oracle with the same weights, a batch, draws."""
     config, spec = CASES[name]
     agent = make_sac(config, spec)
     actor, critic, target = (random_weights(agent.init, seed) for seed in range(3))
@@ -100,7 +100,7 @@ def test_losses_and_gradients_equal_pytorch(name):
     actor_loss.backward()
     alpha_loss = oracle.alpha_loss(log_prob)
     alpha_loss.backward()
-    # The actor leaves the tied convolutions alone, and all else of the critic.
+    # The actor's loss changes neither the tied convolutions nor anything else of the critic.
     assert_close(oracle.ours(oracle.critic, gradients), critic_gradient, rtol=0, atol=0)
 
     @jax.jit
@@ -142,7 +142,7 @@ def test_losses_and_gradients_equal_pytorch(name):
     ("name", "places"), [("rad", (0, 1, 0, 1)), ("drq", (0, 0)), ("states", (0, 0))]
 )
 def test_updates_equal_pytorch(name, places):
-    """The oracle's in both its layouts: what `benchmarks.sac_update` times."""
+    """In both layouts of the oracle, which `benchmarks.sac_update` times."""
     agent, state, oracle, *_ = setting(name)
     before, config, spec = state, *CASES[name]
     oracles = oracle, TorchSAC(config, state, as_released=True)
@@ -154,8 +154,8 @@ def test_updates_equal_pytorch(name, places):
         for oracle in oracles:
             expected = oracle.update(data(batch), data(draws), full=place == 0)
             assert_close({name: info[name] for name in expected}, expected, atol=1e-5)
-            # Adam divides by the root of the squared gradient, so where that is lost in rounding
-            # so is the direction of a step: 1e-5 is a twentieth of one step.
+            # Adam divides by the root of the squared gradient, so where rounding dominates it, the
+            # direction of a step is arbitrary: 1e-5 is a twentieth of a step.
             assert_close(state.actor, oracle.ours(oracle.actor), atol=1e-5)
             assert_close(state.critic, oracle.ours(oracle.critic), atol=1e-5)
             assert_close(state.target, oracle.ours(oracle.target), atol=1e-6)

@@ -60,6 +60,6 @@ def test_repeated_samples_have_no_finite_entropy():
 
 
 @pytest.mark.parametrize("k", [0, 10])
-def test_neighbour_that_does_not_exist(k):
+def test_a_missing_neighbour_is_refused(k):
     with pytest.raises(ValueError, match="choose k between 1"):
         state_entropy.particle_entropy(np.zeros((10, 2), np.float32), k)

@@ -27,7 +27,7 @@ SMALL = {
 
 
 def draw(spec, seed):
-    """Observations of which some are equal."""
+    """Observations, some of them equal."""
     rng = np.random.default_rng(seed)
     high = 256 if spec is PIXELS else 6
     distinct = rng.integers(0, high, (12, *spec.observation_shape)).astype(np.uint8)
@@ -69,7 +69,7 @@ LEARNED = {
 
 
 OTHER_INPUTS = ("contrastive frames", "inverse dynamics of views")
-"""Which repeat what the other four show of each encoder, store and kind of observation."""
+"""Cases that repeat an encoder, store or kind of observation of the other four."""
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ OTHER_INPUTS = ("contrastive frames", "inverse dynamics of views")
     [pytest.param(n, marks=pytest.mark.slow if n in OTHER_INPUTS else ()) for n in LEARNED],
 )
 def test_learned_encoders_in_both_regimes(name):
-    """In the ring latents of the encoder as it was when they were stored, else those of now."""
+    """The ring keeps latents as they were stored; a minibatch is encoded with current weights."""
     factory, neighbours, spec, image_input, visible = LEARNED[name]
     bonus = factory(
         RE3Config(image_input=image_input, **SMALL),
@@ -128,7 +128,7 @@ def test_a_minibatch_with_and_without_self(count_self):
     ("image_input", "neighbours"), [("newest_frame", "ring"), ("stacked_crop", "minibatch")]
 )
 def test_an_ensemble_over_pixels_averages_the_distances_of_its_members(image_input, neighbours):
-    """Transitions are sampled out of order and more than once, as an off-policy agent's are."""
+    """Transitions are sampled out of order and repeatedly, as by an off-policy agent."""
     config = RE3Config(
         first_neighbour=3, last_neighbour=3, count_self=False, ensemble_size=3,
         image_input=image_input, **SMALL,

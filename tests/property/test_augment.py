@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 from re3_jax import augment
 
 SIGNIFICANCE = 1e-4
-"""Keys are fixed, so a test that passes once passes always."""
+"""Keys are fixed, so a test that passes once always passes."""
 
 
 def random_images(seed, batch, height, width, channels=9):
@@ -55,7 +55,7 @@ def test_a_shift_is_a_crop_of_the_image_padded_by_its_border(seed, pad):
 
 
 def coordinates(batch, side):
-    """Images whose two channels tell the row and the column of each pixel."""
+    """Images whose two channels hold the row and the column of each pixel."""
     grid = np.stack(np.meshgrid(np.arange(side), np.arange(side), indexing="ij"), axis=-1)
     return jnp.broadcast_to(jnp.asarray(grid, jnp.uint8), (batch, side, side, 2))
 
@@ -71,7 +71,7 @@ def coordinates(batch, side):
 def test_all_places_are_equally_likely_and_axes_independent(augmented, side, num_places):
     batch = 20_000
     after = jax.jit(augmented)(jax.random.key(0), coordinates(batch, side))
-    # The pixel in the middle of a result is never one of the border's repetitions.
+    # The middle pixel of a result never comes from the repeated border.
     middle = after.shape[1] // 2
     places = np.asarray(after[:, middle, middle], np.int64)
     places -= places.min(axis=0)

@@ -1,8 +1,8 @@
-"""Copies of an observation are copies however a processor rounds their latents.
+"""Copies of an observation are recognised however a processor rounds their latents.
 
-Where a convolution rounds by the place in a batch, latents of copies differ by some 1e-6. Here
-noise of that size is added to every latent, which is more than any processor does, and copies
-must still be counted, merged and found at distance exactly 0.
+If a convolution's rounding depends on the place in the batch, latents of copies differ by some
+1e-6. The tests add noise of that size to every latent, which is more than any processor does;
+copies must still be counted, merged and found at distance exactly 0.
 """
 
 from functools import partial
@@ -40,11 +40,11 @@ def draw(spec, seed, count):
 
 
 def shaken(encoder, size=1e-6):
-    """The encoder on a processor of the worst kind: no two latents round alike."""
+    """The encoder on the worst possible processor: no two latents round alike."""
 
     def encode(state, observation):
         latents = encoder.encode(state, observation)
-        # Different in every batch: the seed is taken from all of its numbers.
+        # Different in every batch, because the seed depends on all of its numbers.
         seed = jnp.sum(fingerprint.of(observation) * jnp.arange(1, len(observation) + 1))
         noise = jax.random.normal(jax.random.key(seed.astype(jnp.uint32)), latents.shape)
         return latents * (1 + size * noise)
@@ -65,8 +65,8 @@ def slow(*cases):
         *slow(("pixels", 33), ("odd pixels", 33)),
     ],
 )
-def test_copies_are_nothing_new_at_any_place_of_any_batch(task, batch, merge_copies):
-    """Four novel observations, then them again among others, in a batch of another size."""
+def test_copies_earn_nothing_at_any_place_of_any_batch(task, batch, merge_copies):
+    """Four new observations, then the same four among others, in a batch of another size."""
     spec = SPECS[task]
     config = RE3Config(
         first_neighbour=1, last_neighbour=1, count_self=False, ring_size=80, latent_dim=16,
@@ -114,7 +114,7 @@ def test_copies_within_a_minibatch(task, neighbours):
 
 
 def test_only_what_the_encoder_sees_makes_a_copy():
-    """The newest frame decides, whatever the frames before it showed."""
+    """Only the newest frame decides, not the frames before it."""
     spec = SPECS["pixels"]
     config = RE3Config(
         first_neighbour=1, last_neighbour=1, count_self=False, ring_size=20, latent_dim=16,
@@ -147,7 +147,7 @@ def search(latents, identity, kind, k, excluding):
 @pytest.mark.parametrize("excluding", [False, True])
 @pytest.mark.parametrize("copies", [1, 2, 3, 40])
 def test_copies_count_as_often_as_they_are_stored(kind, excluding, copies):
-    """Against a sort in float64, where copies are told apart by number and not by distance."""
+    """Against a sort in float64, which identifies copies by number and not by distance."""
     rng = np.random.default_rng(copies)
     number = np.repeat(np.arange(1200 // copies), copies)[rng.permutation(1200 // copies * copies)]
     kinds = rng.normal(size=(number.max() + 1, 20))
@@ -177,7 +177,7 @@ def test_a_fingerprint_depends_on_the_observation_alone(dtype, size):
 
 
 def test_neighbouring_observations_never_collide():
-    """One element changed to any other byte, at any place: always another fingerprint."""
+    """Changing one element to any other byte, at any place, changes the fingerprint."""
     base = np.random.default_rng(0).integers(0, 256, 48).astype(np.uint8)
     near = np.tile(base, (48 * 255, 1))
     place = np.arange(48 * 255)
@@ -194,7 +194,7 @@ def test_wide_elements_are_refused():
 
 
 def test_latents_of_one_observation_by_two_encoders_stay_apart():
-    """A learned encoder has changed in between: the distance is what it says."""
+    """A learned encoder has changed in between, so the distance between latents counts."""
     latents = jnp.array([[1.0, 0.0], [1.01, 0.0], [1.0, 5.0]])
     same = jnp.zeros(3, jnp.uint32)
     for kind in RINGS:
@@ -203,8 +203,8 @@ def test_latents_of_one_observation_by_two_encoders_stay_apart():
 
 
 @pytest.mark.parametrize("kind", RINGS)
-def test_a_copy_is_found_behind_strangers_that_are_nearer(kind):
-    """Four hundred strangers lie ten times nearer than the copy, by less than rounding."""
+def test_a_copy_is_found_despite_nearer_latents_of_others(kind):
+    """Four hundred other latents are ten times nearer than the copy, by less than rounding."""
     rng = np.random.default_rng(0)
     base = rng.normal(size=50)
     away = np.where(np.arange(2000) < 400, 3e-6, 1.0)[:, None]

@@ -1,4 +1,4 @@
-"""A ring that merges copies holds, and finds, what a plain ring does."""
+"""A ring that merges copies stores and finds the same latents as a plain ring."""
 
 import functools
 from collections import Counter
@@ -21,7 +21,7 @@ row_at = jax.jit(distinct_ring.row_at)
 
 
 def stored(ring):
-    """How often each latent is stored, by rows and their copies."""
+    """The number of copies of each latent."""
     rows = Counter()
     for latent, copies in zip(np.asarray(ring.latents), np.asarray(ring.copies), strict=True):
         rows[latent.tobytes()] += int(copies)
@@ -29,7 +29,7 @@ def stored(ring):
 
 
 def check(ring, plain):
-    """The multiset, the places, and every invariant of the stack of free rows."""
+    """Checks the multiset of latents, their rows, and every invariant of the stack of free rows."""
     valid = int(plain.num_valid)
     newest = (int(plain.cursor) - 1 - np.arange(valid)) % plain.latents.shape[0]
     expected = Counter(latent.tobytes() for latent in np.asarray(plain.latents)[newest])
@@ -64,7 +64,7 @@ def test_equals_a_plain_ring(capacity, batches, num_kinds, seed):
 
 
 def test_a_collision_of_fingerprints_loses_nothing():
-    """All fingerprints equal: most rows cannot be found again, and latents stay apart."""
+    """If all fingerprints are equal, most rows cannot be found again, and latents stay separate."""
     rng = np.random.default_rng(0)
     kinds = rng.normal(size=(9, DIM)).astype(np.float32)
     ring, plain = distinct_ring.init(16, DIM), latent_ring.init(16, DIM)
@@ -89,7 +89,7 @@ def search(queries, ring, first, k, exclude=None):
     exclude=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_finds_what_a_plain_ring_finds(ranks, num_kinds, num_batches, exclude, seed):
+def test_searches_equal_a_plain_rings(ranks, num_kinds, num_batches, exclude, seed):
     rng = np.random.default_rng(seed)
     kinds = rng.normal(size=(num_kinds, DIM)).astype(np.float32)
     ring, plain = distinct_ring.init(50, DIM), latent_ring.init(50, DIM)
@@ -161,7 +161,7 @@ def test_bad_shapes_are_refused(call, words):
 
 @pytest.mark.parametrize("excluding", [False, True])
 @pytest.mark.parametrize("num_kinds", [4, 40, 600])
-def test_ranks_beyond_the_few_count_copies(num_kinds, excluding):
+def test_large_ranks_count_copies(num_kinds, excluding):
     """Against a float64 sort of all distances; k is above `SMALL_K`, rows below and above 512."""
     rng, k = np.random.default_rng(num_kinds), SMALL_K + 36
     kinds = rng.normal(size=(num_kinds, DIM)).astype(np.float32)

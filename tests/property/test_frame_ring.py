@@ -14,7 +14,7 @@ from scipy import stats
 from re3_jax.replay import frame_ring
 
 SHAPE, BATCH, ACTIONS = (2, 1, 3), 64, 2
-# Capacity, stack and shortest episode; in the last two the ring goes round within an episode.
+# Capacity, stack and shortest episode; in the last two the ring wraps within an episode.
 RINGS = [(7, 3, 1), (20, 3, 4), (1, 2, 1), (33, 1, 50), (16, 4, 100)]
 
 add = jax.jit(frame_ring.add, donate_argnums=0)
@@ -30,7 +30,7 @@ def image(number: int) -> np.ndarray:
 
 
 class Whole(NamedTuple):
-    """A transition as one would store it who had memory enough."""
+    """A transition stored in full, with both stacks of frames."""
 
     observation: np.ndarray
     action: np.ndarray
@@ -38,11 +38,11 @@ class Whole(NamedTuple):
     discount: np.float32
     next_observation: np.ndarray
     first_frame: int
-    """Place of the oldest frame that its stacks show, in the order of writing."""
+    """Number, in the order of writing, of the oldest frame in its stacks."""
 
 
 class Model:
-    """Gymnasium's frame stacking and a list; the replay beside it is told the same."""
+    """A list of transitions with Gymnasium's frame stacking, and a replay of the same steps."""
 
     def __init__(self, capacity: int, stack: int, shortest: int):
         self.replay = frame_ring.init(capacity, 1, SHAPE, ACTIONS, stack, shortest)
@@ -52,7 +52,7 @@ class Model:
         self.start()
 
     def start(self) -> None:
-        """An episode that begins without an end of the one before."""
+        """Begins an episode although the previous one has not ended."""
         self.replay = start(self.replay, self._begin()[None])
 
     def _begin(self) -> np.ndarray:
@@ -85,7 +85,7 @@ class Model:
                 self.step(rng, left == 0)
 
     def check(self, seed: int) -> int:
-        """All that is sampled is in the list; returns how many may be."""
+        """Checks that all samples are in the list; returns the number of valid transitions."""
         (valid,) = num_valid(self.replay, self.stack_size)
         valid = int(valid)
         found, index = sample(jax.random.key(seed), self.replay, BATCH, self.stack_size)
@@ -101,7 +101,7 @@ class Model:
         return valid
 
     def held(self) -> int:
-        """Transitions whose frames are among those that a ring of this size can hold."""
+        """Number of transitions whose frames fit into a ring of this size."""
         oldest = self.frames - (self.replay.frames.shape[1] - 1)
         newest = self.whole[-self.capacity :]
         return sum(transition.first_frame >= oldest for transition in newest)
@@ -114,7 +114,7 @@ seeds = st.integers(0, 2**32 - 1)
 @settings(max_examples=12, deadline=None)
 @given(seeds, st.integers(0, 8), st.integers(1, 40))
 def test_equals_a_list_of_transitions(ring, seed, longer, episodes):
-    """No episode is shorter than stated: all of the newest `capacity` are kept."""
+    """If no episode is shorter than `shortest`, the newest `capacity` transitions are kept."""
     capacity, _, shortest = ring
     rng, model = np.random.default_rng(seed), Model(*ring)
     for lengths in np.array_split(rng.integers(shortest, shortest + longer + 1, episodes), 3):
@@ -130,8 +130,8 @@ def test_equals_a_list_of_transitions(ring, seed, longer, episodes):
 @pytest.mark.parametrize("ring", RINGS)
 @settings(max_examples=12, deadline=None)
 @given(seeds, st.lists(st.integers(1, 6), min_size=1, max_size=40))
-def test_nothing_is_wrong_with_episodes_shorter_than_stated(ring, seed, lengths):
-    """Fewer are kept, and still all whose frames are there; some episodes break off."""
+def test_shorter_episodes_keep_fewer_correct_transitions(ring, seed, lengths):
+    """The replay keeps exactly the transitions whose frames are left; some episodes break off."""
     rng, model = np.random.default_rng(seed), Model(*ring)
     for length in lengths:
         model.run(rng, [length])
@@ -142,7 +142,7 @@ def test_nothing_is_wrong_with_episodes_shorter_than_stated(ring, seed, lengths)
 
 
 def test_draws_are_uniform_over_what_is_valid():
-    """A right sampler fails for one key in a million; the key is fixed."""
+    """A correct sampler fails for one key in a million; the key is fixed."""
     model = Model(20, 3, 4)
     rng = np.random.default_rng(0)
     for lengths, expected in ([[9], 9], [[4] * 10, 20], [[1] * 13, 13]):
@@ -156,7 +156,7 @@ def test_draws_are_uniform_over_what_is_valid():
 
 
 def lanes_of(models):
-    """One replay of several lanes, which wrote as often each."""
+    """One replay of several lanes with equal numbers of writes."""
     replays = [model.replay for model in models]
     together = jax.tree.map(lambda *leaves: jnp.concatenate(jnp.atleast_1d(*leaves)), *replays)
     return together._replace(num_transitions=replays[0].num_transitions)
@@ -182,7 +182,7 @@ def test_lanes_equal_replays_of_one_lane():
 
 
 def test_draws_are_uniform_over_the_lanes_transitions():
-    """Lanes whose episodes were short keep fewer; a right sampler fails for one key in 10^6."""
+    """Lanes with short episodes keep fewer; a correct sampler fails for one key in 10^6."""
     models = [Model(20, 3, 4) for _ in range(3)]
     rng = np.random.default_rng(0)
     for model, lengths in zip(models, ([1] * 24, [4] * 6, [2] * 12), strict=True):
@@ -190,7 +190,7 @@ def test_draws_are_uniform_over_the_lanes_transitions():
     valid = [model.check(0) for model in models]
     assert valid[0] < valid[2] < valid[1] == 20
     replay = lanes_of(models)
-    # The index tells the transitions of all lanes apart.
+    # The index is unique among the transitions of all lanes.
     replay = replay._replace(bonus_index=replay.bonus_index + 100 * jnp.arange(3)[:, None])
     drawn, index = jax.device_get(sample(jax.random.key(1), replay, 60_000, 3))
     found, counts = np.unique(index, return_counts=True)
@@ -204,7 +204,7 @@ def test_draws_are_uniform_over_the_lanes_transitions():
         np.testing.assert_array_equal(drawn.action[place], whole.action)
 
 
-def test_goes_on_from_numpy_as_if_never_stopped():
+def test_a_state_restored_from_numpy_continues_exactly():
     rng, ours, theirs = np.random.default_rng(0), Model(20, 3, 4), Model(20, 3, 4)
     ours.run(rng, [5, 7, 30, 4])
     theirs.run(np.random.default_rng(0), [5, 7, 30, 4])
@@ -238,7 +238,7 @@ def test_insertion_does_not_copy_the_frames(seeds, lanes):
 
 
 @pytest.mark.parametrize("numbers", [(0, 1, 3, 5), (5, 0, 3, 5), (5, 1, 0, 5), (5, 1, 3, 0)])
-def test_numbers_that_cannot_be(numbers):
+def test_impossible_sizes_are_refused(numbers):
     capacity, lanes, stack, shortest = numbers
     with pytest.raises(ValueError, match="must be at least 1"):
         frame_ring.init(capacity, lanes, SHAPE, ACTIONS, stack, shortest)

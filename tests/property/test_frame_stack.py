@@ -11,7 +11,7 @@ SHAPE = (3, 2, 2)
 
 
 class Counting(gymnasium.Env):
-    """Each frame is a number that no other has; episodes are of 3 and 5 steps in turns."""
+    """Each frame is a unique number; episodes alternate between 3 and 5 steps."""
 
     observation_space = gymnasium.spaces.Box(0, 255, SHAPE, np.uint8)
     action_space = gymnasium.spaces.Discrete(2)
@@ -39,7 +39,7 @@ def channels_last(stacked):
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize(("padding", "theirs"), [("repeat", "reset"), ("zeros", "zero")])
 def test_stacks_are_gymnasiums(padding, theirs, size):
-    """Acting lane by lane, and gathered from all frames afterwards."""
+    """Stacks built while acting, lane by lane, and stacks gathered afterwards."""
     env = gymnasium.wrappers.FrameStackObservation(Counting(), size, padding_type=theirs)
     frames = FrameStack(size, padding)
     observation, _ = env.reset()

@@ -1,4 +1,4 @@
-"""What holds of every search, on points of a small lattice so that ties and copies abound."""
+"""Properties of every search, on a small lattice with many ties and copies."""
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +49,7 @@ def test_equals_sorting_all_differences(seed, lattice, rows, excluding):
 
 @settings(max_examples=25, deadline=None)
 @given(seeds, lattices, st.integers(K, CAPACITY))
-def test_order_of_rows_does_not_matter_and_more_rows_bring_nothing_further(seed, lattice, rows):
+def test_row_order_does_not_matter_and_more_rows_never_raise_distances(seed, lattice, rows):
     latents = points(seed, CAPACITY, lattice)
     queries = points(seed + 1, QUERIES, lattice)
     found = np.asarray(search(queries, latents, rows, nobody))

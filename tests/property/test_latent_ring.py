@@ -1,4 +1,4 @@
-"""The ring holds what a Python deque of the same length holds, whatever the batches."""
+"""The ring holds the same as a Python deque of its length, for any batches."""
 
 from collections import deque
 

@@ -1,4 +1,4 @@
-"""What must hold for the errors of any observations."""
+"""Properties of prediction errors for any observations."""
 
 from functools import partial
 
@@ -26,7 +26,7 @@ def step(kind, state, batch):
 
 
 def rows(values):
-    """A batch of transitions of which many are the same."""
+    """A batch of transitions, many of them equal."""
     batch, index = make_batch("joints"), np.array(values)
     return jax.tree.map(lambda leaf: leaf[index] if leaf.ndim else leaf, batch), index
 
@@ -34,7 +34,7 @@ def rows(values):
 @pytest.mark.parametrize("kind", BONUSES)
 @settings(max_examples=25, deadline=None)
 @given(values=st.lists(st.integers(0, 11), min_size=8, max_size=8))
-def test_equal_transitions_are_worth_the_same_and_all_numbers_stay_finite(kind, values):
+def test_equal_transitions_earn_equal_finite_rewards(kind, values):
     batch, index = rows(values)
     reward, state, info = step(kind, START[kind], batch)
     assert (reward >= 0).all()

@@ -1,4 +1,4 @@
-"""A prioritised replay gives what a plain Python list of steps gives."""
+"""A prioritised replay gives the same transitions as a plain Python list of steps."""
 
 import functools
 
@@ -26,7 +26,7 @@ def empty(n, stack, rows=ROWS):
 
 
 def play(rng, num_steps, end_probability):
-    """Steps of all lanes; every frame is another, none is zero."""
+    """Steps of all lanes; all frames differ, and none is zero."""
     shape = (num_steps, LANES)
     kind = rng.random(shape)
     terminated = kind < end_probability
@@ -43,7 +43,7 @@ def play(rng, num_steps, end_probability):
 
 
 def stack_at(steps, t, lane, stack):
-    """Frames up to step t, zero before its episode."""
+    """Frames up to step t, with zeros for frames before its episode."""
     out = np.zeros((stack, 2), np.uint8)
     for back in range(stack):
         out[stack - 1 - back] = steps["frame"][t - back, lane]
@@ -54,7 +54,7 @@ def stack_at(steps, t, lane, stack):
 
 
 def transition(steps, t, lane, n, stack):
-    """What step t of a lane must give, None where it may not be drawn."""
+    """The transition that begins at step t of a lane; None if it may not be drawn."""
     reward, last = 0.0, len(steps["reward"]) - 1
     for k in range(n):
         if t + k > last:
@@ -85,7 +85,7 @@ def test_equals_a_list_of_steps(sizes, num_steps, end_probability, seed):
     for t in range(num_steps):
         replay = add(replay, **{name: values[t] for name, values in steps.items()})
     oldest = max(0, num_steps - ROWS)
-    # While the ring is not full, nothing was overwritten that the oldest stack needs.
+    # Until the ring is full, no frame that the oldest stack needs is overwritten.
     first = oldest + (stack - 1 if oldest else 0)
     expected = {
         (t % ROWS) * LANES + lane: (t, lane, found)
@@ -177,6 +177,6 @@ def test_one_replay_per_seed():
         ({"rows": 6, "lanes": 1, "n": 3, "stack": 4}, "at least 7"),
     ],
 )
-def test_sizes_that_hold_nothing_are_refused(sizes, words):
+def test_sizes_without_room_are_refused(sizes, words):
     with pytest.raises(ValueError, match=words):
         prioritized.init(frame_shape=(2,), dtype=jnp.uint8, **sizes)

@@ -1,4 +1,4 @@
-"""What must hold for the reward of any set of states."""
+"""Properties of the reward for any set of states."""
 
 from functools import partial
 
@@ -57,7 +57,7 @@ def fill(rule, batches, start=None):
 @settings(max_examples=40, deadline=None)
 @given(batches=clouds(), more=clouds())
 def test_more_states_never_raise_a_reward(rule, batches, more):
-    """Duplicates of the rewarded states among them."""
+    """The added states include duplicates of the rewarded ones."""
     state, index = fill(rule, batches)
     before = reward(rule, state, index)
     assert np.isfinite(before).all()
@@ -71,7 +71,7 @@ def test_more_states_never_raise_a_reward(rule, batches, more):
 @settings(max_examples=25, deadline=None)
 @given(batches=clouds(), exponent=st.integers(-8, 8))
 def test_rewards_scale_with_the_latents(rule, batches, exponent):
-    """The encoder's last layer times a power of two: so is every distance."""
+    """Scaling the encoder's last layer by a power of two scales every distance."""
     encoder = START[rule].encoder
     factor = 2.0**exponent
     output = Layer(encoder.output.kernel * factor, encoder.output.bias * factor)

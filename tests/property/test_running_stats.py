@@ -1,4 +1,4 @@
-"""Merging batches gives the statistics of everything, however the stream is cut."""
+"""Merging batches gives the statistics of all values, however the stream is split."""
 
 import jax
 import numpy as np

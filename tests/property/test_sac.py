@@ -1,4 +1,4 @@
-"""What holds of SAC whatever the weights: acting, phases, seeds, what may move and what not."""
+"""Properties of SAC for any weights: acting, phases, seeds, and which parameters change."""
 
 import dataclasses
 import operator
@@ -59,7 +59,7 @@ def act(agent, state, observation, key, explore):
 
 @jax.jit
 def policy(state, observation):
-    """Mean and log standard deviation at the centre of what is observed."""
+    """Mean and log standard deviation for the centre crop of an observation."""
     flat = networks.features(state.critic.convs, observation[:, 2:18, 2:18])
     return networks.policy(state.actor, flat, CONFIG)
 
@@ -104,7 +104,7 @@ def test_the_cycle_has_a_phase_for_every_combination():
     assert len(make_sac(always, VECTORS).phases) == 1
 
 
-def test_an_update_of_the_critic_alone_moves_nothing_else(state, phases):
+def test_a_critic_update_changes_nothing_else(state, phases):
     after, info = phases[1](state, make_batch(0), jax.random.key(0))
     assert_equal(
         after._replace(critic=0, critic_opt_state=0),
@@ -158,7 +158,7 @@ def test_a_donated_state_may_be_overwritten():
     state = jax.jit(agent.init)(jax.random.key(0))
     phase = jax.jit(agent.phases[0], donate_argnums=0)
     after, _ = phase(state, make_batch(0, VECTORS), jax.random.key(0))
-    # What the actor reported is written anew without being read.
+    # The actor's metrics are overwritten without being read.
     read = jax.tree.leaves(state._replace(actor_info=()))
     assert all(leaf.is_deleted() for leaf in read)
     assert all(jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(after))

@@ -15,7 +15,7 @@ from re3_jax.replay import sequence_ring
 from re3_jax.training.seeds import SEED_AXIS, map_over_seeds
 
 SHAPES = [(8, 1, 7), (11, 3, 2), (37, 2, 1), (60, 3, 5)]
-"""Rows, lanes and length: of which programs are compiled once."""
+"""Rows, lanes and length of the replays; each program is compiled once."""
 
 add = jax.jit(sequence_ring.add, static_argnames="length")
 
@@ -48,7 +48,7 @@ class Lists:
             episode.append((final[lane], action[lane], reward[lane], discount))
             self.answered[lane].append(index[lane])
             if done[lane]:
-                # Nothing answers the last frame.
+                # The last frame of an episode has no action.
                 indices = [*self.answered[lane], None]
                 self.answered[lane] = []
                 self.finished[lane].append(
@@ -57,7 +57,7 @@ class Lists:
                 self.now[lane] = [(frame[lane], 0.0, 0.0, 1.0)]
 
     def whole(self, lane, rows, length):
-        """Finished episodes that are long enough and still all there."""
+        """Finished episodes that are long enough and still complete."""
         left, kept = rows - len(self.now[lane]), []
         for episode in reversed(self.finished[lane]):
             left -= len(episode)
@@ -68,7 +68,7 @@ class Lists:
 
 
 def images(values):
-    """Frames of which the values can be read."""
+    """Frames that encode these values."""
     return (np.asarray(values)[:, None, None, None] % 256).astype(np.uint8)
 
 
@@ -123,12 +123,12 @@ def test_draws_are_sequences_of_whole_episodes(shape, steps, seed):
 
 
 def test_episodes_are_drawn_uniformly_and_then_their_beginnings():
-    """A short episode is drawn from as often as a long one."""
+    """A short episode is drawn as often as a long one."""
     length = 4
     replay, lists = build(150, 200, 2, length, np.random.default_rng(3), end=0.12)
     whole = [episode for lane in range(2) for episode in lists.whole(lane, 200, length)]
     *_, drawn = jax.device_get(ask(jax.random.key(0), replay, 40_000, length))
-    # What led to the second frame is drawn at random: it tells the sequences apart.
+    # The action that led to the second frame is random, so it identifies the sequence.
     first = {
         np.asarray(episode[start + 1][1:3], np.float32).tobytes(): (number, start)
         for number, episode in enumerate(whole)

@@ -1,4 +1,4 @@
-"""A tree of sums draws as NumPy's cumulative sums do."""
+"""A sum tree draws the same leaves as NumPy's cumulative sums."""
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +49,7 @@ def test_finds_what_cumulative_sums_find(capacity, rounds, zeros, seed):
         assert (model[found] > 0).all()
 
 
-def test_an_index_that_is_no_leafs_changes_nothing():
+def test_an_index_outside_the_leaves_changes_nothing():
     tree = update(sum_tree.init(20), jnp.array([3, 19]), jnp.array([1.0, 2.0]))
     again = update(tree, jnp.full(2, jnp.iinfo(jnp.int32).max), jnp.array([5.0, 7.0]))
     jax.tree.map(np.testing.assert_array_equal, again, tree)
@@ -72,7 +72,7 @@ def test_draws_are_proportional_and_never_of_priority_zero():
 
 @pytest.mark.parametrize("share", [0.0, 1 - 2**-24, 1.0])
 def test_the_ends_of_the_range_are_leaves_with_priority(share):
-    """Also where rounding puts the total above what the leaves hold."""
+    """Even if rounding makes the total larger than the sum of the leaves."""
     rng = np.random.default_rng(1)
     priority = rng.random(4000).astype(np.float32) * (np.arange(4000) % 1000 == 500)
     tree = update(sum_tree.init(4000), jnp.arange(4000), jnp.asarray(priority))
@@ -95,7 +95,7 @@ def test_one_tree_per_seed():
         np.testing.assert_array_equal(found[seed], find(tree, shares[seed]))
 
 
-def test_strata_hold_one_share_each():
+def test_each_share_lies_in_its_own_stratum():
     shares = np.asarray(sum_tree.stratified_shares(jnp.array([0.0, 0.5, 0.25, 1 - 2**-24])))
     np.testing.assert_array_equal(np.floor(shares * 4), [0, 1, 2, 3])
     assert shares.max() < 1

@@ -36,7 +36,7 @@ def test_equals_a_list_of_transitions(seed, batches):
         given = transitions(rng, lanes)
         ring = add(ring, *given)
         kept.extend(zip(*given, strict=True))
-    # No two of them share what the bonus stored of them.
+    # All transitions have different bonus indices.
     last = {int(index): whole for *whole, index in kept}
     assert len(last) == len(kept) == ring.num_valid
     found, index = sample(jax.random.key(seed), ring, BATCH)
@@ -51,7 +51,7 @@ def test_equals_a_list_of_transitions(seed, batches):
 
 
 def test_draws_are_uniform_over_what_is_written():
-    """A right sampler fails for one key in a million; the key is fixed."""
+    """A correct sampler fails for one key in a million; the key is fixed."""
     rng, ring = np.random.default_rng(0), transition_ring.init(CAPACITY, SPEC)
     for expected in (4, 8, CAPACITY, CAPACITY):
         ring = add(ring, *transitions(rng, 4))
@@ -102,7 +102,7 @@ def test_discrete_actions_and_other_dtypes():
     assert found.action.tolist() == [3, 3]
 
 
-def test_sizes_that_cannot_be():
+def test_impossible_sizes_are_refused():
     with pytest.raises(ValueError, match="at least 1"):
         transition_ring.init(0, SPEC)
     with pytest.raises(ValueError, match="does not fit"):

@@ -1,4 +1,4 @@
-"""Files of weights with any bytes changed or cut: read, or refused in a sentence."""
+"""Files of weights with changed or missing bytes are read, or refused in one sentence."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Reading what runs leave behind, without the code that wrote it."""
+"""Reads the files of runs without the code that wrote them."""
 
 import csv
 import struct
@@ -17,7 +17,7 @@ def newest_checkpoint(run: Path) -> Path:
 
 
 def leaves(run: Path, checkpoint: int | None = None) -> dict[str, np.ndarray]:
-    """Every array of a checkpoint, by default the newest, by its path, as it is on disk."""
+    """Path -> array of a checkpoint, by default the newest, as it is on disk."""
     found = newest_checkpoint(run) if checkpoint is None else run / f"checkpoints/{checkpoint}"
     path = found / "state"
     with ocp.PyTreeCheckpointer() as reader:
@@ -60,7 +60,7 @@ class Scalars(NamedTuple):
 
 
 def scalars(run: Path) -> Scalars:
-    """TensorBoard's rule: a process that starts at a step hides all from that step on."""
+    """TensorBoard's rule: a process that starts at a step hides older values from that step on."""
     found = Scalars({}, {})
     for path in sorted((run / "tensorboard").iterdir()):
         for event in _events(path):
@@ -74,7 +74,7 @@ def scalars(run: Path) -> Scalars:
 
 
 def _events(path: Path) -> Iterator[Event]:
-    """Records of length, checksum, bytes, checksum; one that was cut short ends the file."""
+    """Records of length, checksum, bytes, checksum; an incomplete record ends the file."""
     data, start = path.read_bytes(), 0
     while start + 12 <= len(data):
         (length,) = struct.unpack_from("<Q", data, start)

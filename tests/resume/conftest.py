@@ -1,4 +1,4 @@
-"""Runs as processes of their own, with one compilation cache for the session."""
+"""Runs in their own processes, with one compilation cache per test session."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory) -> dict[str, str]:
-    """Compiled once and in haste: what is tested does not depend on how fast the code is."""
+    """Compiles once and with little optimisation, because speed does not matter here."""
     return {
         **os.environ,
         "JAX_PLATFORMS": "cpu",
@@ -50,7 +50,7 @@ def start(environment) -> Start:
 
 @pytest.fixture(scope="session")
 def finish(start) -> Callable[..., str]:
-    """Runs `experiments.train` to its end and returns what it said."""
+    """Runs `experiments.train` to its end and returns its output."""
 
     def finish(*words: str) -> str:
         process = start(*words)
@@ -64,7 +64,7 @@ def finish(start) -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def reference(finish, tmp_path_factory) -> Path:
-    """A run that was never stopped; it checkpoints at its start and its end only."""
+    """An uninterrupted run; it writes checkpoints at its start and its end only."""
     folder = tmp_path_factory.mktemp("reference") / "run"
     finish(*OPTIONS, "--out", str(folder))
     return folder

@@ -1,4 +1,4 @@
-"""CheckpointStore: what is saved comes back, and what is damaged never does."""
+"""CheckpointStore: restores what was saved, and never a damaged checkpoint."""
 
 import shutil
 import subprocess
@@ -63,14 +63,14 @@ def restore(folder: Path, template=None):
         store.close()
 
 
-def test_newest_comes_back(saved):
+def test_the_newest_checkpoint_is_restored(saved):
     found, said = restore(saved)
     assert_equal(found[0], state(2))
     assert found[1] == {"step": 2, "seconds": 0.1}
     assert said == []
 
 
-def test_nothing_saved(tmp_path):
+def test_without_checkpoints_nothing_is_restored(tmp_path):
     assert restore(tmp_path / "none") == (None, [])
 
 
@@ -85,11 +85,11 @@ def test_old_ones_are_dropped_and_a_step_is_never_overwritten(tmp_path):
 
 
 @pytest.mark.parametrize("how", DAMAGE)
-# An error deep inside orbax may leave a coroutine of its own unawaited.
+# An error deep inside orbax may leave one of its coroutines unawaited.
 @pytest.mark.filterwarnings("ignore:coroutine.*was never awaited:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_damage_to_any_file_never_passes_unseen(saved, tmp_path, how):
-    """What comes back is one of the two states as it was, and the older one with a word."""
+def test_damage_to_any_file_is_detected(saved, tmp_path, how):
+    """One of the two states is restored exactly, and the older one with a message."""
     passed_over = 0
     files = [p.relative_to(saved) for p in (saved / "2").rglob("*") if p.is_file()]
     for number, file in enumerate(files):
@@ -120,7 +120,7 @@ def test_step_of_a_damaged_checkpoint_can_be_saved_again(saved, tmp_path):
     store.close()
 
 
-def test_all_damaged(saved, tmp_path):
+def test_damage_to_every_checkpoint_is_an_error(saved, tmp_path):
     shutil.copytree(saved, tmp_path / "c")
     for step in ("1", "2"):
         (tmp_path / "c" / step / "host" / "metadata").write_text("{}")
@@ -139,7 +139,7 @@ for step in range(1, 1_000_000):
 
 
 def test_killed_while_saving(tmp_path):
-    """What SIGKILL leaves in the middle of a save is neither taken for a checkpoint nor kept."""
+    """An incomplete save after SIGKILL is neither taken for a checkpoint nor kept."""
     folder = tmp_path / "c"
     process = subprocess.Popen([sys.executable, "-c", SAVER, str(folder)], cwd=ROOT)
     while not ((folder / "2").exists() and list(folder.glob("*.orbax-checkpoint-tmp*"))):
@@ -157,7 +157,7 @@ def test_killed_while_saving(tmp_path):
 
 
 class Parts(NamedTuple):
-    """The fields of a train state that can be read alone, and one that cannot."""
+    """Fields of a train state that can be read separately, and one that cannot."""
 
     agent: Any
     intrinsic: Any
@@ -182,7 +182,7 @@ def read_parts(folder: Path, names=("agent", "intrinsic")):
         store.close()
 
 
-def test_parts_come_back_by_their_path_without_a_template(tmp_path):
+def test_parts_are_read_by_path_without_a_template(tmp_path):
     assert read_parts(tmp_path) is None
     store = CheckpointStore(tmp_path)
     for step in (1, 2):
@@ -201,7 +201,7 @@ def test_parts_come_back_by_their_path_without_a_template(tmp_path):
 @pytest.mark.filterwarnings("ignore:coroutine.*was never awaited:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_damaged_parts_are_never_returned(tmp_path, damage):
-    """Whatever happens to a file: all that is read is what was saved, or it says damaged."""
+    """Whatever happens to a file: reading returns what was saved or reports damage."""
     store = CheckpointStore(tmp_path)
     store.save(1, parts(), {"step": 1})
     store.close()

@@ -1,4 +1,4 @@
-"""A restored lane goes on as the one that was never stopped, in another process."""
+"""A lane restored in another process continues like one that was never stopped."""
 
 import os
 import pickle
@@ -14,7 +14,7 @@ from tests.dm_control_suite import actions, load
 
 CONFIG = DMCConfig(action_repeat=50)
 MORE = ("finger_turn_hard", "point_mass_hard", "swimmer_swimmer6")
-"""Beside the paper's: tasks that change their model when an episode starts."""
+"""In addition to the paper's: tasks that change their model when an episode starts."""
 
 GO_ON = """
 import pickle, sys
@@ -40,7 +40,7 @@ def go_on(task_id, state, lane=None):
 
 
 @pytest.mark.resume
-def test_every_task_goes_on_bit_for_bit_in_a_fresh_process(tmp_path):
+def test_every_task_resumes_bit_for_bit_in_a_new_process(tmp_path):
     load("cheetah_run", 0)
     saved, expected = {}, {}
     for task_id in (*tasks.PAPER_TASKS, *MORE):
@@ -72,7 +72,7 @@ def test_every_task_goes_on_bit_for_bit_in_a_fresh_process(tmp_path):
 @pytest.mark.parametrize(
     ("task_id", "name"), [("reacher_hard", "gl"), ("cheetah_run_sparse", "warp")]
 )
-def test_frames_go_on_bit_for_bit(task_id, name):
+def test_frames_resume_bit_for_bit(task_id, name):
     if name == "gl" and gl.probe() is None:
         pytest.skip(gl.missing())
     config = DMCConfig(image_size=48, action_repeat=100, renderer=name)

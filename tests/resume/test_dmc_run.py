@@ -1,4 +1,4 @@
-"""A killed run from pixels goes on bit for bit: learner, replay, latents, lanes."""
+"""A killed run from pixels resumes bit for bit: learner, replay, latents, lanes."""
 
 import random
 import signal
@@ -39,8 +39,8 @@ def test_killed_twice(start, finish, tmp_path):
     assert_same_run(out, reference)
 
 
-def test_reference_would_notice(finish, tmp_path):
-    """What is compared above holds the lanes' states, and updates on a replay that wrapped."""
+def test_the_comparison_covers_lanes_and_a_wrapped_replay(finish, tmp_path):
+    """The state compared above includes the lanes, and updates on a replay that wrapped."""
     finish(*OPTIONS, "--out", str(tmp_path / "run"))
     state = leaves(tmp_path / "run")
     assert any("lanes/env" in name for name in state)

@@ -1,4 +1,4 @@
-"""Dreamer, in both loops: stopped and gone on with, it equals a run that never stopped."""
+"""Dreamer in both loops: a stopped and resumed run equals an uninterrupted one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`python -m experiments.evaluate`: the last checkpoint, evaluated as the run did or otherwise."""
+"""`python -m experiments.evaluate`: the last checkpoint, with the run's or other settings."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.resume, pytest.mark.slow]
 
 @pytest.fixture
 def evaluate(environment, reference):
-    """What the command prints about the reference run."""
+    """The command's output for the reference run."""
 
     def evaluate(*words: str):
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""A run that was killed or stopped and went on equals one that never stopped."""
+"""A run that was killed or stopped and then resumed equals an uninterrupted one."""
 
 import csv
 import json
@@ -30,8 +30,8 @@ def wait_for_rows(process: subprocess.Popen[str], table: Path, count: int) -> No
         time.sleep(0.002)
 
 
-def test_reference_covers_what_must_survive(reference):
-    """Otherwise equality below would say little: the ring is full and episodes have ended."""
+def test_the_reference_fills_the_ring_and_ends_episodes(reference):
+    """Otherwise the equality tests below would prove little."""
     state = leaves(reference)
     assert sum(array.nbytes for array in state.values()) > 2 * 512 * 64 * 4
     assert len(rows(reference / "train.csv")) == 2 * 100
@@ -47,7 +47,7 @@ def test_killed_terminated_and_interrupted(reference, start, environment, tmp_pa
     words = (*OPTIONS, *OFTEN, "--out", str(out))
     process = start(*words)
     count, seconds = random.randint(10, 60), random.uniform(0, 0.05)
-    # pytest shows it with any failure below; put in the numbers to try that moment again.
+    # pytest prints this with any failure below; the numbers reproduce the moment.
     print(f"SIGKILL {seconds} s after row {count} of train.csv")
     wait_for_rows(process, out / "train.csv", count)
     time.sleep(seconds)
@@ -56,7 +56,7 @@ def test_killed_terminated_and_interrupted(reference, start, environment, tmp_pa
     assert process.returncode == -signal.SIGKILL
 
     for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
-        # The folder may hold rows that the next process cuts before it adds its own.
+        # The folder may hold rows that the next process removes before it adds its own.
         before = len((out / "train.csv").read_text().splitlines())
         process = start(*words, "--resume")
         wait_for_rows(process, out / "train.csv", before + 10)
@@ -79,7 +79,7 @@ def test_killed_terminated_and_interrupted(reference, start, environment, tmp_pa
 
 
 def test_finished_run_with_a_truncated_checkpoint_is_extended(reference, finish, tmp_path):
-    """It falls back to the checkpoint before, and equals a run of as many steps at once."""
+    """It falls back to the previous checkpoint, and equals an uninterrupted run of that length."""
     out = tmp_path / "run"
     finish(*OPTIONS, *OFTEN, "--steps", "5120", "--out", str(out))
     truncate(newest_checkpoint(out))
@@ -91,7 +91,7 @@ def test_finished_run_with_a_truncated_checkpoint_is_extended(reference, finish,
     assert len(config["resumed"]) == 1
 
 
-def test_killed_before_the_first_checkpoint_starts_anew(reference, finish, tmp_path):
+def test_killed_before_the_first_checkpoint_starts_again(reference, finish, tmp_path):
     """The folder holds config.json alone; the run is a shorter one here."""
     out = tmp_path / "run"
     out.mkdir()
@@ -106,7 +106,7 @@ def test_killed_before_the_first_checkpoint_starts_anew(reference, finish, tmp_p
 
 
 def test_events_of_a_killed_run_are_those_of_its_rows(reference, start, finish, tmp_path):
-    """Its only checkpoint is the one at its start, so all that it had written is hidden."""
+    """Its only checkpoint is the one at its start, so all its events are hidden."""
     out = tmp_path / "run"
     process = start(*OPTIONS, "--tensorboard", "--out", str(out))
     wait_for_rows(process, out / "train.csv", 60)
@@ -145,7 +145,7 @@ def test_every_checkpoint_truncated(reference, start, tmp_path):
 
 
 def test_run_folder_is_complete(reference):
-    """Everything that a run promises to write."""
+    """The folder has every file of a finished run."""
     config = json.loads((reference / "config.json").read_text())
     assert config["config"]["a2c"]["num_envs"] == 4
     assert config["versions"]["jax"] and config["python"] and config["device"]["count"]

@@ -1,4 +1,4 @@
-"""A fine-tuned run that was killed goes on bit for bit, its source gone by then or not."""
+"""A killed fine-tuning run resumes bit for bit, even if its source has been deleted."""
 
 import shutil
 import signal
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.resume, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def source(finish, tmp_path_factory):
-    """It has the seed that fine-tuning starts from as its second."""
+    """A run whose second seed is the one that fine-tuning starts from."""
     folder = tmp_path_factory.mktemp("source") / "run"
     words = [word for word in OPTIONS if word not in ("--steps", "12800")]
     finish(*words, "--pretrain", "1280", "--out", str(folder))
@@ -31,7 +31,7 @@ def test_killed_while_fine_tuning(source, start, finish, tmp_path):
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
-    # Everything that came from it is in the checkpoints.
+    # The checkpoints hold everything inherited from it.
     shutil.rmtree(tmp_path / "source")
     said = finish("--out", str(out), "--resume")
     assert "resuming from env frame" in said
@@ -43,7 +43,7 @@ def test_killed_while_fine_tuning(source, start, finish, tmp_path):
 
 
 def test_killed_before_its_first_checkpoint(source, finish, tmp_path):
-    """The folder holds config.json alone: it starts from its source, which must be there."""
+    """The folder holds config.json only, so the run starts again from its source."""
     words = (*OPTIONS, "--seeds", "1", "--steps", "1280", "--init", str(source))
     out = tmp_path / "run"
     finish(*words, "--out", str(tmp_path / "reference"))

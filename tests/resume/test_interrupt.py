@@ -1,4 +1,4 @@
-"""The first signal asks, the second ends the process, even inside a long call of C code."""
+"""The first signal requests a stop, the second ends the process, even during long C calls."""
 
 import signal
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 from tests.resume.conftest import ROOT
 
-# Key stretching stands for a compilation: C code that holds no lock and comes back late.
+# Key stretching stands for a compilation: C code without the GIL that returns late.
 PROGRAM = """
 import hashlib
 from experiments.interrupt import Interrupt

@@ -1,4 +1,4 @@
-"""Rainbow in the device loop: stopped and gone on with, it equals a run that never stopped."""
+"""Rainbow in the device loop: a stopped and resumed run equals an uninterrupted one."""
 
 import pytest
 

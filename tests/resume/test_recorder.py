@@ -1,4 +1,4 @@
-"""CSV rows are exact and are cut to what a checkpoint knows."""
+"""CSV rows are exact and are cut to the length stored in a checkpoint."""
 
 import csv
 
@@ -25,7 +25,7 @@ def read(path):
         return list(csv.DictReader(lines))
 
 
-def test_float32_comes_back_exactly(tmp_path):
+def test_float32_is_read_back_exactly(tmp_path):
     numbers = np.random.default_rng(0).normal(size=(50, 2)).astype(np.float32) * 1e-3
     recorder = open_recorder(tmp_path)
     for i, pair in enumerate(numbers):
@@ -47,7 +47,7 @@ def test_rows_after_the_checkpoint_are_cut(tmp_path):
     assert [row["loss"] for row in read(tmp_path / "train.csv")] == ["1", "2", "5", "6"]
 
 
-def test_rows_that_are_gone_are_noticed_before_any_table_is_cut(tmp_path):
+def test_missing_rows_are_detected_before_any_table_is_cut(tmp_path):
     (tmp_path / "train.csv").write_text("seed,env_frames\n3,1\n")
     with pytest.raises(ValueError, match=r"eval\.csv is shorter"):
         open_recorder(tmp_path, {"train.csv": 5, "eval.csv": 10})
@@ -61,7 +61,7 @@ def test_events_after_the_checkpoint_are_hidden(tmp_path):
     recorder.train(20, 0.5, values(3, 4))
     recorder.train(30, 0.5, values(5, 6))
     recorder.close()
-    # Events are named after the second they began in; processes begin further apart.
+    # Files of events are named after the second they start in; processes start further apart.
     (first,) = (tmp_path / "tensorboard").iterdir()
     first.rename(first.with_name("events.out.tfevents.0000000000.first"))
     recorder = open_recorder(tmp_path, known, tensorboard=True, env_frames=10)

@@ -1,4 +1,4 @@
-"""Frames that are written once: checkpoints with replays come back bit for bit or not at all."""
+"""Frames are written once: checkpoints with replays are restored bit for bit or not at all."""
 
 import errno
 import os
@@ -80,7 +80,7 @@ add_steps = jax.jit(jax.vmap(partial(prioritized.add, n=3, stack=2)))
 
 
 def empty_prioritized():
-    """Frames of two bytes a number."""
+    """Frames of two-byte numbers."""
     replay = prioritized.init(CAPACITY, LANES, SHAPE, jnp.int16, n=3, stack=2)
     replay = jax.tree.map(lambda leaf: jnp.stack([leaf] * SEEDS), replay)
     return {"keys": jnp.zeros(SEEDS), "nested": (replay, jnp.zeros(2))}
@@ -114,7 +114,7 @@ def restore(folder: Path, template=None):
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    """Blocks smaller than segments, which no segment of the tests is a multiple of."""
+    """Blocks smaller than the tests' segments, none of which is a multiple of a block."""
     monkeypatch.setattr(replay_journal, "BLOCK", 7)
 
 
@@ -143,8 +143,8 @@ def saved(tmp_path_factory) -> Path:
     ],
     ids=["frames", "sequences", "prioritized"],
 )
-def test_every_state_comes_back_bit_for_bit(tmp_path, empty, advance, store_lives_on):
-    """The ring goes round five times, in steps from nothing to more than the ring."""
+def test_every_state_is_restored_bit_for_bit(tmp_path, empty, advance, store_lives_on):
+    """The ring wraps five times, in steps from zero to more than its size."""
     state, store, step = empty(), CheckpointStore(tmp_path), 0
     for number, steps in enumerate((0, 1, 12, 0, 30, 2, 70, 5, 90, 11, 1)):
         state, step = advance(state, steps), step + steps
@@ -177,7 +177,7 @@ def test_each_frame_is_written_once_and_dropped_when_no_checkpoint_needs_it(tmp_
 
 @pytest.mark.parametrize("how", DAMAGE)
 def test_damaged_segment_is_never_used(saved, tmp_path, how):
-    """The older checkpoint where only the newer needs the segment, else a word and no state."""
+    """The older checkpoint is restored if only the newer needs the segment, else an error."""
     for damaged in ("30-0.frames", "15-0.frames"):
         folder = tmp_path / damaged
         shutil.copytree(saved, folder)
@@ -222,8 +222,8 @@ def test_full_disk_leaves_the_older_checkpoints(saved, tmp_path, monkeypatch):
     assert_equal(restore(tmp_path / "c")[0][0], state)
 
 
-def test_going_back_writes_everything_anew(tmp_path):
-    """A store that is given an earlier state than it saved last, as after a restored copy."""
+def test_an_earlier_state_is_written_in_full(tmp_path):
+    """A store gets an earlier state than it saved last, as after restoring a copy."""
     store = CheckpointStore(tmp_path)
     store.save(1, advance(empty(), 30, seed=1), {})
     state = advance(empty(), 20, seed=2)
@@ -263,7 +263,7 @@ while True:
 
 @pytest.mark.slow
 def test_killed_while_saving(tmp_path):
-    """Three times, at random moments; each process goes on from what the one before left."""
+    """Three times, at random moments; each process resumes from the previous one's checkpoint."""
     folder, last = tmp_path / "c", 0
     for _ in range(3):
         process = subprocess.Popen([sys.executable, "-c", SAVER, str(folder)], cwd=ROOT)

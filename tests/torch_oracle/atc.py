@@ -5,7 +5,7 @@ from torch import nn
 
 
 class Convolutions(nn.Module):
-    """What rlpyt calls Conv2dModel: every convolution is followed by a ReLU."""
+    """rlpyt's Conv2dModel: every convolution is followed by a ReLU."""
 
     def __init__(self, channels, filters):
         super().__init__()
@@ -20,7 +20,7 @@ class Convolutions(nn.Module):
 
 
 class Mlp(nn.Module):
-    """What rlpyt calls MlpModel: here without hidden layers."""
+    """rlpyt's MlpModel, here without hidden layers."""
 
     def __init__(self, inside, outside):
         super().__init__()
@@ -31,7 +31,7 @@ class Mlp(nn.Module):
 
 
 class Encoder(nn.Module):
-    """What rlpyt calls EncoderModel: returns the code and the last convolution's output."""
+    """rlpyt's EncoderModel: returns the code and the last convolution's output."""
 
     def __init__(self, channels=9, filters=32, code=128):
         super().__init__()
@@ -44,7 +44,7 @@ class Encoder(nn.Module):
 
 
 def snapshot(encoder):
-    """What rlpyt's runner saves: weights of other networks and of the optimiser beside it."""
+    """A snapshot of rlpyt's runner, with weights of other networks and of the optimiser."""
     other = Encoder(encoder.conv.conv[0].in_channels, encoder.conv.conv[0].out_channels)
     optimizer = torch.optim.Adam(encoder.parameters(), lr=1e-3)
     encoder(torch.zeros(1, encoder.conv.conv[0].in_channels, 84, 84))[0].sum().backward()

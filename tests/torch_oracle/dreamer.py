@@ -1,4 +1,4 @@
-"""Dreamer in PyTorch, with the numbers of danijar/dreamer: oracle of ours and rival in speed."""
+"""Dreamer in PyTorch, with danijar/dreamer's numbers: an oracle and a speed baseline."""
 
 import math
 from typing import NamedTuple
@@ -28,7 +28,7 @@ class Noise(NamedTuple):
 
 
 class TorchDreamer:
-    """World model, actor, value: trees of tensors with our names; and their optimisers."""
+    """World model, actor and value as trees of tensors with our names, and their optimisers."""
 
     def __init__(self, config: DreamerConfig, state: DreamerState, dtype=torch.float32):
         self.config, self.dtype, self.updates = config, dtype, 0
@@ -40,7 +40,7 @@ class TorchDreamer:
         ]
 
     def losses(self, batch: SequenceBatch, noise: Noise) -> list[torch.Tensor]:
-        """Of model, actor and value."""
+        """Losses of model, actor and value."""
         c, model = self.config, self.model
         size, time = batch.reward.shape
         image = preprocessed(batch.frames.flatten(0, 1), self.dtype)
@@ -58,13 +58,13 @@ class TorchDreamer:
             wanted = c.discount * batch.discount
             logit = scalar(model.discount, features)
             model_loss = model_loss + 10 * F.binary_cross_entropy_with_logits(logit, wanted)
-            # Nothing is imagined from where the task may have ended.
+            # Nothing is imagined from states in which the task may have ended.
             stoch, deter = stoch[:-1], deter[:-1]
         starts = [x.detach().flatten(0, 1) for x in (stoch, deter)]
         return [model_loss, *self.imagined_losses(*starts, noise)]
 
     def imagined_losses(self, stoch, deter, noise: Noise) -> list[torch.Tensor]:
-        """Of actor and value, from states [start, ...]."""
+        """Losses of actor and value, from states [start, ...]."""
         c, model, value = self.config, detached(self.model), detached(self.value)
         cell, imagined = gru_cell(model.dynamics.gru), []
         for of_action, of_prior in zip(noise.action, noise.prior, strict=True):
@@ -104,7 +104,7 @@ class TorchDreamer:
 
 
 def draw_noise(config: DreamerConfig, action_dim: int) -> Noise:
-    """For one update without a predicted discount."""
+    """Noise for one update without a predicted discount."""
     c = config
     starts, steps = c.batch_size * c.sequence_length, range(c.horizon)
     return Noise(
@@ -115,7 +115,7 @@ def draw_noise(config: DreamerConfig, action_dim: int) -> Noise:
 
 
 def preprocessed(frames, dtype):
-    """Bytes [batch, 64, 64, channels] to [-0.5, 0.5] as convolutions take them."""
+    """Bytes [batch, 64, 64, channels] scaled to [-0.5, 0.5], in the layout of convolutions."""
     return frames.permute(0, 3, 1, 2).to(dtype) / 255 - 0.5
 
 
@@ -141,7 +141,7 @@ def policy(actor, features):
 
 
 def gru_cell(gru):
-    """PyTorch's cell with the weights of ours; its gates come as reset, update, candidate."""
+    """PyTorch's cell with our weights; its gates are in the order reset, update, candidate."""
 
     def gates(weight):
         update, reset, candidate = weight.chunk(3)
@@ -153,7 +153,7 @@ def gru_cell(gru):
 
 
 def advance(dynamics, cell, stoch, deter, action):
-    """The next deterministic part."""
+    """The next deterministic state."""
     return cell(F.elu(linear(dynamics.into, torch.cat([stoch, action], -1))), deter)
 
 
@@ -163,7 +163,7 @@ def normal(layers, x):
 
 
 def observe(dynamics, embedding, action, noise):
-    """Along sequences [time, batch, ...] from zeros: stoch, deter, priors and posteriors."""
+    """stoch, deter, priors and posteriors along sequences [time, batch, ...] from zeros."""
     cell, size = gru_cell(dynamics.gru), embedding.shape[1]
     stoch = embedding.new_zeros(size, noise.shape[-1])
     deter = embedding.new_zeros(size, len(dynamics.gru.recurrent))
@@ -199,5 +199,5 @@ def latents(encoder, frames, order, dtype=torch.float64):
 
 
 def distances(latents, k):
-    """To the `k`-th neighbour in the batch, itself the first."""
+    """Distances to the `k`-th neighbour in the batch, the point itself being the first."""
     return torch.cdist(latents, latents).kthvalue(k, 1).values

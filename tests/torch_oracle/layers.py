@@ -9,7 +9,7 @@ from tests.torch_oracle.weights import as_tensors, native
 
 
 def images(array, dtype=torch.float64):
-    """Of [batch, height, width, channels], the view that PyTorch's convolutions take."""
+    """A view of [batch, height, width, channels] in the layout of PyTorch's convolutions."""
     return torch.tensor(np.asarray(array), dtype=dtype).permute(0, 3, 1, 2)
 
 
@@ -28,7 +28,7 @@ def mlp(layers, x, activation=F.relu):
 
 
 def flat(x):
-    """As ours are flattened: the filter is fastest."""
+    """Flattened in our order: the filter index varies fastest."""
     return x.permute(0, 2, 3, 1).flatten(1)
 
 
@@ -39,7 +39,7 @@ def convolve_all(stack, x):
 
 
 def encode(params, observation):
-    """What `random_encoder.encode` computes, of images already cropped."""
+    """The latents of `random_encoder.encode`, for images already cropped."""
     if isinstance(params, VectorEncoder):
         x = torch.tensor(np.asarray(observation, np.float64)).flatten(1)
         return mlp((params.hidden, params.output), x)

@@ -1,4 +1,4 @@
-"""Searches for neighbours as one would write them in PyTorch."""
+"""Searches for neighbours in plain PyTorch."""
 
 import torch
 
@@ -10,7 +10,7 @@ def nearest(queries: torch.Tensor, rows: torch.Tensor, k: int) -> torch.Tensor:
 
 
 def nearest_by_broadcast(queries: torch.Tensor, rows: torch.Tensor, k: int) -> torch.Tensor:
-    """The same as the released code has it: differences in chunks of 10,000 rows."""
+    """The same as in the released code: differences in chunks of 10,000 rows."""
     chunks = [
         torch.norm(queries[:, None] - chunk[None], dim=-1, p=2) for chunk in rows.split(10_000)
     ]

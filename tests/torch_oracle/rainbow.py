@@ -1,4 +1,4 @@
-"""Rainbow in PyTorch, as Kaixhin/Rainbow has it: oracle of ours and rival in speed."""
+"""Rainbow in PyTorch, as in Kaixhin/Rainbow: an oracle and a speed baseline."""
 
 import torch
 from torch import nn
@@ -53,7 +53,7 @@ class TorchRainbow:
         place = reward[:, None] + discount[:, None] * self.support
         b = (place.clamp(c.v_min, c.v_max) - c.v_min) / ((c.v_max - c.v_min) / (atoms - 1))
         low, high = b.floor().long(), b.ceil().long()
-        # Where b is an integer, so that no probability is lost.
+        # If b is an integer, so that no probability is lost.
         low[(high > 0) & (low == high)] -= 1
         high[(low < atoms - 1) & (low == high)] += 1
         offset = (torch.arange(size) * atoms)[:, None]

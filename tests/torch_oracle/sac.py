@@ -1,7 +1,7 @@
-"""SAC in PyTorch: the algorithm of the released code, oracle of ours and rival in speed.
+"""SAC in PyTorch, the released code's algorithm: an oracle and a speed baseline.
 
-denisyarats/drq with tied convolutions and the bonus in the target, with every saving that PyTorch
-offers: the memory format `channels_last`, convolutions passed once per batch of images and
+denisyarats/drq with tied convolutions and the bonus in the target, with every optimisation that
+PyTorch offers: the memory format `channels_last`, convolutions passed once per batch of images and
 weights, no gradient where none is needed.
 """
 
@@ -41,11 +41,11 @@ class TorchSAC:
         self.alpha_optimizer = adam(self.log_alpha, config.temperature_learning_rate)
 
     def ours(self, tree, read=values):
-        """Values or gradients of a tree of weights, as arrays laid out as ours."""
+        """Values or gradients of a tree of weights, as arrays in our layout."""
         return self._flattened_as(read(tree), "ours")
 
     def prepared(self, draws: Draws) -> Draws:
-        """With images as the convolutions take them; flat observations stay as they are."""
+        """The batch with images in the layout of convolutions and flat observations unchanged."""
 
         def images(x):
             if x.ndim == 2:
@@ -73,7 +73,7 @@ class TorchSAC:
         return torch.tanh(u), (log_normal - log_det).sum(1)
 
     def target_values(self, batch, draws):
-        """The mean over the augmented copies; of prepared `draws`, as what follows."""
+        """The mean target over the augmented copies; `draws` are prepared, here and below."""
         size, found = len(batch.action), []
         with torch.no_grad():
             alpha = self.log_alpha.exp()
@@ -99,7 +99,7 @@ class TorchSAC:
     def actor_loss(self, draws):
         """The loss, and log pi(a|o)."""
         observation = draws.observation[: len(draws.noise)]
-        # Weights get no gradient but the actor's own, images none at all.
+        # Only the actor's own weights get a gradient.
         critic = detached(self.critic)
         features = self.features(critic.convs, observation)
         action, log_prob = self.policy(self.actor, features, draws.noise)
@@ -136,7 +136,7 @@ class TorchSAC:
                 torch._foreach_lerp_(old, [leaf.detach() for leaf in new], tau)
 
     def _flattened_as(self, tree, order):
-        """With the rows of the layer after the convolutions in the order of "torch" or "ours"."""
+        """Weights with the rows of the layer after the convolutions in "torch" or "ours" order."""
         if not self.as_released or tree.head is None:
             return tree
         kernel = tree.head.linear.kernel

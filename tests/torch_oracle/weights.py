@@ -1,6 +1,6 @@
 """Our weights as PyTorch's tensors, in trees of the same structure, to compare leaf by leaf.
 
-A leaf has our shape, and in memory the order that PyTorch's own modules have.
+A leaf has our shape and the memory order of PyTorch's own modules.
 """
 
 from functools import partial
@@ -15,7 +15,7 @@ _AXES = {2: (1, 0), 4: (3, 2, 0, 1)}
 
 
 def native(kernel):
-    """The view of a kernel that PyTorch's functions take."""
+    """A view of a kernel in the layout of PyTorch's functions."""
     return kernel.permute(_AXES[kernel.ndim])
 
 
@@ -37,7 +37,7 @@ def data(tree):
 
 
 def detached(tree):
-    """The same tensors, which collect no gradient of what is computed with them."""
+    """The same tensors, detached from gradients."""
     return jax.tree.map(lambda leaf: leaf.detach(), tree)
 
 
@@ -60,7 +60,7 @@ def step(optimizer, loss):
 
 
 def random_weights(init, seed=0):
-    """What `init` of a key returns, with other numbers: normal ones, biases included.
+    """A tree like that of `init` with a key, filled with normal numbers, biases included.
 
     No program is compiled for it.
     """
@@ -74,7 +74,7 @@ def random_weights(init, seed=0):
 
 
 def random_state(init, **given):
-    """What `init` of a key returns, with `given` fields and zeros: how Adam begins."""
+    """A state like that of `init` with a key: `given` fields, and zeros as Adam starts with."""
     shapes = jax.eval_shape(init, jax.random.key(0))
     zeros = jax.tree.map(lambda like: jnp.asarray(np.zeros(like.shape, like.dtype)), shapes)
     for name, tree in given.items():
@@ -83,12 +83,12 @@ def random_state(init, **given):
 
 
 def assert_close(ours, theirs, rtol=1e-4, atol=1e-6):
-    """Of trees of arrays, leaf by leaf."""
+    """Compares trees of arrays, leaf by leaf."""
     jax.tree.map(partial(np.testing.assert_allclose, rtol=rtol, atol=atol), ours, theirs)
 
 
 def assert_same_step(ours, before, theirs, learning_rate):
-    """Compares one step of Adam from equal parameters, where its gradient is not mere rounding.
+    """Compares one Adam step from equal parameters, where the gradient is more than rounding.
 
     Args:
       ours: the state of optax's Adam after one step from zero, and the parameters after it.
