@@ -122,7 +122,7 @@ class CheckpointStore:
         step, why = next(iter(damaged.items()))
         raise ValueError(
             f"every checkpoint in {self.folder} is damaged ({step}: {why}): restore the folder "
-            "from a copy or start anew in another one"
+            "from a copy or start a new run in another one"
         )
 
     def read_parts(

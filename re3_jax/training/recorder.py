@@ -83,7 +83,7 @@ class Recorder:
             if size < known:
                 raise ValueError(
                     f"{path} is shorter than its checkpoint recorded ({size} of {known} bytes): "
-                    "restore it from a copy or start anew in another folder"
+                    "restore it from a copy or start a new run in another folder"
                 )
         self._seeds = tuple(seeds)
         self._tables = {
