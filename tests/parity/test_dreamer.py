@@ -78,8 +78,12 @@ def noise_of(key, config):
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"free_nats": 0.0, "predict_discount": True}],
-    ids=["few nats are free", "none is, and discounts are predicted"],
+    [
+        pytest.param({}, marks=pytest.mark.slow, id="few nats are free"),
+        pytest.param(
+            {"free_nats": 0.0, "predict_discount": True}, id="none is, and discounts are predicted"
+        ),
+    ],
 )
 def test_one_update(changes, monkeypatch):
     """Losses, gradients by their norms, and the parameters after Keras's Adam."""
@@ -122,6 +126,7 @@ def test_a_gpu_imagines_from_all_starts_at_once_to_the_same_end(monkeypatch):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_narrower_trunk_has_nearly_the_same_losses_and_gradients():
     """bfloat16 has 8 bits: only encoder, decoder and heads may use it."""
     batch, key, found = make_batch(), jax.random.key(1), []
