@@ -27,9 +27,7 @@ from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.re3_config import RE3Config
-
-SMALLEST_IMAGE = 15
-"""Smallest image side: four 3x3 convolutions, the first with stride 2, reduce it to one pixel."""
+from re3_jax.networks import conv_stack
 
 
 @dataclass(frozen=True)
@@ -123,14 +121,16 @@ def first(actions: type, off_policy: bool = False) -> str:
 
 
 def _check_images(values: Values, spec: EnvSpec) -> None:
-    """RAD and DrQ: images must be large enough for four convolutions."""
+    """RAD and DrQ: images must be large enough for the convolutions."""
+    convs = conv_stack.colour(values["sac.torso"], values["sac.num_filters"])
+    smallest = conv_stack.smallest_side(convs)
     crops = values["sac.augmentation"] == "crop"
     option = "--sac.crop-size" if crops else "--dmc.image-size"
     size = values["sac.crop_size"] if crops else spec.observation_shape[0]
-    if len(spec.observation_shape) == 3 and size < SMALLEST_IMAGE:
+    if len(spec.observation_shape) == 3 and size < smallest:
         raise UsageError(
-            f"{option} {size} leaves nothing after four convolutions: give at least "
-            f"{SMALLEST_IMAGE}"
+            f"{option} {size} leaves nothing after the {len(convs)} convolutions of --sac.torso "
+            f"{values['sac.torso']}: give at least {smallest}"
         )
 
 

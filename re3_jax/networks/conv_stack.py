@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import jax
 from jaxtyping import Array, Float
@@ -41,12 +41,17 @@ def colour(torso: Torso, filters: int) -> Convs:
 
     - `rad`: RAD's and DrQ's four 3x3 convolutions, the first of stride 2 (paper, Appendix "Details
       on DeepMind Control Suite Experiments").
-    - `patches`: ours, a tenth of the operations: 4x4 patches side by side, then a 3x3 convolution
-      of stride 2 with twice the filters.
+    - `patches`: ours, 4x4 patches side by side, then a 3x3 convolution of stride 2 with twice the
+      filters: a tenth of the multiplications of `rad` for images of 84x84 and 32 filters.
+
+    Raises:
+      ValueError: if there is no such torso.
     """
     if torso == "rad":
         return [Conv(filters, 3, stride) for stride in (2, 1, 1, 1)]
-    return [Conv(filters, 4, 4), Conv(2 * filters, 3, 2)]
+    if torso == "patches":
+        return [Conv(filters, 4, 4), Conv(2 * filters, 3, 2)]
+    raise ValueError(f"unknown torso {torso!r}: choose one of {', '.join(get_args(Torso))}")
 
 
 def dreamer(depth: int) -> Convs:
@@ -77,6 +82,14 @@ def kernel_shapes(convs: Convs, channels: int) -> list[tuple[int, ...]]:
     ]
 
 
+def smallest_side(convs: Convs) -> int:
+    """Side of the smallest square images that leave one position, in pixels."""
+    side = 1
+    for conv in reversed(convs):
+        side = (side - 1) * conv.stride + conv.size
+    return side
+
+
 def flat_dim(convs: Convs, height: int, width: int) -> int:
     """Length of a row of `features`.
 
@@ -87,9 +100,7 @@ def flat_dim(convs: Convs, height: int, width: int) -> int:
     for conv in convs:
         sides = [(side - conv.size) // conv.stride + 1 for side in sides]
     if min(sides) < 1:
-        smallest = 1
-        for conv in reversed(convs):
-            smallest = (smallest - 1) * conv.stride + conv.size
+        smallest = smallest_side(convs)
         raise ValueError(
             f"images of {height}x{width} pixels are too small for convolutions of "
             f"{', '.join(f'{conv.size}x{conv.size}' for conv in convs)}: they must have at least "

@@ -18,7 +18,7 @@ def kernel_shapes(*widths: int) -> list[tuple[int, int]]:
 
 
 def linear(layer: Layer, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
-    """X W + b, in the dtype of `x`."""
+    """Computes x W + b, in the dtype of `x`."""
     return (x @ layer.kernel + layer.bias).astype(x.dtype)
 
 

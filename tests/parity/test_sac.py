@@ -22,7 +22,12 @@ SIZES = {"num_filters": 4, "latent_dim": 10, "hidden_dim": 32, "crop_size": 21}
 RAD = SACConfig(**SIZES)
 DRQ = SACConfig(**SIZES, augmentation="shift", num_augmentations=2, encoder_tau=0.01)
 DRAW = jax.jit(draw, static_argnums=2)
-CASES = {"rad": (RAD, IMAGES), "drq": (DRQ, IMAGES), "states": (RAD, VECTORS)}
+CASES = {
+    "rad": (RAD, IMAGES),
+    "patches": (SACConfig(**SIZES, torso="patches"), IMAGES),
+    "drq": (DRQ, IMAGES),
+    "states": (RAD, VECTORS),
+}
 
 
 def make_batch(spec, seed):
@@ -139,7 +144,8 @@ def test_losses_and_gradients_equal_pytorch(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "places"), [("rad", (0, 1, 0, 1)), ("drq", (0, 0)), ("states", (0, 0))]
+    ("name", "places"),
+    [("rad", (0, 1, 0, 1)), ("patches", (0,)), ("drq", (0, 0)), ("states", (0, 0))],
 )
 def test_updates_equal_pytorch(name, places):
     """In both layouts of the oracle, which `benchmarks.sac_update` times."""

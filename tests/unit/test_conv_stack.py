@@ -1,5 +1,6 @@
 """The stack of convolutions: unused gradients, XLA's axis orders, sizes, errors."""
 
+import math
 import re
 
 import jax
@@ -66,6 +67,30 @@ def test_length_of_the_features(height, width, num_filters, flat):
     image = jax.ShapeDtypeStruct((2, height, width, 3), jnp.float32)
     features = jax.eval_shape(conv_stack.features, conv_stack.of_layers(convs, layers), image)
     assert (features.shape, features.dtype) == ((2, flat), jnp.float32)
+
+
+def test_an_unknown_torso_is_refused():
+    with pytest.raises(ValueError, match="unknown torso 'resnet': choose one of rad, patches"):
+        conv_stack.colour("resnet", 32)
+
+
+@pytest.mark.parametrize("convs", [conv_stack.colour("patches", 4), conv_stack.NATURE])
+def test_the_smallest_images_leave_one_position(convs):
+    side = conv_stack.smallest_side(convs)
+    assert conv_stack.flat_dim(convs, side, side) == convs[-1].filters
+    with pytest.raises(ValueError, match=f"at least {side}x{side}"):
+        conv_stack.flat_dim(convs, side - 1, side)
+
+
+def test_patches_need_a_tenth_of_the_multiplications():
+    def multiplications(torso):
+        convs, side, total = conv_stack.colour(torso, 32), 84, 0
+        for shape, conv in zip(conv_stack.kernel_shapes(convs, 9), convs, strict=True):
+            side = (side - conv.size) // conv.stride + 1
+            total += side**2 * math.prod(shape)
+        return total
+
+    assert 0.08 < multiplications("patches") / multiplications("rad") < 0.1
 
 
 def test_too_small_images_are_refused():

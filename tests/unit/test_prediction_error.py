@@ -10,6 +10,7 @@ import pytest
 from re3_jax.intrinsic import icm, rnd
 from re3_jax.intrinsic.base import Step
 from re3_jax.intrinsic.rewarding import with_bonus
+from re3_jax.networks.conv_stack import ConvStack
 from re3_jax.replay.transitions import Transitions
 from tests.prediction_tasks import BATCH, SIZES, TASKS, make_batch, start
 
@@ -196,3 +197,16 @@ def test_images_smaller_than_the_crop_are_refused(kind):
     make_config, module = KINDS[kind]
     with pytest.raises(ValueError, match="a crop of 84x84 does not fit images of 20x20 pixels"):
         getattr(module, kind)(make_config()).init(jax.random.key(0), TASKS["pixels"])
+
+
+@pytest.mark.parametrize("kind", BONUSES)
+def test_the_torso_is_the_configured_one(kind):
+    make_config, module = KINDS[kind]
+    bonus = getattr(module, kind)(make_config(torso="patches", image_crop=16))
+    state = jax.eval_shape(lambda key: bonus.init(key, TASKS["pixels"]), jax.random.key(0))
+    strides = {
+        node.strides
+        for node in jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, ConvStack))
+        if isinstance(node, ConvStack)
+    }
+    assert strides == {(4, 2)}
