@@ -179,6 +179,8 @@ class CheckpointStore:
         """What a checkpoint says of itself beside the state."""
         args = ocp.args.Composite(host=ocp.args.JsonRestore())
         sealed = self._manager.restore(step, args=args)["host"]
+        if "leaves" not in sealed:
+            raise ValueError("another version of re3_jax wrote it")
         if sealed.pop("digest") != _digest(sealed):
             raise ValueError("its digest does not match")
         return sealed
