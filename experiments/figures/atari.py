@@ -56,9 +56,8 @@ def _table_rows(runs: Sequence[Run]) -> list[list[object]]:
         seen = run.screens.returns[:, np.searchsorted(run.screens.env_frames, frame)].mean()
         label, env_frames, returns = run.evaluations
         final = returns[:, -1].mean()
-        scores = f"{final:.6g}", f"{human_normalised(run.game, final):.4f}"
-        counts = len(returns), env_frames[-1]
-        found.append([run.game, label, *counts, *scores, f"{seen:.6g}", frame])
+        scores = f"{final:.6g}", f"{human_normalised(run.game, final):.4f}", f"{seen:.6g}"
+        found.append([run.game, label, len(returns), env_frames[-1], *scores, frame])
     return found
 
 

@@ -4,20 +4,20 @@
     python -m experiments.figures.bonus_losses [--task TASK] [--preset small] [--seeds N]
 
 Runs RAD with each bonus that learns, unless that run exists, and writes a picture with one panel
-per loss and losses.csv with all values. The bonus learns from the frames that the agent stored, in
-the batches of the agent's updates.
+per loss and every run's train.csv. The bonus learns from the frames that the agent stored, in the
+batches of the agent's updates.
 """
 
-from pathlib import Path
+from functools import partial
 from typing import get_args
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.config import PresetName
-from experiments.errors import UsageError
-from experiments.figures import command, curves
-from experiments.figures.runs import Run, Runs
+from experiments.figures import command, curves, rows
+from experiments.figures.rows import Row
+from experiments.figures.runs import Run
 
 LOSSES = {
     "rnd_loss": ("rnd", "RND: predictor's squared error"),
@@ -29,29 +29,16 @@ LOSSES = {
 """Column of train.csv -> the bonus that writes it, and its title."""
 
 
-Losses = dict[str, dict[str, dict[int, float]]]
-"""Column of train.csv -> seed -> env frames -> loss, from the agent's first update on."""
-
-
-def _load(folder: Path, column: str) -> dict[str, dict[int, float]]:
-    path = folder / "train.csv"
-    try:
-        series = curves.read(path, column)
-    except KeyError:
-        raise UsageError(f"{path} has no column {column}: give another --runs") from None
-    return {
-        seed: {frames: loss for frames, loss in points.items() if np.isfinite(loss)}
-        for seed, points in series.items()
-    }
-
-
-def _draw(losses: Losses) -> Figure:
-    figure = Figure(figsize=(4.0 * len(losses), 3.4), dpi=110, layout="constrained")
-    panels = figure.subplots(1, len(losses), squeeze=False)[0]
-    for axes, (column, of_seed) in zip(panels, losses.items(), strict=True):
-        for colour, (seed, points) in zip(curves.COLOURS, of_seed.items(), strict=False):
-            axes.plot(list(points), list(points.values()), color=colour, label=f"seed {seed}")
-        axes.set_title(LOSSES[column][1], fontsize=9)
+def _draw(words: command.Words) -> Figure:
+    figure = Figure(figsize=(4.0 * len(LOSSES), 3.4), dpi=110, layout="constrained")
+    panels = figure.subplots(1, len(LOSSES))
+    for axes, (column, (bonus, title)) in zip(panels, LOSSES.items(), strict=True):
+        of_seeds = curves.read(words.out / f"{bonus}-train.csv", column)
+        for colour, (seed, points) in zip(curves.COLOURS, of_seeds.items(), strict=False):
+            # Empty until the agent's first update.
+            losses = {frames: loss for frames, loss in points.items() if np.isfinite(loss)}
+            axes.plot(list(losses), list(losses.values()), color=colour, label=f"seed {seed}")
+        axes.set_title(title, fontsize=9)
         axes.set(xlabel="env frames", yscale="log")
         axes.grid(alpha=0.25)
     panels[0].legend(frameon=False)
@@ -61,21 +48,12 @@ def _draw(losses: Losses) -> Figure:
 def _make(words: command.Words) -> command.Lines:
     # One evaluation, at the end.
     changes = {"evaluation.every-env-frames": str(words.steps)}
-    of_columns = [
-        Run(words.task, bonus, words.preset, words.seeds, words.steps, "rad", changes)
-        for bonus, _ in LOSSES.values()
-    ]
-    folders = Runs(words.runs, words.jobs).ensure_all(of_columns)
-    losses = {name: _load(folder, name) for name, folder in zip(LOSSES, folders, strict=True)}
-    words.out.mkdir(parents=True, exist_ok=True)
-    table = [
-        (name, seed, frames, f"{loss:.6g}")
-        for name, of_seed in losses.items()
-        for seed, points in of_seed.items()
-        for frames, loss in points.items()
-    ]
-    curves.write_csv(words.out / "losses.csv", ("loss", "seed", "env_frames", "value"), table)
-    _draw(losses).savefig(words.out / "losses.png")
+    run = partial(Run, words.task, preset=words.preset, seeds=words.seeds, steps=words.steps)
+    bonuses = dict.fromkeys(bonus for bonus, _ in LOSSES.values())
+    rows.load(
+        words, [Row(one, one, run(one, agent="rad", changes=changes)) for one in bonuses], ["train"]
+    )
+    _draw(words).savefig(words.out / "losses.png")
     yield words.out / "losses.png"
 
 

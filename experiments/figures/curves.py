@@ -46,8 +46,7 @@ def read(path: Path, column: str) -> dict[str, dict[int, float]]:
     """Seed -> env frames -> value in a table of a run; NaN for an empty cell.
 
     Raises:
-      UsageError: there is no such file.
-      KeyError: it has no such column.
+      UsageError: there is no such file, or it has no such column.
     """
     series: dict[str, dict[int, float]] = {}
     try:
@@ -57,6 +56,8 @@ def read(path: Path, column: str) -> dict[str, dict[int, float]]:
                 points[int(row["env_frames"])] = float(row[column] or "nan")
     except OSError:
         raise UsageError(f"{path.parent} has no {path.name}: give the folder of a run") from None
+    except KeyError:
+        raise UsageError(f"{path} has no column {column}: give the folder of another run") from None
     return series
 
 
