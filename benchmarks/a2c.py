@@ -25,7 +25,7 @@ from experiments import machine
 from experiments.build import device_program, devices_for, make_environment
 from experiments.resolve import resolve
 from re3_jax import knn
-from re3_jax.training.seeds import Program
+from re3_jax.training.device_program import DeviceProgram
 
 TASK = "doorkey_8x8"
 CHUNK_UPDATES = 100
@@ -43,7 +43,7 @@ class Contender:
             config = dataclasses.replace(config, re3=re3)
         config = dataclasses.replace(config, seeds=seeds, chunk_updates=CHUNK_UPDATES)
         self.bonus, self.seeds, self.config = bonus, seeds, config
-        self.program: Program = device_program(config, make_environment(config.env))
+        self.program: DeviceProgram = device_program(config, make_environment(config.env))
         self.state = self.program.init(jnp.arange(1, seeds + 1))
         started = time.perf_counter()
         self.train = self.program.train.lower(self.state).compile()

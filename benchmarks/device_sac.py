@@ -23,7 +23,7 @@ from experiments import machine
 from experiments.build import device_program, devices_for, make_environment
 from experiments.resolve import resolve
 from re3_jax.intrinsic.base import ChainState
-from re3_jax.training.seeds import Program
+from re3_jax.training.device_program import DeviceProgram
 from re3_jax.training.train_state import TrainState
 
 TASKS = ("gymnax:Pendulum-v1", "brax:halfcheetah")
@@ -37,7 +37,7 @@ class Contender:
         config = resolve(task, bonus=bonus)
         config = dataclasses.replace(config, seeds=seeds, chunk_updates=chunk_steps)
         self.task, self.bonus, self.seeds, self.sac = task, bonus, seeds, config.sac
-        self.program: Program = device_program(config, make_environment(config.env))
+        self.program: DeviceProgram = device_program(config, make_environment(config.env))
         state = self.program.init(jnp.arange(1, seeds + 1))
         sharding = jax.tree.map(lambda leaf: leaf.sharding, state)
         self.state = jax.jit(self._full, out_shardings=sharding)(state)

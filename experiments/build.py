@@ -19,11 +19,13 @@ from re3_jax.envs import registry
 from re3_jax.envs.base import DeviceEnv, EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.state_entropy import scaled
+from re3_jax.training.device_program import DeviceProgram
 from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.off_policy import make_off_policy_program
 from re3_jax.training.on_policy import make_on_policy_program
-from re3_jax.training.runner import DeviceRunner, Runner
-from re3_jax.training.seeds import Program
+
+Runner = DeviceProgram | HostProgram
+"""What drives a run, whichever side the environments live on; the two are used alike."""
 
 
 def prepared(config: RunConfig) -> tuple[RunConfig, EnvSpec]:
@@ -99,8 +101,7 @@ def build(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> Ru
       UsageError: an agent, bonus or task refuses the configuration.
     """
     if suites.host_of(config.env) is None:
-        program = device_program(config, make_environment(config.env))
-        return DeviceRunner(program, config.seeds)
+        return device_program(config, make_environment(config.env))
     return host_program(config, spec, report)
 
 
@@ -134,7 +135,7 @@ def host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]
         )
 
 
-def device_program(config: RunConfig, env: DeviceEnv) -> Program:
+def device_program(config: RunConfig, env: DeviceEnv) -> DeviceProgram:
     """Like `build`, for a task on the device: its compiled program."""
     chunk, evaluation = config.chunk_updates, _evaluation(config)
     assert chunk is not None

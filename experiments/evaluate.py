@@ -44,7 +44,7 @@ def evaluate(
     store = CheckpointStore(run / run_folder.CHECKPOINTS)
     frames: list[np.ndarray] = []
     with refusing(ValueError), contextlib.closing(runner):
-        found = store.restore(runner.template(), _warn)
+        found = store.restore(runner.template(config.seeds), _warn)
         if found is None:
             raise UsageError(f"{run} has no checkpoint to evaluate: train it first")
         state, record = found

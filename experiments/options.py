@@ -7,6 +7,7 @@ import dataclasses
 import difflib
 import types
 import typing
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -53,8 +54,10 @@ def parse(argv: list[str]) -> RunConfig:
     words = [word for word in argv if word not in ("-h", "--help")]
     plugins.load(plugins.named_in(words))
     given = _given(words)
+    named = {"env": RunConfig.env} | _named(given, "preset")
+    of_preset = partial(resolve, **named, fine_tunes=given.get("init") is not None)
     if len(words) < len(argv):
-        name, default = "python -m experiments.train", _from_preset(given)
+        name, default = "python -m experiments.train", of_preset()
         tyro.cli(config_class(), prog=name, default=default, args=["--help"])
     if given.get("resume"):
         default = _from_run(given)
@@ -62,7 +65,7 @@ def parse(argv: list[str]) -> RunConfig:
         known = ", ".join(registry.PAPER_TASKS)
         raise UsageError(f"no task was given: add --env TASK, for example one of {known}")
     else:
-        default = _from_preset(given)
+        default = of_preset()
     values = flatten(default) | given
     for name in given:
         if (why := _no_effect(name, values)) is not None:
@@ -94,7 +97,6 @@ def _no_effect(name: str, values: Values) -> str | None:
     of_suites = {other.host.group: other.host for other in suites.SUITES.values() if other.host}
     of_agents = [other.name for other in AGENTS.values() if other.group == group]
     of_bonus = any(group in other.groups for other in BONUSES.values())
-    on_host = suite.host
     where = f"on {env}" if suite.in_pixels else f"on {env}, which is not seen as pixels"
     leave = "leave it out or use"
     if name == "steps" and values["pretrain"] not in (None, values["steps"]):
@@ -102,9 +104,9 @@ def _no_effect(name: str, values: Values) -> str | None:
             f"with --pretrain {values['pretrain']}, which says how long the run is: leave one of "
             "the two out"
         )
-    if name == "video" and values[name] and on_host is None and agent.foresees is None:
+    if name == "video" and values[name] and suite.host is None and agent.foresees is None:
         return f"{where}: leave it out or choose a task such as cheetah_run_sparse"
-    if group in of_suites and (on_host is None or group != on_host.group):
+    if group in of_suites and (suite.host is None or group != suite.host.group):
         return f"{where}: leave it out or choose a task such as {of_suites[group].example}"
     if of_agents and agent.name not in of_agents:
         return f"with --agent {agent.name}: {leave} --agent {' or '.join(of_agents)}"
@@ -115,7 +117,7 @@ def _no_effect(name: str, values: Values) -> str | None:
         return f"with --bonus {bonus.name}, whose encoder is that of --bonus.weights: leave it out"
     if of_bonus and leaf in OF_IMAGES and not suite.in_pixels:
         return f"{where}: leave it out"
-    if of_bonus and leaf in ("torso", "num_filters") and on_host and on_host.fixed_filters:
+    if of_bonus and leaf in ("torso", "num_filters") and suite.host and suite.host.fixed_filters:
         return f"on {env}, whose encoder has DQN's convolutions: leave it out"
     if own is not None and name in own.unused:
         return f"with --agent {agent.name}, {own.because}: leave it out"
@@ -141,11 +143,6 @@ def _bonuses_with(name: str, agent: Agent) -> list[str]:
         return [bonus for bonus, own in agent.bonuses.items() if leaf in own.options]
     owners = [bonus.name for bonus in BONUSES.values() if name in bonus.own]
     return owners or [bonus.name for bonus in BONUSES.values() if group in bonus.groups]
-
-
-def _from_preset(given: dict[str, Any]) -> RunConfig:
-    named = {"env": RunConfig.env} | _named(given, "preset")
-    return resolve(**named, fine_tunes=given.get("init") is not None)
 
 
 def _from_run(given: dict[str, Any]) -> RunConfig:

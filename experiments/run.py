@@ -21,7 +21,7 @@ import numpy as np
 
 from experiments import fine_tuning, installing, machine, run_folder, suites, summary, video
 from experiments.agents import AGENTS
-from experiments.build import build, devices_for, prepared, refused_by_parts, seed_numbers
+from experiments.build import Runner, build, devices_for, prepared, refused_by_parts, seed_numbers
 from experiments.config import RunConfig
 from experiments.errors import UsageError, refusing
 from experiments.interrupt import Interrupt
@@ -30,7 +30,6 @@ from experiments.validate import check_memory
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.recorder import Recorder
-from re3_jax.training.runner import Runner
 from re3_jax.training.train_state import TrainState
 
 Result = TypeVar("Result")
@@ -74,7 +73,7 @@ def run(config: RunConfig) -> int:
     terminal = Terminal()
     runner = build(config, spec, terminal.say)
     with refused_by_parts(config):
-        shapes = runner.abstract_state()
+        shapes = runner.abstract_state(config.seeds)
     num_bytes = sum(leaf.size * (leaf.dtype.itemsize or 1) for leaf in jax.tree.leaves(shapes))
     check_memory(num_bytes, machine.free_bytes(), config)
     if learned is not None:
@@ -166,8 +165,7 @@ class _Loop:
                 f"{len(used)} of {len(usable)} {used[0].device_kind} devices (SEEDS a multiple of "
                 f"{len(usable)} would use all)"
             )
-        renderer = suites.drawn_by(c)
-        drawn = f", drawn by {renderer}" if renderer else ""
+        drawn = f", drawn by {renderer}" if (renderer := suites.drawn_by(c)) else ""
         self.terminal.say(
             f"{c.title()} of {c.steps:,} env frames on {devices}{drawn} -> {self.folder}"
         )
@@ -184,7 +182,7 @@ class _Loop:
     def _restored(self) -> TrainState | None:
         """The last intact checkpoint of the resumed run, if it has one."""
         with refusing(ValueError):
-            found = self.store.restore(self.runner.template(), self.terminal.say)
+            found = self.store.restore(self.runner.template(len(self.seeds)), self.terminal.say)
         if found is None:
             self.terminal.say("this run was stopped before its first checkpoint: starting it")
             return None
@@ -244,13 +242,13 @@ class _Loop:
         self._show()
 
     def _train(self, state: TrainState) -> TrainState:
-        (state, metrics), seconds = _timed(lambda: self.runner.train(state))
+        (state, metrics), seconds = _timed(lambda: jax.block_until_ready(self.runner.train(state)))
         self.record.train_seconds += seconds
         self.record.timed_frames += self.runner.env_frames_per_chunk
         self.record.chunks += 1
         self.record.env_frames += self.runner.env_frames_per_chunk
         self.intrinsic_reward = float(np.mean(metrics.get("intrinsic_reward_mean", math.nan)))
-        self.recorder.train(self.record.env_frames, self._wall_seconds(), metrics)
+        self.recorder.train(self.record.env_frames, self._wall_seconds(), jax.device_get(metrics))
         self._show()
         return state
 
@@ -301,9 +299,8 @@ class _Loop:
                 say(f"video       {self.folder / name}")
         say(f"checkpoint  {self.folder / run_folder.CHECKPOINTS / str(self.store.steps()[-1])}")
         if not complete:
-            command = f"{shlex.quote(installing.python())} -m experiments.train"
-            resume = f"{command} --out {self.folder} --resume"
-            say(f"stopped at env frame {r.env_frames:,}; to resume: {resume}")
+            command = f"{shlex.quote(installing.python())} -m experiments.train --out {self.folder}"
+            say(f"stopped at env frame {r.env_frames:,}; to resume: {command} --resume")
 
 
 def _timed(work: Callable[[], Result]) -> tuple[Result, float]:

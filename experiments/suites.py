@@ -30,7 +30,6 @@ class HostSuite:
       example: one of its tasks.
       spec: (task id, run) -> what the task looks like to an agent; raises ValueError or
         ImportError.
-      frame_bytes: run -> bytes of one frame in the replay.
       settle: run -> run with `auto` resolved for this machine; raises like `spec`.
       is_drawn: whether frames are rendered, with the options `renderer` and `image_size`.
       fixed_filters: whether random encoders have filters of their own.
@@ -39,7 +38,6 @@ class HostSuite:
     group: str
     example: str
     spec: Callable[[str, RunConfig], EnvSpec]
-    frame_bytes: Callable[[RunConfig], int]
     settle: Callable[[RunConfig], RunConfig] = lambda config: config
     is_drawn: bool = False
     fixed_filters: bool = False
@@ -140,7 +138,6 @@ register(
             example="cheetah_run_sparse",
             spec=_dmc_spec,
             settle=_with_renderer,
-            frame_bytes=lambda config: 3 * config.dmc.image_size**2,
             is_drawn=True,
         ),
     )
@@ -165,7 +162,6 @@ register(
             group="atari",
             example="montezuma_revenge",
             spec=_atari_spec,
-            frame_bytes=lambda config: atari.SIZE**2,
             fixed_filters=True,
         ),
     )

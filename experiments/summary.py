@@ -33,10 +33,7 @@ def write_summary(
     reached = final_returns(final)
     suite, task_id = suites.find(config.env)
     values = {
-        "env": config.env,
-        "agent": config.agent,
-        "bonus": config.bonus,
-        "preset": config.preset,
+        **{name: getattr(config, name) for name in ("env", "agent", "bonus", "preset")},
         "renderer": suites.drawn_by(config),
         "complete": complete,
         "env_frames": int(curve.env_frames[-1]),

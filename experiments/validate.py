@@ -140,8 +140,8 @@ def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> st
 
 def _least_bytes_per_transition(config: RunConfig) -> int:
     """Fewest bytes that one more transition adds to a seed's state."""
-    on_host = suites.host_of(config.env)
-    frame = 0 if on_host is None else on_host.frame_bytes(config)
+    suite, task = suites.find(config.env)
+    frame = 0 if suite.host is None else math.prod(suite.host.spec(task, config).frame_shape)
     has_latents = not AGENTS[config.agent].on_policy and bonuses.keeps_latents(flatten(config))
     latents = config.re3.ensemble_size * config.re3.latent_dim if has_latents else 0
     action_reward_discount = 3

@@ -105,16 +105,16 @@ class HostProgram:
         )
         self._snapshot = compiled(lambda state: jax.tree.map(jnp.copy, state))
 
-    def abstract_state(self) -> TrainState:
+    def abstract_state(self, num_seeds: int) -> TrainState:
         """Shapes and dtypes of the state, but for the lanes' own; starts nothing."""
-        seeds = jax.ShapeDtypeStruct(self._seeds.shape, jnp.int32)
+        seeds = jax.ShapeDtypeStruct((num_seeds,), jnp.int32)
         return jax.eval_shape(self._init, seeds, self._by_seed(self._zero_step().frame))
 
-    def template(self) -> TrainState:
+    def template(self, num_seeds: int) -> TrainState:
         """Shapes, dtypes and shardings of a captured state; starts the lanes."""
         if self.restores_environments:
             self.lanes().reset(self._lane_seeds(0))
-        return with_sharding(self.capture(self.abstract_state()), self._sharding)
+        return with_sharding(self.capture(self.abstract_state(num_seeds)), self._sharding)
 
     def init(self, seeds: Int[Array, " seed"]) -> TrainState:
         """State at env frame 0, with the lanes' first frames in the replay."""
@@ -241,10 +241,6 @@ class HostProgram:
             sharding=self._sharding,
             record=record,
         )
-
-    def evaluate(self, state: TrainState) -> EvalStats:
-        """Plays the episodes of one evaluation and waits for them."""
-        return self.start_evaluation(state)()
 
     def close(self) -> None:
         """Ends the lanes."""

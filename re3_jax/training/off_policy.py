@@ -17,7 +17,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from re3_jax.agents.base import Action, Learner, LearnerState, Memory, Phase, random_actions
 from re3_jax.envs.base import DeviceEnv, LaneStep
 from re3_jax.training import coverage
-from re3_jax.training.seeds import Program, ProgramOptions, compile_program
+from re3_jax.training.device_program import DeviceProgram
+from re3_jax.training.seeds import ProgramOptions
 from re3_jax.training.train_state import Counters, EpisodeTotals, Metrics, TrainState
 
 
@@ -152,9 +153,9 @@ def _first_of_all(axis_size: int, in_batched: list[bool], counter: Int[Array, ".
 
 def make_off_policy_program(
     env: DeviceEnv, learner: Learner, *, chunk_steps: int, **options: Unpack[ProgramOptions]
-) -> Program:
+) -> DeviceProgram:
     """Maps the loop over seeds; one call of `train` makes `chunk_steps` steps of all lanes."""
-    return compile_program(
+    return DeviceProgram(
         env,
         learner.acting,
         partial(init_state, env, learner),

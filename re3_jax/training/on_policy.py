@@ -11,7 +11,8 @@ from re3_jax.agents.base import OnPolicyLearner
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import DeviceEnv
 from re3_jax.training import coverage
-from re3_jax.training.seeds import Program, ProgramOptions, compile_program
+from re3_jax.training.device_program import DeviceProgram
+from re3_jax.training.seeds import ProgramOptions
 from re3_jax.training.train_state import EpisodeTotals, Metrics, TrainState
 
 
@@ -99,10 +100,10 @@ def make_on_policy_program(
     *,
     chunk_updates: int,
     **options: Unpack[ProgramOptions],
-) -> Program:
+) -> DeviceProgram:
     """Maps the loop over seeds; one call of `train` makes `chunk_updates` updates."""
     agent_steps = chunk_updates * learner.rollout_length * learner.num_lanes
-    return compile_program(
+    return DeviceProgram(
         env,
         learner.acting,
         partial(init_state, env, learner),

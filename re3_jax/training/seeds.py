@@ -1,18 +1,13 @@
 """Independent seeds as one program: `vmap` within a device, `shard_map` over devices."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NotRequired, TypedDict, Unpack
+from typing import Any, NotRequired, TypedDict
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Int, PRNGKeyArray
 
-from re3_jax.agents.base import Acting
 from re3_jax.cpu import compilation
-from re3_jax.envs.base import DeviceEnv
-from re3_jax.training.evaluate import EvalStats, evaluate
-from re3_jax.training.train_state import Metrics, TrainState
 
 SEED_AXIS = "seed"
 
@@ -72,25 +67,6 @@ def with_sharding(shapes: Any, sharding: NamedSharding) -> Any:
     )
 
 
-class Program(NamedTuple):
-    """Training of several seeds, compiled.
-
-    Attributes:
-      init: seed numbers -> state; every leaf has a leading axis `seed`.
-      train: state -> (state, metrics[seed]), one chunk; the state given is donated.
-      evaluate: state -> `EvalStats`, each [seed]; leaves the state alone, and gives the same
-        answer whenever it is asked at the same env frame.
-      env_frames_per_chunk: env frames that one chunk adds to each seed.
-      sharding: of every leaf of the state.
-    """
-
-    init: Callable[[Int[Array, " seed"]], TrainState]
-    train: jax.stages.Wrapped
-    evaluate: jax.stages.Wrapped
-    env_frames_per_chunk: int
-    sharding: NamedSharding
-
-
 class ProgramOptions(TypedDict):
     """What every program is asked for.
 
@@ -104,37 +80,3 @@ class ProgramOptions(TypedDict):
     eval_episodes: int
     eval_greedy: bool
     devices: NotRequired[Sequence[jax.Device] | None]
-
-
-def compile_program(
-    env: DeviceEnv,
-    acting: Acting,
-    init: Callable[[PRNGKeyArray], TrainState],
-    train: Callable[[TrainState], tuple[TrainState, Metrics]],
-    env_frames_per_chunk: int,
-    **options: Unpack[ProgramOptions],
-) -> Program:
-    """Maps any device loop over seeds.
-
-    Args:
-      env: the task, for evaluations.
-      acting: how the agent acts in evaluations.
-      init: key -> state of one seed.
-      train: state -> (state, metrics), one chunk of one seed.
-      env_frames_per_chunk: env frames that `train` adds to each seed.
-      options: see `ProgramOptions`.
-    """
-    episodes, greedy = options["eval_episodes"], options["eval_greedy"]
-
-    def evaluate_one(state: TrainState) -> EvalStats:
-        key = jax.random.fold_in(state.evaluation_key, state.counters.env_frames)
-        return evaluate(env, acting, state.agent, key, episodes=episodes, greedy=greedy)
-
-    over_seeds = OverSeeds(options.get("devices"))
-    return Program(
-        init=over_seeds.compile(lambda seed: init(jax.random.key(seed))),
-        train=over_seeds.compile(train, donate=0),
-        evaluate=over_seeds.compile(evaluate_one),
-        env_frames_per_chunk=env_frames_per_chunk,
-        sharding=over_seeds.sharding,
-    )
