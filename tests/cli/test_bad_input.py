@@ -15,8 +15,7 @@ from experiments.figures import curves
 from experiments.resolve import resolve
 from re3_jax.envs.host import gl
 from re3_jax.training.checkpoint import CheckpointStore
-from re3_jax.training.runner import DeviceRunner
-from re3_jax.training.seeds import Program
+from re3_jax.training.device_program import DeviceProgram
 
 DEBUG = ("--preset", "debug")
 DOORKEY = ("--env", "doorkey_6x6", *DEBUG)
@@ -306,14 +305,15 @@ def test_resume_from_a_checkpoint_of_another_version(capsys, monkeypatch, starte
     store = CheckpointStore(started / run_folder.CHECKPOINTS)
     store.save(1, state, {"chunks": 3, "magic": 1})
     store.close()
-    program = Program(
-        init=lambda seeds: state,
-        train=None,
-        evaluate=None,
+    runner = DeviceProgram(
+        env=None,
+        acting=None,
+        init=lambda key: state,
+        train=lambda state: (state, {}),
         env_frames_per_chunk=1024,
-        sharding=jax.sharding.SingleDeviceSharding(jax.devices()[0]),
+        eval_episodes=1,
+        eval_greedy=True,
     )
-    runner = DeviceRunner(program, num_seeds=1)
     monkeypatch.setattr(run, "build", lambda config, spec, report: runner)
     monkeypatch.setattr(jax, "eval_shape", lambda function, *shapes: state)
     assert train.main(("--resume", "--out", "started")) == 2

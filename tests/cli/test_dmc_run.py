@@ -10,8 +10,6 @@ from experiments import evaluate, machine, profile, train
 pytest.importorskip("dm_control")
 pytest.importorskip("imageio_ffmpeg")
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 OPTIONS = (
     "--env",
     "cartpole_balance",
@@ -50,6 +48,7 @@ def test_run_names_its_renderer_and_leaves_a_video(run):
     assert is_mp4(run / "eval.mp4")
 
 
+@pytest.mark.slow
 def test_evaluation_of_the_checkpoint_equals_the_runs_own(run, capsys, tmp_path):
     words = ["--run", str(run), "--episodes", "1", "--video", str(tmp_path / "one.mp4")]
     assert evaluate.main(words) == 0

@@ -17,8 +17,6 @@ from experiments.resolve import resolve
 from tests.cli.test_bad_input import refused
 from tests.resume.compare import leaves
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 SMALL = (
     *("--preset", "debug", "--seeds", "2", "--chunk-updates", "8", "--evaluation.episodes", "1"),
     *("--evaluation.every-env-frames", "512", "--re3.normalize", "running_std"),

@@ -34,7 +34,7 @@ def command(*argv):
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "true"},
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
         timeout=300,
     )
 
@@ -46,9 +46,18 @@ def rows(folder, name):
     return [[v for place, v in enumerate(line) if place not in timed] for line in lines]
 
 
-@pytest.mark.parametrize(
-    "kind", ["bonus", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("agent", "suite"))]
-)
+def test_a_plugins_task_is_trained(tmp_path):
+    options, stored = EXAMPLES["suite"]
+    words = ("--preset", "debug", "--steps", "256", "--plugin", "examples/plugin_suite.py")
+    done = command(*options, *words, "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    config = json.loads((tmp_path / "config.json").read_text())["config"]
+    assert {name: config[name] for name in stored} == stored
+    assert json.loads((tmp_path / "summary.json").read_text())["complete"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", EXAMPLES)
 def test_an_example_runs_and_resumes_exactly(kind, tmp_path):
     options, stored = EXAMPLES[kind]
     file = f"examples/plugin_{kind}.py"
@@ -87,6 +96,7 @@ def test_a_run_does_not_resume_with_another_plugin(tmp_path):
 BONUS_FILE = ("--plugin", "examples/plugin_bonus.py")
 
 
+@pytest.mark.slow
 def test_help_lists_a_plugins_options():
     done = command(*BONUS_FILE, "--help")
     assert done.returncode == 0 and "episodic_count" in done.stdout

@@ -7,8 +7,6 @@ import pytest
 
 from experiments import machine, profile
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 OPTIONS = ["--env", "gymnax:CartPole-v1", "--preset", "debug", "--seeds", "1"]
 
 
@@ -19,6 +17,7 @@ def own_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "keep_compiled_programs", lambda: None)
 
 
+@pytest.mark.slow
 def test_prints_where_the_time_goes_and_writes_a_trace(tmp_path, capsys):
     folder = tmp_path / "trace"
     assert profile.main([*OPTIONS, "--out", str(folder)]) == 0

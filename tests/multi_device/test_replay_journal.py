@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.resume.conftest import ROOT
 
 SCRIPT = """
@@ -53,7 +55,7 @@ def run(folder, axis_type: str) -> None:
     assert done.stdout.strip() == "equal"
 
 
-def test_seeds_on_two_devices(tmp_path):
+@pytest.mark.parametrize("axis_type", ["Auto", pytest.param("Explicit", marks=pytest.mark.slow)])
+def test_seeds_on_two_devices(tmp_path, axis_type):
     """No frame moves between devices, for either axis type of the mesh."""
-    run(tmp_path / "auto", "Auto")
-    run(tmp_path / "explicit", "Explicit")
+    run(tmp_path, axis_type)

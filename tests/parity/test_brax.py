@@ -11,8 +11,6 @@ import pytest
 from re3_jax.envs.base import Box
 from re3_jax.envs.device import brax as adapter
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 LANES = 4
 
 

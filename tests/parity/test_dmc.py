@@ -153,6 +153,7 @@ def test_cheap_renders_are_close(name, mean, largest):
     assert difference.max() <= largest
 
 
+@pytest.mark.slow
 def test_warp_draws_what_gl_draws():
     if gl.probe() is None:
         pytest.skip(gl.missing())

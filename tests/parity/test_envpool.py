@@ -223,6 +223,7 @@ def run_apart(code, **environment):
     )
 
 
+@pytest.mark.slow
 def test_a_missing_driver_is_one_sentence():
     code = """
 from re3_jax.envs.host import envpool
@@ -238,6 +239,7 @@ except ValueError as error:
     assert result.stdout.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_an_envpool_that_was_imported_too_early_is_refused():
     code = """
 import envpool

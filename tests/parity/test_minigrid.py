@@ -213,7 +213,12 @@ DOORKEY_EVENTS = {
 
 @pytest.mark.parametrize(
     ("size", "lanes", "agent_steps", "goals", "truncations"),
-    [(5, 96, 260, 400, 5), (6, 96, 160, 200, 0), (8, 48, 200, 60, 0), (13, 16, 240, 5, 0)],
+    [
+        (5, 96, 260, 400, 5),
+        pytest.param(6, 96, 160, 200, 0, marks=pytest.mark.slow),
+        pytest.param(8, 48, 200, 60, 0, marks=pytest.mark.slow),
+        (13, 16, 240, 5, 0),
+    ],
 )
 def test_doorkey_equals_farama(
     size: int, lanes: int, agent_steps: int, goals: int, truncations: int
@@ -292,7 +297,7 @@ def test_thousands_of_episodes_equal_farama(
         require(events, DOORKEY_EVENTS)
 
 
-@pytest.mark.parametrize("size", [5, 8])
+@pytest.mark.parametrize("size", [5, pytest.param(8, marks=pytest.mark.slow)])
 def test_views_equal_faramas_in_every_pose_of_every_doorkey_layout(size: int) -> None:
     farama = farama_env("doorkey", size)
     _, _, step = device_env("doorkey", size)

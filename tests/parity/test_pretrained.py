@@ -50,6 +50,7 @@ def resnet_file(resnet_network, tmp_path_factory):
     return save(resnet_network.state_dict(), tmp_path_factory.mktemp("resnet") / "resnet50.pth")
 
 
+@pytest.mark.slow
 def test_imagenet_features_equal_pytorch(resnet_network, resnet_file):
     observation = frames(3, 100, 84, 9)
     with torch.no_grad():

@@ -15,8 +15,6 @@ from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.replay.transitions import Transitions
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 BATCH = 4
 CONFIG = SACConfig(num_filters=2, latent_dim=5, hidden_dim=8, crop_size=16, batch_size=BATCH)
 IMAGES = EnvSpec("probe:images", (20, 20, 6), np.dtype(np.uint8), Box((2,), -1, 1), 100)

@@ -39,6 +39,7 @@ def go_on(task_id, state, lane=None):
     return outcomes, lane.get_state()
 
 
+@pytest.mark.slow
 @pytest.mark.resume
 def test_every_task_resumes_bit_for_bit_in_a_new_process(tmp_path):
     load("cheetah_run", 0)

@@ -15,7 +15,7 @@ def trace(*options):
     """Shapes of the state and of an update's metrics; no lane is started."""
     config = parse([*GAME, "--rainbow.num-envs", str(LANES), "--chunk-updates", "1", *options])
     program = host_program(config, task_spec(config), print)
-    state = program.abstract_state()
+    state = program.abstract_state(SEEDS)
     programs = program.programs
     learner, counters, info = jax.eval_shape(
         programs.learn[0], state.learner, state.counters, state.key

@@ -9,8 +9,6 @@ from experiments.build import device_program
 from experiments.options import parse
 from tests.probe_envs import countdown
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 OPTIONS = (
     *("--env", "gymnax:CartPole-v1", "--preset", "debug", "--chunk-updates", "1"),
     *("--a2c.num-envs", "2", "--a2c.rollout-length", "4"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from re3_jax.cpu import compilation
-from re3_jax.training.seeds import compile_program
+from re3_jax.training.device_program import DeviceProgram
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def test_options_leave_products_as_they_are():
 def test_programs_are_compiled_with_the_options(monkeypatch):
     """XLA refuses unknown options, which shows that it received them."""
     monkeypatch.setattr(compilation, "options", lambda: {"xla_no_such_option": "1"})
-    program = compile_program(
+    program = DeviceProgram(
         None,
         None,
         init=jax.random.key_data,

@@ -11,8 +11,6 @@ from re3_jax.intrinsic.contrastive import contrastive_encoder
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.re3_config import RE3Config
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 MINIGRID = EnvSpec("minigrid:any", (7, 7, 3), np.dtype(np.uint8), Discrete(7), 360)
 PIXELS = EnvSpec("dmc:any", (24, 24, 6), np.dtype(np.uint8), Box((2,), -1.0, 1.0), 500)
 VECTOR = EnvSpec("gymnax:any", (3,), np.dtype(np.float32), Discrete(3), 200)

@@ -20,8 +20,6 @@ from re3_jax.training.host_functions import SeedFunctions, step_key
 from re3_jax.training.host_loop import HostProgram
 from tests.probe_host_env import EPISODE, DotLanes, spec
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 SIZE, CHUNK, CHUNKS, REPEAT, SEEDS = 64, 25, 4, 2, [1, 2]
 
 CONFIG = DreamerConfig(
@@ -180,7 +178,7 @@ def test_evaluations_carry_a_belief(trained):
     seen, send = [], lanes.send
     lanes.send = lambda action: (seen.append(action[:3].copy()), send(action))[1]
     program._evaluation_env = lanes
-    stats = program.evaluate(state)
+    stats = program.start_evaluation(state)()
     assert stats.length_mean.tolist() == [EPISODE] * len(SEEDS) and len(seen) == EPISODE
     belief = dreamer.begin(agent, 3)
     act = jax.jit(dreamer.act, static_argnums=4)

@@ -8,7 +8,6 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from re3_jax.agents.a2c import learner as a2c
 from re3_jax.agents.a2c.config import A2CConfig
@@ -20,8 +19,6 @@ from re3_jax.training import off_policy, on_policy
 from re3_jax.training.host_loop import HostProgram
 from tests.probe_envs import corridor
 from tests.probe_host_env import LINE, GreyLanes, grey_spec
-
-pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 LENGTH, LANES, CAPACITY = 3, 3, 150
 

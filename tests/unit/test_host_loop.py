@@ -16,8 +16,6 @@ from re3_jax.training.host_evaluation import lane_seeds
 from re3_jax.training.host_loop import HostProgram
 from tests.probe_host_env import EPISODE, DotLanes, spec, watched
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 CAPACITY, INITIAL, CHUNK = 300, 50, 50
 
 
@@ -173,7 +171,7 @@ def test_evaluation_copies_what_acts_and_repeats_itself(trained):
     stats = play()
     assert len(frames) == EPISODE and frames[0].shape == (16, 16, 3)
     assert (stats.length_mean == EPISODE).all() and (stats.episodes == 3).all()
-    first, again = program.evaluate(end), program.evaluate(end)
+    first, again = program.start_evaluation(end)(), program.start_evaluation(end)()
     assert first == again
     assert first.return_mean[0] > 0.6 * EPISODE
 
@@ -237,7 +235,7 @@ def test_several_lanes_of_a_seed_share_its_replay():
             stored[:, :, number], frames[step + 1].reshape(2, 2, *frames[0].shape[1:])
         )
     assert (metrics["reward_mean"] > 0.6).all()
-    assert program.evaluate(state).return_mean.min() > 0.5 * EPISODE
+    assert program.start_evaluation(state)().return_mean.min() > 0.5 * EPISODE
 
 
 def test_close_ends_every_lane():

@@ -11,8 +11,6 @@ from re3_jax.intrinsic.base import IntrinsicBatch
 from re3_jax.intrinsic.icm import ICMConfig, icm
 from tests.prediction_tasks import SIZES, make_batch, start
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 BONUS = icm(ICMConfig(**SIZES, learning_rate=3e-3))
 reward = jax.jit(BONUS.reward)
 

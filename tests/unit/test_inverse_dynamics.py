@@ -11,8 +11,6 @@ from re3_jax.intrinsic.inverse_dynamics import inverse_dynamics_encoder
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.re3_config import RE3Config
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 MOVES = jnp.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
 DISCRETE = EnvSpec("gymnax:any", (4,), np.dtype(np.float32), Discrete(4), 200)
 CONTINUOUS = EnvSpec("brax:any", (4,), np.dtype(np.float32), Box((2,), -1.0, 1.0), 200)
@@ -35,7 +33,13 @@ def walk(key, spec, number):
     return IntrinsicBatch(before, action, after, None, None)
 
 
-@pytest.mark.parametrize("spec", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(DISCRETE, id="discrete", marks=pytest.mark.slow),
+        pytest.param(CONTINUOUS, id="continuous"),
+    ],
+)
 def test_it_learns_actions_and_drops_what_no_action_moves(spec):
     encoder = inverse_dynamics_encoder(RE3Config(latent_dim=8), LearnedEncoderConfig(hidden_dim=64))
     start = jax.jit(encoder.init, static_argnums=1)(jax.random.key(0), spec)

@@ -122,12 +122,21 @@ def test_losing_many_workers_in_a_row_ends_the_run(start, monkeypatch):
     assert len(said) == 3
 
 
-def test_a_renderer_that_fails_leaves_no_file_open(monkeypatch):
+def test_a_renderer_that_fails_leaves_no_shared_memory_open(monkeypatch):
     monkeypatch.setattr(worker_process.gl, "probe", lambda: None)
-    before = len(os.listdir("/proc/self/fd"))
+    created = []
+    memfd_create = os.memfd_create
+
+    def create(name):
+        created.append(memfd_create(name))
+        return created[-1]
+
+    monkeypatch.setattr(os, "memfd_create", create)
     with pytest.raises(ValueError, match="GL"):
         DMCLanes(TASK, DMCConfig(image_size=16), 1, "gl", print)
-    assert len(os.listdir("/proc/self/fd")) == before
+    for memory_fd in created:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(memory_fd)
 
 
 @pytest.mark.slow

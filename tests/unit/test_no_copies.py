@@ -78,7 +78,7 @@ def test_on_the_host(agent, seeds):
         HOST[agent](), lambda lanes: None, seeds=range(seeds), chunk_agent_steps=1,
         eval_episodes=1, eval_greedy=True,
     )  # fmt: skip
-    state, programs = program.abstract_state(), program.programs
+    state, programs = program.abstract_state(seeds), program.programs
     learn = programs.learn[0].lower(state.learner, state.counters, state.key)
     assert_in_place(learn, state.replay)
     _, action = jax.eval_shape(programs.act, state.learner, state.key, state.counters.agent_steps)

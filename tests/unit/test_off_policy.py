@@ -19,8 +19,6 @@ from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.off_policy import init_state, make_off_policy_program, train_step
 from tests.probe_envs import aim, countdown
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 LANES, CAPACITY, LENGTH = 3, 20, 4
 CONFIG = SACConfig(
     hidden_dim=8,

@@ -15,8 +15,6 @@ from re3_jax.training.evaluate import evaluate
 from re3_jax.training.on_policy import init_state, make_on_policy_program, roll_out, train_update
 from tests.probe_envs import corridor, countdown, recall
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 CONFIG = A2CConfig(num_envs=3, rollout_length=4, hidden_dim=8)
 
 

@@ -14,8 +14,6 @@ from re3_jax.networks.conv_stack import ConvStack
 from re3_jax.replay.transitions import Transitions
 from tests.prediction_tasks import BATCH, SIZES, TASKS, make_batch, start
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 KINDS = {"rnd": (rnd.RNDConfig, rnd), "icm": (icm.ICMConfig, icm)}
 BONUSES = {
     "rnd": rnd.rnd(rnd.RNDConfig(**SIZES, learning_rate=3e-3)),

@@ -15,8 +15,6 @@ from re3_jax.training.host_functions import SeedFunctions
 from re3_jax.training.host_loop import HostProgram
 from tests.probe_host_env import GREY_SIZE, LINE, GreyLanes, grey_spec, watched
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 CHUNK, LANES = 50, 2
 
 CONFIG = RainbowConfig(
@@ -170,7 +168,7 @@ def test_every_slot_has_its_latent(trained):
 def test_it_learns(trained):
     program, _, state, metrics = trained
     assert metrics[-1]["reward_mean"].mean() > 2 * metrics[0]["reward_mean"].mean()
-    stats = program.evaluate(state)
+    stats = program.start_evaluation(state)()
     # Two lives of LINE steps, each paid 1.
     np.testing.assert_array_equal(stats.return_mean, 2.0)
     np.testing.assert_array_equal(stats.length_mean, 2 * LINE)

@@ -18,8 +18,6 @@ from re3_jax.training.off_policy import make_off_policy_program
 from re3_jax.training.on_policy import make_on_policy_program
 from tests.probe_envs import aim, countdown
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 FACTOR = 100.0
 SEEDS = jnp.arange(1, dtype=jnp.int32)
 RE3 = RE3Config(ring_size=64, beta=1.0, latent_dim=8)

@@ -9,8 +9,6 @@ from re3_jax.intrinsic import whitening
 from re3_jax.intrinsic.rnd import RNDConfig, rnd
 from tests.prediction_tasks import SIZES, TASKS, make_batch, start
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 BONUS = rnd(RNDConfig(**SIZES, learning_rate=3e-3))
 
 

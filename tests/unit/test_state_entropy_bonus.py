@@ -22,8 +22,6 @@ from tests.probe_envs import aim
 from tests.probe_host_env import DotLanes
 from tests.probe_host_env import spec as dot_spec
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 MINIGRID = EnvSpec("minigrid:any", (7, 7, 3), np.dtype(np.uint8), Discrete(7), 360)
 VECTOR = EnvSpec("gymnax:any", (3,), np.dtype(np.float32), Discrete(3), 200)
 BATCH = 16
@@ -132,6 +130,7 @@ def test_neighbours_are_searched_once_for_rewards_and_diagnostics(monkeypatch):
     assert set(info) == {*names, "duplicate_share"}
 
 
+@pytest.mark.slow
 def test_an_ensemble_off_policy_has_a_latent_of_each_member_for_every_transition():
     capacity, env = 32, aim(4)
     config = RE3Config(ring_size=capacity, latent_dim=8, ensemble_size=2)
