@@ -37,9 +37,10 @@ exactly 0 as well if the caller passes fingerprints, even if their last bits dif
 `DistinctRing` counts as many times as it has copies.
 
 Accuracy: distances are float32 sums over the right rows. If the rounding of the matrix product
-could have hidden a nearer row, the search compares the query with the whole ring by differences.
-It skips this check where the error could not exceed `search.TIE_TOLERANCE`; there the relative
-error of a distance stays below 2e-4.
+could have hidden a nearer row, both stages run again with one of these queries as the origin of
+stage 1, which settles all queries of a dense cluster together; what then remains is compared with
+the whole ring by differences. No query is searched again where the error could not exceed
+`search.TIE_TOLERANCE`; there the relative error of a distance stays below 2e-4.
 
 Memory: the matrix queries x rows never takes more than 8 MB. Memory grows with queries x groups.
 

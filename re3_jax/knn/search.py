@@ -15,6 +15,9 @@ from re3_jax.knn.scores import best_groups, score_groups, top_k
 SMALL_K = 64
 """Largest k for brute-force rank lookup, which takes k^2 comparisons per query."""
 
+WORTH_A_SEARCH = 16
+"""Queries that take as long one by one as another search of all together."""
+
 TIE_TOLERANCE = 3e-4
 """Tolerated relative error of a squared distance where the product cannot order rows."""
 
@@ -61,28 +64,58 @@ def search_ring(
 def _search_tile(
     queries: Queries, own_row, rows: Rows, last_row, k: int, excluding: bool, plan: Plan
 ) -> Float[Array, "batch {k}"]:
-    scores = score_groups(queries.latents, rows, last_row, plan)
+    def around(centre):
+        return _search_around(centre, queries, own_row, rows, last_row, k, excluding, plan)
+
+    nearest, settled = around(None)
+    if settled is None:
+        return nearest
+    nearest, settled = _search_around_queries(queries, nearest, settled, around)
+    return _search_one_by_one(queries, own_row, rows, nearest, settled, excluding)
+
+
+def _search_around(
+    centre: Float[Array, " latent"] | None,
+    queries: Queries,
+    own_row,
+    rows: Rows,
+    last_row,
+    k: int,
+    excluding: bool,
+    plan: Plan,
+) -> tuple[Float[Array, "batch {k}"], Bool[Array, " batch"] | None]:
+    """Both stages with `centre` as the origin of stage 1: rounding grows with the distance to it.
+
+    Returns:
+      The squares, and whether each query is settled; None if every row was a candidate.
+    """
+    scored, seen = queries.latents, rows
+    if centre is not None:
+        scored, moved = scored - centre, rows.latents - centre
+        seen = rows._replace(latents=moved, squared_norms=_sum_of_squares(moved))
+    scores = score_groups(scored, seen, last_row, plan)
     # The excluded row may be the only good row of the best group: take one group more.
     candidates = best_groups(scores, min(k + excluding, plan.num_groups), plan)
     place = candidates.rows
     differences = rows.latents.at[place].get(mode="promise_in_bounds") - queries.latents[:, None]
-    # A product with ones, because XLA's CPU backend does not vectorise a sum over the last axis.
-    squared = jnp.dot(
-        differences * differences,
-        jnp.ones(queries.latents.shape[1]),
-        precision=lax.Precision.HIGHEST,
-    )
+    squared = _sum_of_squares(differences)
     squared = jnp.where(candidates.counted & valid_at(rows, place), squared, jnp.inf)
-    norms = jnp.sum(queries.latents * queries.latents, axis=1)
+    of_copies = None
     if rows.fingerprints is not None and queries.fingerprints is not None:
         same = rows.fingerprints.at[place].get(mode="promise_in_bounds")
         same = same == queries.fingerprints[:, None]
+        norms = jnp.sum(queries.latents * queries.latents, axis=1)
         squared = jnp.where(fingerprint.is_copy(same, squared, norms[:, None]), 0.0, squared)
+        of_copies = fingerprint.COPY_TOLERANCE**2 * norms
     nearest = _k_smallest(squared, place, own_row[:, None], rows.copies, k, excluding)
     if candidates.best_unseen is None:
-        return nearest
-    settled = _is_settled(queries, norms, nearest[:, -1], candidates.best_unseen)
-    return _search_again(queries, own_row, rows, nearest, settled, excluding)
+        return nearest, None
+    return nearest, _is_settled(scored, nearest[:, -1], candidates.best_unseen, of_copies)
+
+
+def _sum_of_squares(x: Float[Array, "*batch latent"]) -> Float[Array, "*batch"]:
+    # A product with ones, because XLA's CPU backend does not vectorise a sum over the last axis.
+    return jnp.dot(x * x, jnp.ones(x.shape[-1]), precision=lax.Precision.HIGHEST)
 
 
 def _k_smallest(
@@ -104,20 +137,58 @@ def _k_smallest(
     return jnp.take_along_axis(distances, of_rank, axis=1)
 
 
-def _is_settled(queries: Queries, norms, kth, best_unseen) -> Bool[Array, " batch"]:
-    """Whether no row outside the candidates can be nearer than the k-th that was found."""
+def _is_settled(
+    scored: Float[Array, "batch latent"],
+    kth: Float[Array, " batch"],
+    best_unseen: Float[Array, " batch"],
+    of_copies: Float[Array, " batch"] | None,
+) -> Bool[Array, " batch"]:
+    """Whether no row outside the candidates can count as nearer than the k-th that was found.
+
+    Args:
+      scored: the queries as stage 1 saw them.
+      kth: the square that was found.
+      best_unseen: the best score of a group without candidates.
+      of_copies: the largest square that counts as 0 if fingerprints are equal; None without them.
+    """
+    norms = jnp.sum(scored * scored, axis=1)
     # A product of D terms has a rounding error that grows as sqrt(D). The factor is twice the
     # largest error measured. A row nearer than the k-th has at most the norm |x| + d.
     reach = 2 * jnp.sqrt(norms) + jnp.sqrt(jnp.where(jnp.isfinite(kth), kth, 0.0))
-    rounding = (
-        0.5 * queries.latents.shape[1] ** 0.5 * jnp.finfo(jnp.float32).eps / 2 * reach * reach
-    )
+    rounding = 0.5 * scored.shape[1] ** 0.5 * jnp.finfo(jnp.float32).eps / 2 * reach * reach
     harmless = rounding <= TIE_TOLERANCE * kth
-    # A copy counts as nearer than its score says, but by less than `rounding` (see COPY_TOLERANCE).
-    return (kth == 0) | harmless | (kth <= norms - best_unseen - rounding)
+    nearest_unseen = norms - best_unseen - rounding
+    if of_copies is None:
+        return (kth == 0) | harmless | (kth <= nearest_unseen)
+    # A copy may count as nearer than rows that are nearer.
+    harmless &= 2 * of_copies <= kth
+    return (kth == 0) | harmless | (jnp.maximum(kth, of_copies) <= nearest_unseen)
 
 
-def _search_again(
+def _search_around_queries(queries: Queries, nearest, settled, around):
+    """Repeats the search around a query that is not settled, while that settles many others.
+
+    Queries of one dense cluster become settled together: observations that hardly change, such as
+    those of a body at rest, have latents far nearer to each other than to the origin.
+    """
+
+    def body(carry):
+        nearest, settled, _ = carry
+        found, now = around(queries.latents[jnp.argmin(settled)])
+        new = now & ~settled
+        nearest = jnp.where(new[:, None], found, nearest)
+        return nearest, settled | now, jnp.sum(new) >= WORTH_A_SEARCH
+
+    def goes_on(carry):
+        _, settled, was_worth_it = carry
+        return was_worth_it & (jnp.sum(~settled) >= WORTH_A_SEARCH)
+
+    # True, but of a type that varies over the devices of shard_map as the others do.
+    start = nearest, settled, jnp.any(settled) | True
+    return lax.while_loop(goes_on, body, start)[:2]
+
+
+def _search_one_by_one(
     queries: Queries, own_row, rows: Rows, nearest, settled, excluding: bool
 ) -> Float[Array, "batch k"]:
     """Compares each query that is not settled with the whole ring by differences."""

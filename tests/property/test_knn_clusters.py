@@ -1,0 +1,92 @@
+"""Dense clusters far from the origin, which a matrix product cannot order, against float64."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from re3_jax import fingerprint, knn
+from re3_jax.knn import search as search_module
+from re3_jax.replay import latent_ring
+
+ROWS, DIM, QUERIES, K = 3_000, 50, 64, 3
+
+
+def clusters(number, spread, seed):
+    """Rows in clusters of `spread` around points at a distance of about 4 from the origin."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(number, DIM)) * 4 / DIM**0.5
+    places = centres[rng.integers(number, size=ROWS)]
+    return (places + spread / DIM**0.5 * rng.normal(size=(ROWS, DIM))).astype(np.float32)
+
+
+def expected(latents, own_row, prints=None):
+    rows = latents.astype(np.float64)
+    squared = ((rows[own_row, None] - rows[None]) ** 2).sum(-1)
+    if prints is not None:
+        near = squared <= (fingerprint.COPY_TOLERANCE**2 * (rows[own_row] ** 2).sum(-1))[:, None]
+        squared[near & (prints[own_row, None] == prints[None])] = 0.0
+    squared[np.arange(len(own_row)), own_row] = np.inf
+    return np.sqrt(np.sort(squared, axis=1)[:, :K])
+
+
+@pytest.fixture
+def found(monkeypatch):
+    """A search, and the number of queries left for the search one by one."""
+    left = []
+    one_by_one = search_module._search_one_by_one
+
+    def count(*arguments):
+        jax.debug.callback(lambda settled: left.append(int((~settled).sum())), arguments[4])
+        return one_by_one(*arguments)
+
+    monkeypatch.setattr(search_module, "_search_one_by_one", count)
+
+    def search(latents, own_row, prints=None):
+        ring, _ = latent_ring.add(
+            latent_ring.init(ROWS, DIM), jnp.asarray(latents), None if prints is None else prints
+        )
+        # A function of its own: JAX would not trace the same one again.
+        nearest = jax.jit(partial(knn.nearest_distances, k=K))
+        distances = nearest(
+            jnp.asarray(latents[own_row]),
+            ring,
+            exclude=jnp.asarray(own_row, jnp.int32),
+            fingerprints=None if prints is None else jnp.asarray(prints[own_row]),
+        )
+        jax.effects_barrier()
+        return np.asarray(distances), left.pop()
+
+    return search
+
+
+@pytest.mark.parametrize("number", [1, 3, 1_000])
+def test_nearest_rows_of_dense_clusters(found, number):
+    latents = clusters(number, 2e-3, seed=number)
+    own_row = np.random.default_rng(0).choice(ROWS, QUERIES, replace=False)
+    distances, left = found(latents, own_row)
+    np.testing.assert_allclose(distances, expected(latents, own_row), rtol=2e-4)
+    # Queries of few clusters are settled together, others one by one.
+    assert left <= 16 if number < 10 else left > 16
+
+
+def test_copies_of_an_observation_in_a_dense_cluster_count_as_nearest(found):
+    """Their latents differ by rounding, and rows of other observations are nearer."""
+    latents = clusters(1, 2e-4, seed=5)
+    own_row = np.arange(QUERIES)
+    prints = np.arange(ROWS, dtype=np.uint32)
+    copies = ROWS - 1 - np.arange(QUERIES)
+    rng = np.random.default_rng(6)
+    offsets = rng.normal(size=(QUERIES, DIM))
+    shares = 0.9 * fingerprint.COPY_TOLERANCE * np.linalg.norm(latents[own_row], axis=1)
+    offsets *= (shares / np.linalg.norm(offsets, axis=1))[:, None]
+    latents[copies] = latents[own_row] + offsets
+    prints[copies] = prints[own_row]
+    wanted = expected(latents, own_row, prints)
+    assert (wanted[:, 0] == 0).all()
+    nearer = expected(latents, own_row)[:, -1] < shares
+    assert nearer.mean() > 0.9
+    distances, _ = found(latents, own_row, prints)
+    np.testing.assert_allclose(distances, wanted, rtol=2e-4, atol=1e-9)
