@@ -4,23 +4,32 @@ All functions keep the dtype (uint8 stays uint8 until the network) and move all 
 image, and so all frames of a stack, by the same offset.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Int, PRNGKeyArray, Shaped
+
+from re3_jax.cpu.by_platform import by_platform
+from re3_jax.cpu.frames import crop_frames
 
 Images = Shaped[Array, "batch height width channels"]
 
 
-def crop_at(images: Images, offsets: Int[Array, "batch 2"], size: int) -> Images:
-    """Cuts a square of `size` pixels out of each image; `offsets` are its top-left (row, column).
+def crop_at(images: Images, offsets: Int[Array, "batch 2"], size: tuple[int, int]) -> Images:
+    """Cuts a window of `size` (rows, columns) out of each image, its top-left pixel at `offsets`.
 
     Offsets must be from 0 to side - size.
     """
 
-    def cut(image, offset):
-        return jax.lax.dynamic_slice(image, (offset[0], offset[1], 0), (size, size, image.shape[2]))
+    def elsewhere(images, offsets):
+        def cut(image, offset):
+            return lax.dynamic_slice(image, (*offset, 0), (*size, image.shape[2]))
 
-    return jax.vmap(cut)(images, offsets)
+        return jax.vmap(cut)(images, offsets)
+
+    return by_platform(partial(crop_frames, size=size), elsewhere)(images, offsets)
 
 
 def random_offsets(key: PRNGKeyArray, images: Images, size: int) -> Int[Array, "batch 2"]:
@@ -41,7 +50,7 @@ def random_crop(key: PRNGKeyArray, images: Images, size: int) -> Images:
     Raises:
       ValueError: if the images are smaller than the crop.
     """
-    return crop_at(images, random_offsets(key, images, size), size)
+    return crop_at(images, random_offsets(key, images, size), (size, size))
 
 
 def random_shift(key: PRNGKeyArray, images: Images, pad: int) -> Images:
@@ -49,11 +58,10 @@ def random_shift(key: PRNGKeyArray, images: Images, pad: int) -> Images:
 
     Equals padding by `pad` pixels in replicate mode and a random crop to the old size.
     """
-    batch, height, width, _ = images.shape
-    offsets = jax.random.randint(key, (batch, 2), -pad, pad + 1)
-    rows = jnp.clip(jnp.arange(height) + offsets[:, :1], 0, height - 1)
-    columns = jnp.clip(jnp.arange(width) + offsets[:, 1:], 0, width - 1)
-    return jax.vmap(lambda image, row, column: image[row][:, column])(images, rows, columns)
+    _, height, width, _ = images.shape
+    offsets = jax.random.randint(key, (images.shape[0], 2), 0, 2 * pad + 1)
+    wider = jnp.pad(images, ((0, 0), (pad, pad), (pad, pad), (0, 0)), mode="edge")
+    return crop_at(wider, offsets, (height, width))
 
 
 def centre_crop(images: Images, size: int) -> Images:

@@ -23,6 +23,11 @@ from jaxtyping import Array, Float
 from re3_jax.cpu.by_platform import by_platform
 from re3_jax.cpu.conv_input_gradient import input_gradient
 from re3_jax.cpu.conv_kernel_gradient import kernel_gradient
+from re3_jax.cpu.conv_side_by_side import (
+    convolve_side_by_side,
+    is_side_by_side,
+    kernel_gradient_side_by_side,
+)
 
 Images = Float[Array, "batch height width channels"]
 Kernel = Float[Array, "rows columns channels features"]
@@ -75,7 +80,8 @@ convolve_transposed.defvjp(
 
 def _forward(x, kernel, stride: int):
     native = partial(_native, stride=stride)
-    return by_platform(native, native)(x, kernel)
+    on_cpu = convolve_side_by_side if is_side_by_side(kernel.shape[:2], stride) else native
+    return by_platform(on_cpu, native)(x, kernel)
 
 
 def _input_gradient(kernel, d_out, size, stride: int):
@@ -99,7 +105,10 @@ def _kernel_gradient(x, d_out, kernel_size, stride: int):
         pull = jax.linear_transpose(lambda kernel: _native(x, kernel, stride), kernel_like)
         return pull(d_out)[0]
 
-    on_cpu = partial(kernel_gradient, kernel_size=tuple(kernel_size), stride=stride)
+    if is_side_by_side(kernel_size, stride):
+        on_cpu = partial(kernel_gradient_side_by_side, stride=stride)
+    else:
+        on_cpu = partial(kernel_gradient, kernel_size=tuple(kernel_size), stride=stride)
     return by_platform(on_cpu, native)(x, d_out)
 
 

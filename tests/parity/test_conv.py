@@ -80,8 +80,13 @@ def test_bfloat16_is_summed_in_float32(convolve, channels, size):
         (2, 3, 3, 2, 2, 3, 3, 1),
         (1, 8, 8, 3, 4, 3, 3, 2),
         (80, 40, 40, 8, 4, 3, 3, 1),
+        (6, 14, 13, 9, 5, 4, 4, 4),
+        (6, 12, 12, 4, 5, 3, 3, 3),
     ],
-    ids=["first layer", "later layer", "odd kernel", "one position", "one image", "blocks"],
+    ids=[
+        *("first layer", "later layer", "odd kernel", "one position", "one image", "blocks"),
+        *("side by side, three frames", "side by side, no frames"),
+    ],
 )
 def test_forward_and_gradients(batch, height, width, channels, features, rows, columns, stride):
     arguments = (

@@ -1,5 +1,7 @@
 """Crops and shifts: every result is an exact window, and every window is equally likely."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -41,6 +43,21 @@ def test_a_crop_is_a_slice_of_its_own_image(seed, size, sides):
     assert crops.dtype == np.uint8 and crops.shape == (5, size, size, 9)
     for image, crop in zip(images, crops, strict=True):
         place_of(crop, windows_of(image, size, size))
+
+
+@pytest.mark.parametrize("platform", ["cpu", "default"])
+@pytest.mark.parametrize(("batch", "channels"), [(6, 9), (5, 4), (1, 3)])
+def test_each_backend_cuts_at_the_offsets_also_in_vmap(batch, channels, platform, monkeypatch):
+    monkeypatch.setattr(
+        jax.lax, "platform_dependent", lambda *arguments, **ways: ways[platform](*arguments)
+    )
+    images = np.stack([random_images(seed, batch, 9, 11, channels) for seed in (1, 2)])
+    offsets = np.random.default_rng(3).integers(0, (4, 6), (2, batch, 2))
+    crops = jax.vmap(partial(augment.crop_at, size=(6, 6)))(images, jnp.asarray(offsets))
+    for seed, index in np.ndindex(2, batch):
+        row, column = offsets[seed, index]
+        expected = images[seed, index, row : row + 6, column : column + 6]
+        np.testing.assert_array_equal(crops[seed, index], expected)
 
 
 @settings(max_examples=8, deadline=None)

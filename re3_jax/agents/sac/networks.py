@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from re3_jax import distributions, initializers
 from re3_jax.agents.sac.config import SACConfig
+from re3_jax.cpu.frames import map_frames
 from re3_jax.initializers import Layer
 from re3_jax.networks import conv_stack
 from re3_jax.networks.conv_stack import ConvStack
@@ -86,8 +87,11 @@ def features(
     convs: ConvStack | None, observation: Shaped[Array, " batch *observation"]
 ) -> Float[Array, "batch flat"]:
     """What actor and critic share: convolutions of bytes / 255, or a flat observation itself."""
-    x = observation.astype(jnp.float32)
-    return x if convs is None else conv_stack.features(convs, x / 255)
+    if convs is None:
+        return observation.astype(jnp.float32)
+    return conv_stack.features(
+        convs, map_frames(lambda x: x.astype(jnp.float32) / 255, observation)
+    )
 
 
 def encode(head: Head | None, flat: Float[Array, "batch flat"]) -> Float[Array, "batch encoding"]:
