@@ -2,6 +2,8 @@
 
 import contextlib
 import hashlib
+import importlib.metadata
+import importlib.util
 import os
 import platform
 import resource
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.extend.backend
 import psutil
 
 from experiments.installing import PACKAGES, version
@@ -85,6 +88,18 @@ def use_cpu_devices(count: int) -> None:
         return
     with contextlib.suppress(RuntimeError):
         jax.config.update("jax_num_cpu_devices", count)
+
+
+def has_accelerator() -> bool:
+    """Whether JAX sees a GPU or TPU."""
+    plugins = importlib.metadata.entry_points(group="jax_plugins")
+    if not plugins and not any(map(importlib.util.find_spec, ("jax_plugins", "libtpu"))):
+        return False
+    found: bool = jax.default_backend() != "cpu"
+    if not found:
+        # The number of CPU devices is chosen later, which JAX refuses once it has any.
+        jax.extend.backend.clear_backends()
+    return found
 
 
 def usable_cores() -> int:

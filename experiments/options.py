@@ -55,6 +55,8 @@ def parse(argv: list[str]) -> RunConfig:
     plugins.load(plugins.named_in(words))
     given = _given(words)
     named = {"env": RunConfig.env} | _named(given, "preset")
+    if not given.get("resume"):
+        named.setdefault("preset", suites.default_preset(named["env"]))
     of_preset = partial(resolve, **named, fine_tunes=given.get("init") is not None)
     if len(words) < len(argv):
         name, default = "python -m experiments.train", of_preset()

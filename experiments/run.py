@@ -25,7 +25,8 @@ from experiments.build import Runner, build, devices_for, prepared, refused_by_p
 from experiments.config import RunConfig
 from experiments.errors import UsageError, refusing
 from experiments.interrupt import Interrupt
-from experiments.terminal import Standing, Terminal
+from experiments.pace import Pace
+from experiments.terminal import Standing, Terminal, clock
 from experiments.validate import check_memory
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.evaluate import EvalStats
@@ -36,6 +37,9 @@ Result = TypeVar("Result")
 
 CURVE_SECONDS = 60.0
 """Wall seconds between redraws of curve.png during a run."""
+
+FORETELL_SECONDS = 20.0
+"""Wall seconds of training from which the first forecast is made."""
 
 
 @dataclass
@@ -103,6 +107,7 @@ class _Loop:
     record: HostRecord = field(default_factory=HostRecord)
     intrinsic_reward: float = math.nan
     evaluation: Future[tuple[EvalStats, float]] | None = None
+    foretold: bool = False
 
     def __post_init__(self) -> None:
         self.seeds = seed_numbers(self.config)
@@ -129,7 +134,7 @@ class _Loop:
         if self.config.resume:
             run_folder.write_config(self.folder, self.config)
         self.started = time.monotonic() - self.record.wall_seconds
-        self.first_env_frames, self.loop_started = self.record.env_frames, time.monotonic()
+        self.pace = Pace(time.monotonic(), self.record.env_frames)
         self.evaluating_at = self.record.evaluated_at
         self._checkpoint(state)
         if not self._complete():
@@ -165,6 +170,8 @@ class _Loop:
                 f"{len(used)} of {len(usable)} {used[0].device_kind} devices (SEEDS a multiple of "
                 f"{len(usable)} would use all)"
             )
+        if c.preset == suites.find(c.env)[0].without_accelerator and used[0].platform == "cpu":
+            devices += " (no GPU)"
         drawn = f", drawn by {renderer}" if (renderer := suites.drawn_by(c)) else ""
         self.terminal.say(
             f"{c.title()} of {c.steps:,} env frames on {devices}{drawn} -> {self.folder}"
@@ -206,7 +213,7 @@ class _Loop:
         self.terminal.say("compiling ...")
         _, seconds = _timed(lambda: self.runner.compile(state))
         self.record.compile_seconds += seconds
-        self.loop_started = time.monotonic()
+        self.pace = Pace(time.monotonic(), self.record.env_frames)
         self.terminal.say(f"compiled in {seconds:.1f} s")
 
     def _all_trained(self) -> bool:
@@ -249,6 +256,10 @@ class _Loop:
         self.record.env_frames += self.runner.env_frames_per_chunk
         self.intrinsic_reward = float(np.mean(metrics.get("intrinsic_reward_mean", math.nan)))
         self.recorder.train(self.record.env_frames, self._wall_seconds(), jax.device_get(metrics))
+        self.pace.add(time.monotonic(), self.record.env_frames)
+        if not self.foretold and self.pace.elapsed() >= FORETELL_SECONDS:
+            self.foretold = True
+            self.terminal.say(f"about {clock(self._seconds_left())} to go")
         self._show()
         return state
 
@@ -268,16 +279,17 @@ class _Loop:
     def _wall_seconds(self) -> float:
         return time.monotonic() - self.started
 
+    def _seconds_left(self) -> float:
+        return self.pace.seconds_for(max(0, self.config.steps - self.record.env_frames))
+
     def _show(self) -> None:
         r, total = self.record, self.config.steps
-        done = r.env_frames - self.first_env_frames
-        pace = (time.monotonic() - self.loop_started) / done if done else math.nan
         self.terminal.show(
             Standing(
                 env_frames=r.env_frames,
                 total_env_frames=total,
                 frames_per_second=r.frames_per_second(len(self.seeds)) or math.nan,
-                eta_seconds=max(0, total - r.env_frames) * pace,
+                eta_seconds=self._seconds_left(),
                 evaluation_return=math.nan if r.evaluation_return is None else r.evaluation_return,
                 intrinsic_reward=self.intrinsic_reward,
             )

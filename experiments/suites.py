@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from experiments.config import AgentName, PresetName, RunConfig
+from experiments import machine
+from experiments.config import DEFAULT_PRESET, AgentName, PresetName, RunConfig
 from experiments.errors import UsageError, refusing
 from experiments.installing import ensure_envpool
 from experiments.presets import atari as atari_presets
@@ -54,6 +55,8 @@ class Suite:
       preset: (task id, preset, agent) -> a complete configuration.
       other_agents: task id -> default agent, for tasks with another default.
       own_presets: presets that only this suite has.
+      without_accelerator: the default preset on a machine with neither GPU nor TPU, if it is not
+        `recommended`.
       in_pixels: whether observations are pixels.
       host: None for a suite on the device.
       summary: (task id, final return) -> additional values of summary.json.
@@ -67,6 +70,7 @@ class Suite:
     preset: Callable[[str, PresetName, AgentName], RunConfig]
     other_agents: Mapping[str, AgentName] = field(default_factory=dict)
     own_presets: tuple[PresetName, ...] = ()
+    without_accelerator: PresetName | None = None
     in_pixels: bool = False
     host: HostSuite | None = None
     summary: Callable[[str, float], dict[str, float]] = lambda task_id, final_return: {}
@@ -85,6 +89,12 @@ def find(task: str) -> tuple[Suite, str]:
     if name not in SUITES:
         raise UsageError(f"the suite {name} has no presets: register it in experiments.suites")
     return SUITES[name], task_id
+
+
+def default_preset(task: str) -> PresetName:
+    """The preset of a task on this machine, if none is given."""
+    smaller = find(task)[0].without_accelerator
+    return smaller if smaller and not machine.has_accelerator() else DEFAULT_PRESET
 
 
 def host_of(task: str) -> HostSuite | None:
@@ -131,6 +141,7 @@ register(
         "rad",
         dmc_presets.preset,
         own_presets=("small",),
+        without_accelerator="small",
         in_pixels=True,
         fine_tuned=dmc_presets.fine_tuned,
         host=HostSuite(

@@ -35,7 +35,7 @@ class Standing:
         share = min(1.0, self.env_frames / self.total_env_frames)
         return (
             f"{share:4.0%} {_short(self.env_frames)}/{_short(self.total_env_frames)} frames "
-            f"{_short(self.frames_per_second)}/s ETA {_clock(self.eta_seconds)} "
+            f"{_short(self.frames_per_second)}/s ETA {clock(self.eta_seconds)} "
             f"return {_number(self.evaluation_return, '.3f')} "
             f"r_int {_number(self.intrinsic_reward, '.4f')}"
         )
@@ -82,7 +82,8 @@ class Terminal:
             self._progress = None
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Hours, minutes and seconds: 0:43:10."""
     if math.isnan(seconds):
         return "-"
     minutes, seconds = divmod(round(seconds), 60)

@@ -4,9 +4,13 @@
     python -m experiments.figures.dmc [RUN_DIR ...] [--tasks TASK ...] [--reference FILE.csv]
 
 Draws the runs in the given folders; without any, it trains missing runs and resumes interrupted
-ones. Runs of the same task, agent, bonus and preset are pooled. Writes curves.png, table.csv and
-every run's eval.csv. A reference has the columns env, seed, step (in env frames) and
-episode_reward, and is drawn up to the last frame of the runs.
+ones. Each run has as many seeds as its preset, and there are as many runs as the figure's seeds
+take. Stop it at any time and start it again: it goes on where it was. `--finished` draws what is
+finished and trains nothing.
+
+Runs of the same task, agent, bonus and preset are pooled. Writes curves.png, table.csv and every
+run's eval.csv. A reference has the columns env, seed, step (in env frames) and episode_reward, and
+is drawn up to the last frame of the runs.
 """
 
 import csv
@@ -26,6 +30,7 @@ from experiments.resolve import resolve
 AGENTS = {"rad": "RAD", "drq": "DrQ", "dreamer": "Dreamer"}
 BONUSES = {"none": "", "re3": " + RE3"}
 PANELS_PER_ROW = 3
+FIGURE_SEEDS = 5
 
 
 def _kind(folder: Path) -> tuple[str, str, str, str]:
@@ -77,21 +82,36 @@ def _panels(folders: Sequence[Path], reference: dict[str, Curve]) -> dict[str, l
     return found
 
 
+def _wanted(words: command.Words) -> list[Run]:
+    """The runs of the figure: task by task, and with every seed both curves of a panel."""
+    wanted = []
+    for task in words.tasks:
+        preset = resolve(f"dmc:{task}", words.agent, preset=words.preset)
+        seeds, steps = words.seeds or FIGURE_SEEDS, words.steps or preset.steps
+        for first in range(1, seeds + 1, preset.seeds):
+            of_run = min(preset.seeds, seeds + 1 - first)
+            wanted += [
+                Run(task, bonus, words.preset, of_run, steps, words.agent, seed=first)
+                for bonus in BONUSES
+            ]
+    return wanted
+
+
 def _make(words: command.Words) -> command.Lines:
     reference = _load_reference(words.reference) if words.reference else {}
-    folders = words.folders
+    folders, lacking = words.folders, 0
     if not folders:
-        missing = []
-        for task in words.tasks:
-            preset = resolve(f"dmc:{task}", words.agent, preset=words.preset)
-            seeds, steps = words.seeds or preset.seeds, words.steps or preset.steps
-            missing += [
-                Run(task, bonus, words.preset, seeds, steps, words.agent) for bonus in BONUSES
-            ]
-        folders = runs.Runs(words.runs, words.jobs).ensure_all(missing)
+        wanted, all_runs = _wanted(words), runs.Runs(words.runs, words.jobs)
+        folders = (all_runs.finished if words.finished else all_runs.ensure_all)(wanted)
+        lacking = len(wanted) - len(folders)
+    if not folders:
+        raise UsageError("none of the runs is finished: leave --finished out to train them")
     drawn = _panels(folders, reference)
     runs.copy_evaluations(folders, words.out)
-    curves.draw_panels(drawn, (4.6, 3.8), PANELS_PER_ROW).savefig(words.out / "curves.png")
+    picture = curves.draw_panels(drawn, (4.6, 3.8), PANELS_PER_ROW)
+    if lacking:
+        picture.suptitle(f"{lacking} of {lacking + len(folders)} runs are still missing")
+    picture.savefig(words.out / "curves.png")
     tasks = [task for task, panel in drawn.items() for _ in panel]
     every = [curve for panel in drawn.values() for curve in panel]
     curves.write_table(every, words.out / "table.csv", task=tasks)
@@ -103,6 +123,7 @@ OPTIONS: command.Options = {
     "--tasks": {"nargs": "+", "default": list(MAIN_TASKS)},
     "--agent": {"default": "rad", "choices": list(AGENTS)},
     "--preset": {"default": "released", "choices": get_args(PresetName)},
+    "--finished": {"action": "store_true", "help": "train nothing, draw what is finished"},
     "--reference": {"type": Path, "metavar": "FILE.csv"},
 }
 

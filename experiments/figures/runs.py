@@ -7,18 +7,20 @@ divide the seeds: small runs finish sooner in parallel. The default is one run a
 right if one run fills the machine or holds the only accelerator.
 """
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
 from types import MappingProxyType
-from typing import NamedTuple, Optional, TypeVar
+from typing import Any, NamedTuple, Optional, TypeVar
 
 from experiments import run_folder
 from experiments.errors import UsageError
@@ -64,6 +66,29 @@ class Runs:
         for first in range(at_once):
             self._shares.put(usable[first::at_once])
         self._locks: dict[str, threading.Lock] = {}
+        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._stopped: int | None = None
+
+    def folder_of(self, run: Run) -> Path:
+        """The folder of a run, named after its options."""
+        extra = "".join(
+            f"-{name.rpartition('.')[2]}_{Path(str(value)).name}"
+            for name, value in self._changes(run).items()
+        )
+        name = run.task if run.agent == "a2c" else f"{run.task}-{run.agent}"
+        return self.folder / f"{name}-{run.bonus}-{run.preset}{extra}"
+
+    def _changes(self, run: Run) -> dict[str, str | bool]:
+        changes = dict(run.changes)
+        if run.seed != 1:
+            changes["seed"] = str(run.seed)
+        if run.init is not None:
+            changes["init"] = str(self.folder_of(_first(run)))
+        return changes
+
+    def finished(self, runs: Iterable[Run]) -> list[Path]:
+        """The folders of those runs that are finished, in their order."""
+        return [folder for run in runs if _is_finished(folder := self.folder_of(run), run)]
 
     def ensure(self, run: Run) -> Path:
         """The folder of a finished run, which is trained or resumed if necessary.
@@ -72,17 +97,9 @@ class Runs:
           UsageError: the folder holds a run of another number of seeds.
           SystemExit: the run failed or was stopped; with its exit code.
         """
-        changes = dict(run.changes)
-        if run.seed != 1:
-            changes["seed"] = str(run.seed)
         if run.init is not None:
-            before = run.init._replace(seeds=run.seeds, seed=run.seed)
-            changes["init"] = str(self.ensure(before))
-        extra = "".join(
-            f"-{name.rpartition('.')[2]}_{Path(str(value)).name}" for name, value in changes.items()
-        )
-        name = run.task if run.agent == "a2c" else f"{run.task}-{run.agent}"
-        folder = self.folder / f"{name}-{run.bonus}-{run.preset}{extra}"
+            self.ensure(_first(run))
+        folder, changes = self.folder_of(run), self._changes(run)
         options = {"env": run.task, "agent": run.agent, "bonus": run.bonus, "preset": run.preset}
         options |= {"seeds": str(run.seeds), "out": str(folder)}
         # `--pretrain` gives the length of a pre-training run.
@@ -102,8 +119,48 @@ class Runs:
         return folder
 
     def ensure_all(self, runs: Iterable[Run]) -> list[Path]:
-        """`ensure` of each, in their order."""
-        return self.map(self.ensure, runs)
+        """`ensure` of each, in their order; a line says how many are done whenever one ends."""
+        runs, ended = list(runs), []
+        done, counting = len(self.finished(runs)), threading.Lock()
+
+        def ensure(run: Run) -> Path:
+            trained = not self.finished([run])
+            folder = self.ensure(run)
+            if trained and len(runs) > 1:
+                with counting:
+                    ended.append(_seconds(folder))
+                    print(self._standing(len(runs), done, ended), flush=True)
+            return folder
+
+        with self._passing_on_a_signal():
+            return self.map(ensure, runs)
+
+    def _standing(self, total: int, done: int, ended: Sequence[float]) -> str:
+        left = total - done - len(ended)
+        running = min(self.at_once, left)
+        hours = sum(ended) / len(ended) * left / self.at_once / 3600
+        return (
+            f"{total - left} of {total} runs done, {running} running, {left - running} waiting, "
+            f"about {hours:.1f} hours to go"
+        )
+
+    @contextlib.contextmanager
+    def _passing_on_a_signal(self) -> Iterator[None]:
+        """SIGTERM ends the runs, which save first; Ctrl-C reaches them by itself."""
+
+        def stop(number: int, _: object) -> None:
+            self._stopped = number
+            for process in self._processes.copy():
+                process.send_signal(number)
+
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(signal.SIGTERM, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """`function` of each of `items`, in their order; in parallel unless one runs at a time.
@@ -117,27 +174,47 @@ class Runs:
         # Threads only wait for processes; `start` limits these to `at_once`.
         with ThreadPoolExecutor(len(items)) as pool:
             futures = [pool.submit(function, item) for item in items]
-            return [future.result() for future in futures]
+            try:
+                return [future.result() for future in futures]
+            except KeyboardInterrupt:
+                self._stopped = signal.SIGINT
+                raise SystemExit(128 + signal.SIGINT) from None
 
     def start(self, command: Sequence[str], log: Path) -> int:
         """Runs a command as soon as cores are free, and returns its exit code.
 
         If several run in parallel, its output goes to `log`, and a line on standard output says
-        when it has ended.
+        when it has ended. After an interruption no further command begins.
         """
         if self.at_once == 1:
-            return subprocess.run(command, check=False).returncode
+            return self._run(command)
         share = self._shares.get()
         try:
             log.parent.mkdir(parents=True, exist_ok=True)
             with log.open("ab") as out:
-                process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
-                os.sched_setaffinity(process.pid, share)
-                code = process.wait()
+                code = self._run(command, share, stdout=out, stderr=subprocess.STDOUT)
         finally:
             self._shares.put(share)
-        print(f"{log.stem}: {'done' if code == 0 else f'exit code {code}, see {log}'}", flush=True)
+        if self._stopped is None:
+            ended = "done" if code == 0 else f"exit code {code}, see {log}"
+            print(f"{log.stem}: {ended}", flush=True)
         return code
+
+    def _run(self, command: Sequence[str], cores: Sequence[int] = (), **output: Any) -> int:
+        if self._stopped is not None:
+            return 128 + self._stopped
+        process = subprocess.Popen(command, **output)
+        self._processes.add(process)
+        if cores:
+            os.sched_setaffinity(process.pid, cores)
+        while True:
+            try:
+                code = process.wait()
+            except KeyboardInterrupt:
+                # The run was interrupted too, and saves.
+                continue
+            self._processes.discard(process)
+            return code
 
 
 def options(folder: Path, *names: str) -> list[str]:
@@ -166,6 +243,17 @@ def _words(option: str, value: str | bool) -> list[str]:
         return [f"--{option}", value]
     group, dot, leaf = option.rpartition(".")
     return [f"--{option}" if value else f"--{group}{dot}no-{leaf}"]
+
+
+def _first(run: Run) -> Run:
+    """The run that this one starts from, seed by seed."""
+    assert run.init is not None
+    return run.init._replace(seeds=run.seeds, seed=run.seed)
+
+
+def _seconds(folder: Path) -> float:
+    """Wall seconds that a finished run took."""
+    return float(json.loads((folder / "summary.json").read_text())["wall_seconds"])
 
 
 def _is_finished(folder: Path, run: Run) -> bool:

@@ -2,9 +2,9 @@
 
 import csv
 import json
-import subprocess
 
 import pytest
+from matplotlib.figure import Figure
 
 from experiments.figures import dmc
 from experiments.figures.runs import Run, Runs
@@ -73,42 +73,81 @@ def test_presets_are_told_apart(tmp_path):
     assert labels == ["RAD + RE3, paper", "RAD + RE3, small"]
 
 
-def test_without_folders_missing_runs_are_trained(monkeypatch, tmp_path):
+def finish(folder, *run, wall_seconds=7200.0, **change):
+    """A finished run in a folder."""
+    write_run(folder, *run, **change)
+    summary = {"final_return": dict.fromkeys("1"), "complete": True, "env_frames": 5000}
+    (folder / "summary.json").write_text(json.dumps(summary | {"wall_seconds": wall_seconds}))
+
+
+def test_missing_runs_are_trained_seed_by_seed_where_the_preset_has_one(
+    monkeypatch, tmp_path, capsys
+):
     asked = []
 
     def ensure(runs, run):
         asked.append(run)
-        folder = runs.folder / f"{run.task}-{run.agent}-{run.bonus}-{run.preset}"
-        write_run(folder, run.task, run.agent, run.bonus, run.preset)
+        folder = runs.folder_of(run)
+        finish(folder, run.task, run.agent, run.bonus, run.preset, seeds=(run.seed,))
         return folder
 
     monkeypatch.setattr(Runs, "ensure", ensure)
-    words = ["--tasks", "walker_walk", "pendulum_swingup", "--preset", "small", "--steps", "70000"]
-    words += ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+    words = ["--tasks", "walker_walk", "pendulum_swingup", "--preset", "small", "--steps", "5000"]
+    words += ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out"), "--seeds", "2"]
     assert dmc.main(words) == 0
-    expected = [
-        Run(task, bonus, "small", seeds=3, steps=70_000, agent="rad")
+    assert asked == [
+        Run(task, bonus, "small", seeds=1, steps=5_000, agent="rad", seed=seed)
         for task in ("walker_walk", "pendulum_swingup")
+        for seed in (1, 2)
         for bonus in ("none", "re3")
     ]
-    assert asked == expected
-    labels = [(row["task"], row["label"]) for row in read(tmp_path / "out" / "table.csv")]
-    assert labels == [
-        ("walker_walk", "RAD"),
-        ("walker_walk", "RAD + RE3"),
-        ("pendulum_swingup", "RAD"),
-        ("pendulum_swingup", "RAD + RE3"),
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "1 of 8 runs done, 1 running, 6 waiting, about 14.0 hours to go"
+    assert said[7] == "8 of 8 runs done, 0 running, 0 waiting, about 0.0 hours to go"
+    rows = read(tmp_path / "out" / "table.csv")
+    assert [(row["task"], row["label"], row["seeds"]) for row in rows] == [
+        ("walker_walk", "RAD", "2"),
+        ("walker_walk", "RAD + RE3", "2"),
+        ("pendulum_swingup", "RAD", "2"),
+        ("pendulum_swingup", "RAD + RE3", "2"),
     ]
+
+
+def test_the_seeds_of_one_program_are_one_run(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(Runs, "ensure_all", lambda runs, wanted: asked.extend(wanted) or [])
+    words = ["--tasks", "hopper_hop", "--preset", "paper", "--seeds", "7", "--steps", "5000"]
+    dmc.main([*words, "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")])
+    assert [(run.bonus, run.seed, run.seeds) for run in asked] == [
+        ("none", 1, 5),
+        ("re3", 1, 5),
+        ("none", 6, 2),
+        ("re3", 6, 2),
+    ]
+
+
+def test_finished_runs_are_drawn_without_training(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(Runs, "ensure", None)
+    words = ["--tasks", "walker_walk", "--preset", "small", "--seeds", "2", "--steps", "5000"]
+    words += ["--finished", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+    assert dmc.main(words) == 2
+    assert "none of the runs is finished" in capsys.readouterr().err
+    finish(tmp_path / "runs" / "walker_walk-rad-re3-small", seeds=(1,))
+    titles = []
+    monkeypatch.setattr(Figure, "suptitle", lambda figure, title: titles.append(title))
+    assert dmc.main(words) == 0
+    assert titles == ["3 of 4 runs are still missing"]
+    assert [row["label"] for row in read(tmp_path / "out" / "table.csv")] == ["RAD + RE3"]
 
 
 def test_the_agent_is_in_the_name_of_a_run_made_for_it(monkeypatch, tmp_path):
     started = []
 
-    def run(command, check):
+    def run(runs, command, log):
         started.append(command)
-        return type("Ended", (), {"returncode": 0})
+        return 0
 
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(Runs, "start", run)
     wanted = Run("walker_walk", "re3", "small", seeds=1, steps=5, agent="drq")
     folder = Runs(tmp_path).ensure(wanted)
     assert folder.name == "walker_walk-drq-re3-small"

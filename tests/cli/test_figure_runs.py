@@ -1,12 +1,15 @@
 """Parallel runs of a figure: each on its own cores, and no run is trained twice."""
 
 import os
+import signal
 import sys
+import threading
+import time
 
 import pytest
 
 from experiments.errors import UsageError
-from experiments.figures.runs import Runs
+from experiments.figures.runs import Run, Runs
 
 CORES = len(os.sched_getaffinity(0))
 needs_two_cores = pytest.mark.skipif(CORES < 2, reason="one core")
@@ -81,3 +84,35 @@ def test_one_at_a_time_keeps_the_order_and_the_terminal(tmp_path, capfd):
 def test_more_jobs_than_cores_are_refused(tmp_path, at_once):
     with pytest.raises(UsageError, match=f"--jobs must be from 1 to {CORES}"):
         Runs(tmp_path, at_once)
+
+
+TELL = """
+import pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+pathlib.Path(sys.argv[1]).write_text("")
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("at_once", [1, pytest.param(2, marks=needs_two_cores)])
+def test_a_signal_is_passed_on_and_nothing_more_begins(tmp_path, monkeypatch, at_once):
+    """Each run ends as it does alone, with its own exit code."""
+    runs = Runs(tmp_path, at_once)
+    begun = []
+
+    def ensure(runs, run):
+        begun.append(path := tmp_path / f"{run.seed}")
+        code = runs.start([sys.executable, "-c", TELL, str(path)], tmp_path / f"{run.seed}.log")
+        raise SystemExit(code)
+
+    def stop():
+        while not all((tmp_path / f"{seed}").exists() for seed in range(1, at_once + 1)):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(Runs, "ensure", ensure)
+    threading.Thread(target=stop).start()
+    wanted = [Run("doorkey_6x6", "re3", "released", 1, 1, seed=seed) for seed in range(1, 5)]
+    with pytest.raises(SystemExit, match="143"):
+        runs.ensure_all(wanted)
+    assert len([path for path in begun if path.exists()]) == at_once

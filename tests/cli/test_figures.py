@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import subprocess
 import time
 
 import pytest
@@ -21,6 +20,7 @@ def write_run(folder, *, seeds=2, complete=True, env_frames=100, final=0.5):
         "complete": complete,
         "env_frames": env_frames,
         "final_return": {str(seed): final for seed in range(seeds)},
+        "wall_seconds": 1.0,
     }
     (folder / "summary.json").write_text(json.dumps(summary))
     with (folder / "eval.csv").open("w") as out:
@@ -34,12 +34,11 @@ def started(monkeypatch):
     """The command lines of processes that would be started; each exits with 0."""
     commands = []
 
-    def run(command, check):
-        assert not check
+    def start(runs, command, log):
         commands.append(command[1:])
-        return subprocess.CompletedProcess(command, 0)
+        return 0
 
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(Runs, "start", start)
     return commands
 
 
@@ -122,8 +121,7 @@ def test_a_run_of_other_seeds_is_refused(started, tmp_path, complete):
 
 @pytest.mark.parametrize("code", [2, 130])
 def test_the_exit_code_of_a_run_that_fails_is_passed_on(monkeypatch, tmp_path, code):
-    failed = subprocess.CompletedProcess([], code)
-    monkeypatch.setattr(subprocess, "run", lambda command, check: failed)
+    monkeypatch.setattr(Runs, "start", lambda runs, command, log: code)
     with pytest.raises(SystemExit) as exit_:
         minigrid.main(["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")])
     assert exit_.value.code == code
