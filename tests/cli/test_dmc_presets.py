@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from experiments import machine
 from experiments.config import choose_chunk_updates, flatten, frames_per_update
 from experiments.errors import UsageError
 from experiments.options import parse
@@ -143,10 +144,33 @@ def test_drq_of_its_authors_and_the_switch_of_the_released_code():
         assert {n for n in rad if rad[n] != config[n]} <= {"agent", *drq}
 
 
-def test_small_takes_the_action_repeat_of_the_rad_paper():
-    repeats = {"cartpole_swingup": 8, "finger_spin": 2, "walker_walk": 2, "hopper_hop": 4}
+def test_small_repeats_actions_as_the_rad_paper_does_but_for_walker():
+    repeats = {"cartpole_swingup": 8, "finger_spin": 2, "walker_walk": 4, "hopper_hop": 4}
     for task, repeat in repeats.items():
         assert resolve(task, preset="small").dmc.action_repeat == repeat
+
+
+@pytest.mark.parametrize("task", ["cartpole_swingup_sparse", "walker_run_sparse", "quadruped_run"])
+def test_small_has_the_papers_beta_and_random_actions_at_every_env_frame(task):
+    small, paper = (resolve(task, preset=preset) for preset in ("small", "paper"))
+    for env_frames in (0, 8_000, 500_000):
+        small_beta, paper_beta = (
+            c.re3.beta * (1 - c.re3.rho) ** (env_frames / c.dmc.action_repeat)
+            for c in (small, paper)
+        )
+        assert small_beta == pytest.approx(paper_beta, rel=1e-9)
+    small_frames, paper_frames = (
+        c.sac.initial_agent_steps * c.dmc.action_repeat for c in (small, paper)
+    )
+    assert small_frames == paper_frames
+
+
+@pytest.mark.parametrize(("accelerator", "preset"), [(False, "small"), (True, "recommended")])
+def test_without_an_accelerator_small_is_the_default(monkeypatch, accelerator, preset):
+    monkeypatch.setattr(machine, "has_accelerator", lambda: accelerator)
+    assert parse(["--env", "cheetah_run_sparse"]).preset == preset
+    assert parse(["--env", "cheetah_run_sparse", "--preset", "paper"]).preset == "paper"
+    assert parse(["--env", "doorkey_6x6"]).preset == "recommended"
 
 
 @pytest.mark.parametrize("preset", ["paper", "released", "recommended", "small", "debug"])
