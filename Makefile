@@ -32,7 +32,7 @@ RUN_OPTIONS = $(call option,ENV,--env) $(call option,AGENT,--agent) $(call optio
 help:
 	@printf '%s\n' \
 	  'make run ENV=doorkey_6x6   train, and write a run folder: curves, checkpoints, events' \
-	  '    or ENV=cheetah_run_sparse: pixels of DeepMind Control, PRESET=small without a GPU' \
+	  '    or ENV=cheetah_run_sparse: pixels of DeepMind Control, at a small size without a GPU' \
 	  '    or ENV=montezuma_revenge: Atari, PRESET=data_efficient without a GPU' \
 	  '    [AGENT=a2c|rad|drq|rainbow|dreamer] [SEEDS=5] [STEPS=env frames]' \
 	  '    [BONUS=re3|none|rnd|icm|contrastive|inverse_dynamics|imagenet|atc]' \

@@ -277,8 +277,8 @@ FAULTS = [
     Fault(
         "off-policy loop: learning before the first transitions",
         "re3_jax/agents/sac/learner.py",
-        "(after >= config.initial_agent_steps) * config.updates_per_step",
-        "(after >= 0) * config.updates_per_step",
+        "(after >= config.initial_agent_steps) & ",
+        "(after >= 0) & ",
         "tests/unit/test_off_policy.py",
     ),
     Fault(

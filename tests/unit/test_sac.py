@@ -9,7 +9,10 @@ import pytest
 
 from re3_jax.agents.sac.agent import make_sac
 from re3_jax.agents.sac.config import SACConfig
+from re3_jax.agents.sac.learner import make_learner
 from re3_jax.envs.base import Box, Discrete, EnvSpec
+from re3_jax.intrinsic.base import none
+from tests.probe_envs import aim
 
 IMAGES = EnvSpec("probe:images", (100, 100, 9), np.dtype(np.uint8), Box((6,), -1, 1), 500, 2)
 SMALL = SACConfig(num_filters=4, hidden_dim=16, crop_size=20)
@@ -107,3 +110,10 @@ def test_flat_observations_have_no_encoder_and_ignore_what_concerns_images():
         assert shapes.critic.convs is None and shapes.critic.head is None
         assert shapes.actor.policy[0].kernel.shape == (17, 16)
         assert shapes.critic.q[0][0].kernel.shape == (17 + 6, 16)
+
+
+def test_updates_begin_after_the_random_actions_and_come_every_so_many_steps():
+    config = SACConfig(num_envs=2, initial_agent_steps=9, update_every=3, updates_per_step=5)
+    learner = make_learner(config, aim(4).spec, none())
+    due = [int(learner.updates_due(after - 2, after)) for after in range(2, 26, 2)]
+    assert due == [0, 0, 0, 0, 0, 5, 0, 0, 5, 0, 0, 5]

@@ -41,7 +41,8 @@ class SACConfig:
       batch_size: transitions per update.
       replay_capacity: transitions kept per seed, in agent steps.
       initial_agent_steps: agent steps with uniformly random actions, before the first update.
-      updates_per_step: critic updates per agent step.
+      update_every: steps of all lanes from one round of updates to the next.
+      updates_per_step: critic updates in a round.
       num_envs: lanes stepped in parallel; only tasks that live on the device take more than 1.
 
     Raises:
@@ -70,6 +71,7 @@ class SACConfig:
     batch_size: int = 512
     replay_capacity: int = 100_000
     initial_agent_steps: int = 1000
+    update_every: int = 1
     updates_per_step: int = 1
     num_envs: int = 1
 
@@ -78,7 +80,7 @@ class SACConfig:
         checks.one_of(self, augmentation=Augmentation, torso=Torso)
         sizes = "num_augmentations", "crop_size", "shift_pad", "num_filters", "latent_dim"
         periods = "hidden_dim", "actor_every", "target_every", "batch_size", "replay_capacity"
-        loop = "initial_agent_steps", "updates_per_step", "num_envs"
+        loop = "initial_agent_steps", "update_every", "updates_per_step", "num_envs"
         checks.at_least(self, 1, *sizes, *periods, *loop)
         rates = "actor_learning_rate", "critic_learning_rate", "temperature_learning_rate"
         checks.positive(self, "init_temperature", *rates)

@@ -1,5 +1,7 @@
 """Soft actor-critic as a `Learner`: random actions first, then so many updates with each step."""
 
+from typing import Any
+
 import jax
 from jaxtyping import Array, Int, PRNGKeyArray
 
@@ -69,6 +71,11 @@ def make_learner(config: SACConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Le
             memory=frames.following(observation, step.frame, step.task_ended | step.truncated),
         )
 
+    def updates_due(before: Any, after: Any) -> Any:
+        del before
+        is_due = (after >= config.initial_agent_steps) & (after // lanes % config.update_every == 0)
+        return is_due * config.updates_per_step
+
     def phase_of(update: Update) -> Phase:
         def phase(
             state: LearnerState, agent_steps: Int[Array, ""], key: PRNGKeyArray
@@ -95,8 +102,6 @@ def make_learner(config: SACConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Le
         init=init,
         restart=restart,
         store=store,
-        updates_due=lambda before, after: (
-            (after >= config.initial_agent_steps) * config.updates_per_step
-        ),
+        updates_due=updates_due,
         phases=tuple(phases[update] for update in agent.phases),
     )
