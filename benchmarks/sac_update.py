@@ -11,8 +11,9 @@ ratios within a round. PyTorch's update is the one that `tests/parity/test_sac.p
 ours.
 
 The sizes, ring of latents included, are those of the presets `released` (batch 512, 9x84x84 out
-of 100x100, 100,000 latents) and `small`. The replay holds fewer transitions than the ring has
-latents, to save memory; only the time of random access could depend on it.
+of 100x100, 100,000 latents) and `small`, of whose latents both sides search the newest. The replay
+holds fewer transitions than the ring has latents, to save memory; only the time of random access
+could depend on it.
 """
 
 import argparse
@@ -70,8 +71,12 @@ def full_replay(frames: np.ndarray) -> FrameReplay:
 
 
 def with_latents(state: ChainState, latents: np.ndarray) -> ChainState:
-    """RE3's state, its ring full."""
-    return state._replace(bonus=state.bonus._replace(ring=fill(latents, len(latents))))
+    """RE3's state, its rings full."""
+    rings = {"ring": fill(latents, len(latents))}
+    if state.bonus.newest is not None:
+        searched = len(state.bonus.newest.latents)
+        rings["newest"] = fill(latents[-searched:], searched)
+    return state._replace(bonus=state.bonus._replace(**rings))
 
 
 class Contender:
@@ -149,7 +154,7 @@ def contenders(
     }
     if with_torch:
         torch.set_num_threads(machine.usable_cores())
-        rows = torch.from_numpy(latents)
+        rows = torch.from_numpy(latents[-(config.re3.search_size or len(latents)) :])
         searches = {
             "torch": (neighbours.nearest, False),
             "torch_without_re3": (None, False),
@@ -174,7 +179,8 @@ def report(preset: PresetName, rounds: int, transitions: int, with_torch: bool) 
     """Times one size."""
     config = resolve(TASK, preset=preset)
     rng = np.random.default_rng(0)
-    side, transitions = config.dmc.image_size, min(transitions, config.re3.ring_size)
+    searched = config.re3.search_size or config.re3.ring_size
+    side, transitions = config.dmc.image_size, min(transitions, searched)
     frames = rng.integers(0, 256, (transitions + 1, side, side, 3), dtype=np.uint8)
     latents = walk_latents(config.re3.ring_size, config.re3.latent_dim)
     seconds = take_turns(contenders(config, frames, latents, with_torch), rounds)
@@ -190,7 +196,7 @@ def report(preset: PresetName, rounds: int, transitions: int, with_torch: bool) 
         "image": [9, config.sac.crop_size, config.sac.crop_size],
         "filters": config.sac.num_filters,
         "hidden": config.sac.hidden_dim,
-        "latents": len(latents),
+        "latents_searched": searched,
         "transitions": transitions,
         "ms": {
             name: {phase: ms(seconds[f"{name} {phase}"]) for phase in PHASES}

@@ -129,8 +129,8 @@ def _check_images(values: Values, spec: EnvSpec) -> None:
     size = values["sac.crop_size"] if crops else spec.observation_shape[0]
     if len(spec.observation_shape) == 3 and size < smallest:
         raise UsageError(
-            f"{option} {size} leaves nothing after the {len(convs)} convolutions of --sac.torso "
-            f"{values['sac.torso']}: give at least {smallest}"
+            f"{option} {size} leaves nothing after the convolutions of --sac.torso "
+            f"{values['sac.torso']} ({len(convs)}): give at least {smallest}"
         )
 
 

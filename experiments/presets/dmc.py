@@ -88,7 +88,7 @@ RELEASED_DRQ: Values = {"sac.num_augmentations": 2}
 
 SMALL: Values = {
     "seeds": 1,
-    **options("sac", torso="patches", crop_size=40, num_filters=16, hidden_dim=256, batch_size=128),
+    **options("sac", torso="patches", crop_size=40, num_filters=32, hidden_dim=256, batch_size=128),
     **options("sac", actor_learning_rate=1e-3, critic_learning_rate=1e-3),
     **options("dmc", image_size=48, renderer="warp"),
     # The newest latents alone, found and searched apart from the frame itself: k = 3 as ever.

@@ -41,8 +41,8 @@ def colour(torso: Torso, filters: int) -> Convs:
 
     - `rad`: RAD's and DrQ's four 3x3 convolutions, the first of stride 2 (paper, Appendix "Details
       on DeepMind Control Suite Experiments").
-    - `patches`: ours, 4x4 patches side by side, then a 3x3 convolution of stride 2 with twice the
-      filters: a tenth of the multiplications of `rad` for images of 84x84 and 32 filters.
+    - `patches`: ours, 4x4 patches side by side: a product, and a twentieth of the multiplications
+      of `rad` for images of 84x84 and 32 filters.
 
     Raises:
       ValueError: if there is no such torso.
@@ -50,7 +50,7 @@ def colour(torso: Torso, filters: int) -> Convs:
     if torso == "rad":
         return [Conv(filters, 3, stride) for stride in (2, 1, 1, 1)]
     if torso == "patches":
-        return [Conv(filters, 4, 4), Conv(2 * filters, 3, 2)]
+        return [Conv(filters, 4, 4)]
     raise ValueError(f"unknown torso {torso!r}: choose one of {', '.join(get_args(Torso))}")
 
 

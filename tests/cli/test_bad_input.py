@@ -78,10 +78,10 @@ def tree(folder: Path) -> dict[str, bytes | None]:
             (*CHEETAH, "--sac.crop-size", "37"),
             ["37x37", "36x36", "--sac.crop-size", "--dmc.image-size"],
         ),
-        ((*CHEETAH, "--sac.crop-size", "9"), ["--sac.crop-size 9", "4 conv", "15"]),
+        ((*CHEETAH, "--sac.crop-size", "9"), ["--sac.crop-size 9", "rad (4)", "15"]),
         (
-            (*CHEETAH, "--sac.crop-size", "9", "--sac.torso", "patches"),
-            ["2 convolutions of --sac.torso patches", "12"],
+            (*CHEETAH, "--sac.crop-size", "3", "--sac.torso", "patches"),
+            ["convolutions of --sac.torso patches (1)", "at least 4"],
         ),
         ((*CHEETAH, "--sac.torso", "resnet"), ["--sac.torso resnet", "rad, patches"]),
         ((*CHEETAH, "--dmc.action-repeat", "0"), ["--dmc.action-repeat", "at least 1"]),

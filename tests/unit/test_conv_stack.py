@@ -82,7 +82,7 @@ def test_the_smallest_images_leave_one_position(convs):
         conv_stack.flat_dim(convs, side - 1, side)
 
 
-def test_patches_need_a_tenth_of_the_multiplications():
+def test_patches_need_a_twentieth_of_the_multiplications():
     def multiplications(torso):
         convs, side, total = conv_stack.colour(torso, 32), 84, 0
         for shape, conv in zip(conv_stack.kernel_shapes(convs, 9), convs, strict=True):
@@ -90,7 +90,7 @@ def test_patches_need_a_tenth_of_the_multiplications():
             total += side**2 * math.prod(shape)
         return total
 
-    assert 0.08 < multiplications("patches") / multiplications("rad") < 0.1
+    assert multiplications("patches") < multiplications("rad") / 20
 
 
 def test_too_small_images_are_refused():

@@ -207,4 +207,4 @@ def test_the_torso_is_the_configured_one(kind):
         for node in jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, ConvStack))
         if isinstance(node, ConvStack)
     }
-    assert strides == {(4, 2)}
+    assert strides == {(4,)}
