@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -120,28 +121,30 @@ class Runs:
 
     def ensure_all(self, runs: Iterable[Run]) -> list[Path]:
         """`ensure` of each, in their order; a line says how many are done whenever one ends."""
-        runs, ended = list(runs), []
+        runs, began = list(runs), time.monotonic()
         done, counting = len(self.finished(runs)), threading.Lock()
+        ended = 0
 
         def ensure(run: Run) -> Path:
+            nonlocal ended
             trained = not self.finished([run])
             folder = self.ensure(run)
             if trained and len(runs) > 1:
                 with counting:
-                    ended.append(_seconds(folder))
-                    print(self._standing(len(runs), done, ended), flush=True)
+                    ended += 1
+                    left = len(runs) - done - ended
+                    seconds = (time.monotonic() - began) / ended * left
+                    print(self._standing(len(runs), left, seconds), flush=True)
             return folder
 
         with self._passing_on_a_signal():
             return self.map(ensure, runs)
 
-    def _standing(self, total: int, done: int, ended: Sequence[float]) -> str:
-        left = total - done - len(ended)
+    def _standing(self, total: int, left: int, seconds: float) -> str:
         running = min(self.at_once, left)
-        hours = sum(ended) / len(ended) * left / self.at_once / 3600
         return (
             f"{total - left} of {total} runs done, {running} running, {left - running} waiting, "
-            f"about {hours:.1f} hours to go"
+            f"about {seconds / 3600:.1f} hours to go"
         )
 
     @contextlib.contextmanager
@@ -249,11 +252,6 @@ def _first(run: Run) -> Run:
     """The run that this one starts from, seed by seed."""
     assert run.init is not None
     return run.init._replace(seeds=run.seeds, seed=run.seed)
-
-
-def _seconds(folder: Path) -> float:
-    """Wall seconds that a finished run took."""
-    return float(json.loads((folder / "summary.json").read_text())["wall_seconds"])
 
 
 def _is_finished(folder: Path, run: Run) -> bool:

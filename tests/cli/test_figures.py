@@ -20,7 +20,6 @@ def write_run(folder, *, seeds=2, complete=True, env_frames=100, final=0.5):
         "complete": complete,
         "env_frames": env_frames,
         "final_return": {str(seed): final for seed in range(seeds)},
-        "wall_seconds": 1.0,
     }
     (folder / "summary.json").write_text(json.dumps(summary))
     with (folder / "eval.csv").open("w") as out:
