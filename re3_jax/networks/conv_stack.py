@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, get_args
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from re3_jax.initializers import Layer
@@ -62,15 +64,24 @@ def dreamer(depth: int) -> Convs:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class ConvStack:
-    """Parameters; the strides are static."""
+    """Parameters; the rest is static.
+
+    Attributes:
+      layers: weights.
+      strides: of each layer.
+      frames: if above 1, images are stacks of so many frames f_1, ..., f_n, and the first layer's
+        weights are those of f_2 - f_1, ..., f_n - f_(n-1), f_n: of what moves, and of the newest
+        frame.
+    """
 
     layers: tuple[Layer, ...]
     strides: tuple[int, ...] = field(metadata={"static": True})
+    frames: int = field(default=1, metadata={"static": True})
 
 
-def of_layers(convs: Convs, layers: Sequence[Layer]) -> ConvStack:
+def of_layers(convs: Convs, layers: Sequence[Layer], frames: int = 1) -> ConvStack:
     """The stack with parameters of `kernel_shapes`."""
-    return ConvStack(tuple(layers), tuple(conv.stride for conv in convs))
+    return ConvStack(tuple(layers), tuple(conv.stride for conv in convs), frames)
 
 
 def kernel_shapes(convs: Convs, channels: int) -> list[tuple[int, ...]]:
@@ -118,6 +129,25 @@ def features(
     `(row * columns + column) * filters + filter`. (PyTorch's has the filter slowest.)
     """
     x = images
-    for layer, stride in zip(stack.layers, stack.strides, strict=True):
-        x = jax.nn.relu(conv2d(x, layer.kernel, layer.bias, stride))
+    first, *rest = (layer.kernel for layer in stack.layers)
+    kernels = on_frames(first, stack.frames), *rest
+    for kernel, layer, stride in zip(kernels, stack.layers, stack.strides, strict=True):
+        x = jax.nn.relu(conv2d(x, kernel, layer.bias, stride))
     return x.reshape(x.shape[0], -1)
+
+
+def on_frames(
+    kernel: Float[Array, "rows columns channels filters"], frames: int
+) -> Float[Array, "rows columns channels filters"]:
+    """The kernel that does to frames f_1, ..., f_n what `kernel` does to their differences.
+
+    Its channels are those of f_2 - f_1, ..., f_n - f_(n-1), f_n. Mixing the weights takes nothing
+    beside the differences of images.
+    """
+    if frames == 1:
+        return kernel
+    mix = np.eye(frames, k=1, dtype=np.float32) - np.eye(frames, dtype=np.float32)
+    mix[-1, -1] = 1.0
+    rows, columns, channels, filters = kernel.shape
+    by_frame = kernel.reshape(rows, columns, frames, channels // frames, filters)
+    return jnp.einsum("yxdcf,dn->yxncf", by_frame, mix).reshape(kernel.shape)

@@ -3,6 +3,7 @@
 import math
 import re
 
+import chex
 import jax
 import jax.numpy as jnp
 import pytest
@@ -67,6 +68,22 @@ def test_length_of_the_features(height, width, num_filters, flat):
     image = jax.ShapeDtypeStruct((2, height, width, 3), jnp.float32)
     features = jax.eval_shape(conv_stack.features, conv_stack.of_layers(convs, layers), image)
     assert (features.shape, features.dtype) == ((2, flat), jnp.float32)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_weights_of_differences_act_on_the_differences_of_frames(channels):
+    keys = jax.random.split(jax.random.key(0), 3)
+    convs = [conv_stack.Conv(5, 4, 4), conv_stack.Conv(6, 2, 1)]
+    layers = [
+        Layer(jax.random.normal(key, shape), jnp.ones(shape[-1]))
+        for key, shape in zip(keys, conv_stack.kernel_shapes(convs, 3 * channels), strict=False)
+    ]
+    images = jax.random.uniform(keys[2], (2, 12, 12, 3 * channels))
+    oldest, middle, newest = jnp.split(images, 3, axis=-1)
+    differences = jnp.concatenate([middle - oldest, newest - middle, newest], axis=-1)
+    features = conv_stack.features(conv_stack.of_layers(convs, layers, frames=3), images)
+    expected = conv_stack.features(conv_stack.of_layers(convs, layers), differences)
+    chex.assert_trees_all_close(features, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_an_unknown_torso_is_refused():

@@ -100,6 +100,14 @@ def test_the_target_starts_as_the_critic_and_the_temperature_as_stated(state):
     np.testing.assert_allclose(jnp.exp(state.log_alpha), 0.1, rtol=1e-6)
 
 
+@pytest.mark.parametrize("differences", [True, False])
+def test_the_critic_sees_differences_of_as_many_frames_as_an_observation_has(differences):
+    config = dataclasses.replace(SMALL, frame_differences=differences)
+    spec = dataclasses.replace(IMAGES, frame_stack=3)
+    shapes = jax.eval_shape(make_sac(config, spec).init, jax.random.key(0))
+    assert shapes.critic.convs.frames == shapes.target.convs.frames == (3 if differences else 1)
+
+
 def test_flat_observations_have_no_encoder_and_ignore_what_concerns_images():
     spec = dataclasses.replace(
         IMAGES, observation_shape=(17,), observation_dtype=np.dtype(np.float32)

@@ -118,7 +118,7 @@ def make_sac(config: SACConfig, spec: EnvSpec) -> SAC:
     temperature_optimizer = optax.adam(config.temperature_learning_rate)
 
     def init(key: PRNGKeyArray) -> SACState:
-        actor, critic = networks.init(key, config, seen_shape, action_dim)
+        actor, critic = networks.init(key, config, seen_shape, action_dim, spec.frame_stack)
         log_alpha = jnp.float32(math.log(config.init_temperature))
         return SACState(
             actor,

@@ -25,6 +25,9 @@ class SACConfig:
       shift_pad: the largest displacement of `shift`, in pixels.
       torso: the convolutions, see `conv_stack.colour`.
       num_filters: filters of the first convolution.
+      frame_differences: whether the first convolution's weights are those of the newest frame and
+        of the differences between each frame and the next, instead of each frame's. The functions
+        of an image that it can learn are the same; velocities are learned from fewer samples.
       latent_dim: length of the encoding of an image.
       hidden_dim: width of the two hidden layers of the actor and of each Q function.
       log_std_min: lower bound of the policy's log standard deviation before the tanh.
@@ -55,6 +58,7 @@ class SACConfig:
     shift_pad: int = 4
     torso: Torso = "rad"
     num_filters: int = 32
+    frame_differences: bool = False
     latent_dim: int = 50
     hidden_dim: int = 1024
     log_std_min: float = -10.0

@@ -51,9 +51,15 @@ class Actor(NamedTuple):
 
 
 def init(
-    key: PRNGKeyArray, config: SACConfig, image_shape: tuple[int, ...], action_dim: int
+    key: PRNGKeyArray,
+    config: SACConfig,
+    image_shape: tuple[int, ...],
+    action_dim: int,
+    frame_stack: int,
 ) -> tuple[Actor, Critic]:
     """Weights for observations of `image_shape`, as the networks see them (after the crop).
+
+    An image is a stack of `frame_stack` frames.
 
     Raises:
       ValueError: if images are too small for the convolutions.
@@ -77,7 +83,8 @@ def init(
     def head() -> Head:
         return Head(unit_gain(), jnp.ones(config.latent_dim), jnp.zeros(config.latent_dim))
 
-    stack = conv_stack.of_layers(convs, [next(made) for _ in kernels]) if is_image else None
+    frames = frame_stack if config.frame_differences else 1
+    stack = conv_stack.of_layers(convs, [next(made) for _ in kernels], frames) if is_image else None
     critic_head, actor_head = (head(), head()) if is_image else (None, None)
     first, second, last = (tuple(unit_gain() for _ in range(3)) for _ in range(3))
     return Actor(actor_head, last), Critic(stack, critic_head, (first, second))
