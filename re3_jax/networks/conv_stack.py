@@ -129,8 +129,9 @@ def features(
     `(row * columns + column) * filters + filter`. (PyTorch's has the filter slowest.)
     """
     x = images
-    first, *rest = (layer.kernel for layer in stack.layers)
-    kernels = on_frames(first, stack.frames), *rest
+    kernels = [layer.kernel for layer in stack.layers]
+    if stack.frames > 1:
+        kernels[0] = on_frames(kernels[0], stack.frames)
     for kernel, layer, stride in zip(kernels, stack.layers, stack.strides, strict=True):
         x = jax.nn.relu(conv2d(x, kernel, layer.bias, stride))
     return x.reshape(x.shape[0], -1)
@@ -144,8 +145,6 @@ def on_frames(
     Its channels are those of f_2 - f_1, ..., f_n - f_(n-1), f_n. Mixing the weights takes nothing
     beside the differences of images.
     """
-    if frames == 1:
-        return kernel
     mix = np.eye(frames, k=1, dtype=np.float32) - np.eye(frames, dtype=np.float32)
     mix[-1, -1] = 1.0
     rows, columns, channels, filters = kernel.shape
