@@ -158,8 +158,8 @@ RAD = Agent(
     make=sac.make_learner,
     actions=Box,
     networks=(
-        *("augmentation", "crop_size", "torso", "num_filters", "latent_dim", "hidden_dim"),
-        *("log_std_min", "log_std_max"),
+        *("augmentation", "crop_size", "torso", "num_filters", "frame_differences"),
+        *("latent_dim", "hidden_dim", "log_std_min", "log_std_max"),
     ),
     check_task=_check_images,
 )

@@ -234,6 +234,19 @@ def option_name(dotted: str) -> str:
     return f"--{spelled}{dot}{leaf}".replace("_", "-")
 
 
+def negated_option_name(dotted: str) -> str:
+    """The spelling that sets a boolean field to False: `evaluation.greedy` -> `...no-greedy`."""
+    group, dot, leaf = dotted.rpartition(".")
+    return option_name(f"{group}{dot}no_{leaf}")
+
+
+def option_with(dotted: str, value: Any) -> str:
+    """The words that give a field this value; a boolean's option takes none."""
+    if isinstance(value, bool):
+        return option_name(dotted) if value else negated_option_name(dotted)
+    return f"{option_name(dotted)} {value}"
+
+
 def with_options(sentence: str, names: Iterable[str]) -> str:
     """A sentence of the library with these fields, dotted, replaced by their options.
 

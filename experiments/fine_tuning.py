@@ -15,7 +15,7 @@ from experiments import run_folder
 from experiments.agents import AGENTS
 from experiments.bonuses import BONUSES
 from experiments.build import seed_numbers, task_spec
-from experiments.config import RunConfig, flatten, option_name
+from experiments.config import RunConfig, flatten, option_name, option_with
 from experiments.errors import UsageError
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.training import transfer
@@ -114,7 +114,7 @@ def _check_options(config: RunConfig, source: RunConfig, folder: Path) -> None:
         if here[name] != there[name]:
             raise UsageError(
                 f"{option_name(name)} is {here[name]}, but the run in {folder} has {there[name]}: "
-                f"add {option_name(name)} {there[name]}, or leave --init out"
+                f"add {option_with(name, there[name])}, or leave --init out"
             )
 
 

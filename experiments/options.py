@@ -21,6 +21,7 @@ from experiments.config import (
     config_class,
     field_types,
     flatten,
+    negated_option_name,
     neighbours_option,
     option_name,
     unflatten,
@@ -162,8 +163,7 @@ def _given(words: list[str]) -> dict[str, Any]:
     spellings = {option_name(name): name for name in annotations}
     for name, annotation in annotations.items():
         if annotation is bool:
-            parent, dot, leaf = name.rpartition(".")
-            spellings[option_name(f"{parent}{dot}no_{leaf}")] = name
+            spellings[negated_option_name(name)] = name
     given: dict[str, Any] = {}
     rest = iter(words)
     for word in rest:

@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from re3_jax.initializers import Layer
@@ -142,11 +141,11 @@ def on_frames(
 ) -> Float[Array, "rows columns channels filters"]:
     """The kernel that does to frames f_1, ..., f_n what `kernel` does to their differences.
 
-    Its channels are those of f_2 - f_1, ..., f_n - f_(n-1), f_n. Mixing the weights takes nothing
-    beside the differences of images.
+    Its channels are those of f_2 - f_1, ..., f_n - f_(n-1), f_n. Weights are fewer than pixels, and
+    subtracting them, unlike a product, rounds as float32 on every device.
     """
-    mix = np.eye(frames, k=1, dtype=np.float32) - np.eye(frames, dtype=np.float32)
-    mix[-1, -1] = 1.0
     rows, columns, channels, filters = kernel.shape
     by_frame = kernel.reshape(rows, columns, frames, channels // frames, filters)
-    return jnp.einsum("yxdcf,dn->yxncf", by_frame, mix).reshape(kernel.shape)
+    of_differences = jnp.pad(by_frame[:, :, :-1], [(0, 0), (0, 0), (1, 1), (0, 0), (0, 0)])
+    mixed = -jnp.diff(of_differences, axis=2)
+    return mixed.at[:, :, -1].add(by_frame[:, :, -1]).reshape(kernel.shape)

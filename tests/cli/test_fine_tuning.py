@@ -159,6 +159,20 @@ def test_an_unsuitable_source_is_refused(capsys, here, env, options, words):
         assert word in sentence
 
 
+@pytest.mark.parametrize(
+    ("there", "given", "remedy"),
+    [
+        (True, (), "add --sac.frame-differences, or"),
+        (False, ("--sac.frame-differences",), "add --sac.no-frame-differences, or"),
+    ],
+)
+def test_weights_of_another_meaning_are_refused(capsys, here, there, given, remedy):
+    """Both kinds of weights have the same shape, so no array shows the difference."""
+    run = made_up(here / "cheetah", "cheetah_run_sparse", sac={"frame_differences": there})
+    words = ("--env", "cheetah_run_sparse", "--preset", "debug", "--dmc.renderer", "warp")
+    assert remedy in refused(capsys, *words, *given, "--init", run)
+
+
 def test_a_source_with_other_spaces_is_refused(capsys, here):
     """CartPole and MountainCar have different spaces; so do two bodies of dm_control."""
     run = made_up(here / "cartpole", "gymnax:CartPole-v1")

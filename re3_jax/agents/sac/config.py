@@ -26,8 +26,8 @@ class SACConfig:
       torso: the convolutions, see `conv_stack.colour`.
       num_filters: filters of the first convolution.
       frame_differences: whether the first convolution's weights are those of the newest frame and
-        of the differences between each frame and the next, instead of each frame's. The functions
-        of an image that it can learn are the same; velocities are learned from fewer samples.
+        of the differences between each frame and the next, instead of each frame's. The networks
+        can represent the same functions, but begin and learn differently.
       latent_dim: length of the encoding of an image.
       hidden_dim: width of the two hidden layers of the actor and of each Q function.
       log_std_min: lower bound of the policy's log standard deviation before the tanh.
