@@ -99,8 +99,8 @@ SMALL: Values = {
     **options("evaluation", every_env_frames=25_000, episodes=2),
 }
 """What one core learns in two to three hours (`results/small_search`): one seed for each run, so
-that runs of several seeds share a machine. The learning rate is that of the RAD paper. Two updates a
-step: with one, pendulum_swingup and cartpole_swingup stay at a small part of their return."""
+that runs of several seeds share a machine. The learning rate is that of the RAD paper. With one
+update a step, pendulum_swingup and cartpole_swingup stayed at a small part of their return."""
 
 DEBUG: Values = {
     **tables.TINY,
