@@ -68,12 +68,16 @@ def keep_compiled_programs() -> None:
     """Turns on JAX's persistent compilation cache, so that a resumed run starts at once.
 
     The cache is in the user's cache folder, or in JAX_COMPILATION_CACHE_DIR. Its folder is named
-    after the processor's features, so machine code of another processor is never loaded.
+    after the processor's features, so machine code of another processor is never loaded. Without a
+    folder that can be written, every process compiles its programs.
     """
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         folder = root / "re3_jax" / "xla" / _processor()
-        jax.config.update("jax_compilation_cache_dir", str(folder))
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK):
+                jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 

@@ -13,6 +13,14 @@ def pytest_configure(config):
 
     Most tests run a program a few times, and its optimisation takes longer than that. When slow
     tests run too, as in `make test-all`, programs are optimised as users' programs are.
+
+    Programs are kept between sessions where runs keep theirs, which halves the time of the next.
     """
     if config.getoption("markexpr") == "not slow":
         os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "true"
+    import jax
+
+    from experiments import machine
+
+    machine.keep_compiled_programs()
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
