@@ -69,12 +69,3 @@ def valid_in(rows: Rows, start: int | Int[Array, ""], size: int) -> Bool[Array, 
         return lax.dynamic_slice_in_dim(rows.copies, start, size) > 0
     assert rows.num_valid is not None
     return start + jnp.arange(size) < rows.num_valid
-
-
-def norms_to_score(rows: Rows, start: int | Int[Array, ""], size: int) -> Float[Array, " size"]:
-    """|y|^2 of `size` rows from `start` on, +inf where a row holds no latent.
-
-    A row with norm +inf scores -inf, so stage 1 never prefers it to a row that holds a latent.
-    """
-    norms = lax.dynamic_slice_in_dim(rows.squared_norms, start, size)
-    return jnp.where(valid_in(rows, start, size), norms, jnp.inf)

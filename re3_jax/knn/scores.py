@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from re3_jax.knn.inputs import Rows, norms_to_score
+from re3_jax.knn.inputs import Rows, valid_in
 from re3_jax.knn.plan import Plan
 
 
@@ -26,16 +26,29 @@ class Candidates(NamedTuple):
 
 
 def score_groups(
-    queries: Float[Array, "batch latent"], rows: Rows, last_row: Int[Array, ""], plan: Plan
+    queries: Float[Array, "batch latent"],
+    rows: Rows,
+    last_row: Int[Array, ""],
+    plan: Plan,
+    centre: Float[Array, " latent"] | None,
 ) -> Float[Array, "groups batch"]:
     """Maximum of 2 x.y - |y|^2 over the rows y of each group, for each query x.
 
     The score equals |x|^2 - |x - y|^2: the larger the score, the nearer the row. Groups at or past
-    `last_row` may score -inf.
+    `last_row` may score -inf. With a `centre`, x and y are differences from it; `queries` are
+    differences already.
     """
     doubled = 2 * queries
 
-    def score(latents, norms):
+    def score(start, size: int, counts: Bool[Array, " size"] | bool = True):
+        latents = lax.dynamic_slice_in_dim(rows.latents, start, size)
+        if centre is None:
+            norms = lax.dynamic_slice_in_dim(rows.squared_norms, start, size)
+        else:
+            latents = latents - centre
+            norms = sum_of_squares(latents)
+        # A row that holds no latent scores -inf, so it is never preferred to one that does.
+        norms = jnp.where(valid_in(rows, start, size) & counts, norms, jnp.inf)
         product = lax.dot_general(
             latents, doubled, (((1,), (1,)), ((), ())), precision=lax.Precision.HIGHEST
         )
@@ -43,14 +56,13 @@ def score_groups(
         return jnp.max(grouped, axis=1)
 
     def whole():
-        return score(rows.latents[: plan.main_rows], norms_to_score(rows, 0, plan.main_rows))
+        return score(0, plan.main_rows)
 
     def blocks():
         def body(i, scores):
             # The last block may overlap the one before it: it writes the same scores again.
             start = jnp.minimum(i * plan.block, plan.main_rows - plan.block)
-            latents = lax.dynamic_slice_in_dim(rows.latents, start, plan.block)
-            new = score(latents, norms_to_score(rows, start, plan.block))
+            new = score(start, plan.block)
             return lax.dynamic_update_slice_in_dim(scores, new, start // plan.group, 0)
 
         empty = jnp.full((plan.main_rows // plan.group, queries.shape[0]), -jnp.inf)
@@ -68,8 +80,7 @@ def score_groups(
         return scores
     start = plan.capacity - plan.tail
     is_new = jnp.arange(start, plan.capacity) >= plan.main_rows
-    norms = jnp.where(is_new, norms_to_score(rows, start, plan.tail), jnp.inf)
-    return jnp.concatenate([scores, score(rows.latents[start:], norms)])
+    return jnp.concatenate([scores, score(start, plan.tail, is_new)])
 
 
 def best_groups(scores: Float[Array, "groups batch"], count: int, plan: Plan) -> Candidates:
@@ -99,6 +110,12 @@ def best_groups(scores: Float[Array, "groups batch"], count: int, plan: Plan) ->
     counted = jnp.broadcast_to(counted, rows.shape)
     shape = (scores.shape[1], -1)
     return Candidates(rows.reshape(shape), counted.reshape(shape), best_unseen)
+
+
+def sum_of_squares(x: Float[Array, "*batch latent"]) -> Float[Array, "*batch"]:
+    """|x|^2 of each row."""
+    # A product with ones, because XLA's CPU backend does not vectorise a sum over the last axis.
+    return jnp.dot(x * x, jnp.ones(x.shape[-1]), precision=lax.Precision.HIGHEST)
 
 
 def top_k(x: Float[Array, "batch n"], k: int) -> tuple[jax.Array, jax.Array]:

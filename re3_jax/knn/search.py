@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 from re3_jax import fingerprint
 from re3_jax.knn.inputs import Queries, Rows, valid_at, valid_in
 from re3_jax.knn.plan import Plan, make_plan
-from re3_jax.knn.scores import best_groups, score_groups, top_k
+from re3_jax.knn.scores import best_groups, score_groups, sum_of_squares, top_k
 
 SMALL_K = 64
 """Largest k for brute-force rank lookup, which takes k^2 comparisons per query."""
@@ -89,16 +89,13 @@ def _search_around(
     Returns:
       The squares, and whether each query is settled; None if every row was a candidate.
     """
-    scored, seen = queries.latents, rows
-    if centre is not None:
-        scored, moved = scored - centre, rows.latents - centre
-        seen = rows._replace(latents=moved, squared_norms=_sum_of_squares(moved))
-    scores = score_groups(scored, seen, last_row, plan)
+    scored = queries.latents if centre is None else queries.latents - centre
+    scores = score_groups(scored, rows, last_row, plan, centre)
     # The excluded row may be the only good row of the best group: take one group more.
     candidates = best_groups(scores, min(k + excluding, plan.num_groups), plan)
     place = candidates.rows
     differences = rows.latents.at[place].get(mode="promise_in_bounds") - queries.latents[:, None]
-    squared = _sum_of_squares(differences)
+    squared = sum_of_squares(differences)
     squared = jnp.where(candidates.counted & valid_at(rows, place), squared, jnp.inf)
     of_copies = None
     if rows.fingerprints is not None and queries.fingerprints is not None:
@@ -111,11 +108,6 @@ def _search_around(
     if candidates.best_unseen is None:
         return nearest, None
     return nearest, _is_settled(scored, nearest[:, -1], candidates.best_unseen, of_copies)
-
-
-def _sum_of_squares(x: Float[Array, "*batch latent"]) -> Float[Array, "*batch"]:
-    # A product with ones, because XLA's CPU backend does not vectorise a sum over the last axis.
-    return jnp.dot(x * x, jnp.ones(x.shape[-1]), precision=lax.Precision.HIGHEST)
 
 
 def _k_smallest(
