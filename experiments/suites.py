@@ -1,7 +1,7 @@
 """The suites of tasks: one entry each, the only place in `experiments` that names it.
 
-Another suite is `register(Suite(...))`, here or in a file that `--plugin` names; its tasks are
-registered with `re3_jax.envs.registry.register`.
+Another suite is another `Suite(...)` in `SUITES`, or `register(Suite(...))` in a file that
+`--plugin` names; its tasks are registered with `re3_jax.envs.registry.register`.
 """
 
 from collections.abc import Callable, Mapping
@@ -78,7 +78,63 @@ class Suite:
     with_learned_encoder: Callable[[str, RunConfig], RunConfig] = lambda task_id, config: config
 
 
-SUITES: Registry[Suite] = Registry("a suite")
+def _dmc_spec(task_id: str, config: RunConfig) -> EnvSpec:
+    if config.dmc.engine == "envpool":
+        ensure_envpool()
+    return dmc.spec(task_id, config.dmc)
+
+
+def _with_renderer(config: RunConfig) -> RunConfig:
+    return replace(config, dmc=replace(config.dmc, renderer=renderer.choose(config.dmc)))
+
+
+def _atari_spec(task_id: str, config: RunConfig) -> EnvSpec:
+    ensure_envpool()
+    return atari.spec(task_id, config.atari)
+
+
+SUITES = Registry(
+    "a suite",
+    Suite("minigrid", "MiniGrid tasks", "a2c", minigrid.preset, fine_tuned=minigrid.fine_tuned),
+    Suite(
+        "dmc",
+        "tasks of DeepMind Control",
+        "rad",
+        dmc_presets.preset,
+        own_presets=("small",),
+        without_accelerator="small",
+        in_pixels=True,
+        fine_tuned=dmc_presets.fine_tuned,
+        host=HostSuite(
+            group="dmc",
+            example="cheetah_run_sparse",
+            spec=_dmc_spec,
+            settle=_with_renderer,
+            is_drawn=True,
+        ),
+    ),
+    Suite("brax", "brax tasks", "rad", brax.preset, fine_tuned=dmc_presets.fine_tuned),
+    Suite("gymnax", "gymnax tasks", "a2c", gymnax.preset, dict.fromkeys(gymnax.CONTINUOUS, "rad")),
+    Suite("pixels", "small tasks in pixels", "dreamer", pixels.preset, in_pixels=True),
+    Suite(
+        "atari",
+        "Atari games",
+        "rainbow",
+        atari_presets.preset,
+        own_presets=("data_efficient",),
+        in_pixels=True,
+        summary=lambda game, final_return: {
+            "human_normalised_return": atari_games.human_normalised(game, final_return)
+        },
+        with_learned_encoder=atari_presets.with_learned_encoder,
+        host=HostSuite(
+            group="atari",
+            example="montezuma_revenge",
+            spec=_atari_spec,
+            fixed_filters=True,
+        ),
+    ),
+)
 register = SUITES.register
 
 
@@ -114,66 +170,3 @@ def drawn_by(config: RunConfig) -> str | None:
     """The renderer of a run; None where nothing is rendered."""
     on_host = host_of(config.env)
     return config.dmc.renderer if on_host is not None and on_host.is_drawn else None
-
-
-def _dmc_spec(task_id: str, config: RunConfig) -> EnvSpec:
-    if config.dmc.engine == "envpool":
-        ensure_envpool()
-    return dmc.spec(task_id, config.dmc)
-
-
-def _with_renderer(config: RunConfig) -> RunConfig:
-    return replace(config, dmc=replace(config.dmc, renderer=renderer.choose(config.dmc)))
-
-
-def _atari_spec(task_id: str, config: RunConfig) -> EnvSpec:
-    ensure_envpool()
-    return atari.spec(task_id, config.atari)
-
-
-register(
-    Suite("minigrid", "MiniGrid tasks", "a2c", minigrid.preset, fine_tuned=minigrid.fine_tuned)
-)
-register(
-    Suite(
-        "dmc",
-        "tasks of DeepMind Control",
-        "rad",
-        dmc_presets.preset,
-        own_presets=("small",),
-        without_accelerator="small",
-        in_pixels=True,
-        fine_tuned=dmc_presets.fine_tuned,
-        host=HostSuite(
-            group="dmc",
-            example="cheetah_run_sparse",
-            spec=_dmc_spec,
-            settle=_with_renderer,
-            is_drawn=True,
-        ),
-    )
-)
-register(Suite("brax", "brax tasks", "rad", brax.preset, fine_tuned=dmc_presets.fine_tuned))
-continuous = dict.fromkeys(gymnax.CONTINUOUS, "rad")
-register(Suite("gymnax", "gymnax tasks", "a2c", gymnax.preset, continuous))
-register(Suite("pixels", "small tasks in pixels", "dreamer", pixels.preset, in_pixels=True))
-register(
-    Suite(
-        "atari",
-        "Atari games",
-        "rainbow",
-        atari_presets.preset,
-        own_presets=("data_efficient",),
-        in_pixels=True,
-        summary=lambda game, final_return: {
-            "human_normalised_return": atari_games.human_normalised(game, final_return)
-        },
-        with_learned_encoder=atari_presets.with_learned_encoder,
-        host=HostSuite(
-            group="atari",
-            example="montezuma_revenge",
-            spec=_atari_spec,
-            fixed_filters=True,
-        ),
-    )
-)
