@@ -10,7 +10,7 @@ import jax
 from experiments import machine, suites
 from experiments.agents import AGENTS
 from experiments.bonuses import BONUSES
-from experiments.config import RunConfig, choose_chunk_updates, options_of_agent, with_options
+from experiments.config import RunConfig, with_options
 from experiments.errors import UsageError, refusing
 from experiments.validate import validate_for_task
 from re3_jax.agents.base import Learner, OnPolicyLearner
@@ -41,7 +41,7 @@ def prepared(config: RunConfig) -> tuple[RunConfig, EnvSpec]:
     if on_host is not None:
         with refusing(ValueError, ImportError):
             config = on_host.settle(config)
-    chunk_updates = config.chunk_updates or choose_chunk_updates(config, spec.action_repeat)
+    chunk_updates = config.choose_chunk_updates(spec.action_repeat)
     return dataclasses.replace(config, chunk_updates=chunk_updates), spec
 
 
@@ -68,8 +68,7 @@ def make_bonus(config: RunConfig) -> IntrinsicReward:
     """
     agent, bonus, entropy = AGENTS[config.agent], BONUSES[config.bonus], config.re3
     if not agent.on_policy:
-        capacity = options_of_agent(config).replay_capacity
-        entropy = dataclasses.replace(entropy, ring_size=capacity)
+        entropy = dataclasses.replace(entropy, ring_size=config.of_agent.replay_capacity)
     if (own := agent.bonuses.get(config.bonus)) is not None:
         return own.make(config, entropy)
     made = bonus.make(config, entropy)
@@ -82,7 +81,7 @@ def make_learner(config: RunConfig, spec: EnvSpec) -> Learner | OnPolicyLearner:
     Raises:
       ValueError: it cannot act in the task, or its options contradict each other.
     """
-    made = AGENTS[config.agent].make(options_of_agent(config), spec, make_bonus(config))
+    made = AGENTS[config.agent].make(config.of_agent, spec, make_bonus(config))
     if config.pretrain is None:
         return made
     # Two calls: mypy does not narrow a union for a type variable.
@@ -129,7 +128,7 @@ def host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]
         return HostProgram(
             learner,
             lambda lanes: suites.make_lanes(config, lanes, report),
-            seeds=seed_numbers(config),
+            seeds=config.seed_numbers,
             chunk_agent_steps=config.chunk_updates,
             **_evaluation(config),
         )
@@ -167,8 +166,3 @@ def devices_for(seeds: int) -> list[jax.Device]:
     devices = jax.devices()
     count = max(n for n in range(1, len(devices) + 1) if seeds % n == 0)
     return devices[:count]
-
-
-def seed_numbers(config: RunConfig) -> list[int]:
-    """The seeds of a run, in the order of the program's leading axis."""
-    return [config.seed + i for i in range(config.seeds)]

@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments import machine, run_folder
 from experiments import video as mp4
-from experiments.build import build, cpu_devices, prepared, seed_numbers
+from experiments.build import build, cpu_devices, prepared
 from experiments.errors import UsageError, in_one_sentence, refuse_lack_of_memory, refusing
 from re3_jax.training.checkpoint import CheckpointStore
 
@@ -65,7 +65,7 @@ def evaluate(
                 name: float(getattr(stats, name)[i])
                 for name in ("return_mean", "return_std", "length_mean")
             }
-            for i, seed in enumerate(seed_numbers(config))
+            for i, seed in enumerate(config.seed_numbers)
         },
         "return_mean": float(stats.return_mean.mean()),
     }

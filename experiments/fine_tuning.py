@@ -14,7 +14,7 @@ import numpy as np
 from experiments import run_folder
 from experiments.agents import AGENTS
 from experiments.bonuses import BONUSES
-from experiments.build import seed_numbers, task_spec
+from experiments.build import task_spec
 from experiments.config import RunConfig, flatten, option_name, option_with
 from experiments.errors import UsageError
 from re3_jax.envs.base import Box, EnvSpec
@@ -87,7 +87,7 @@ def _check_kind(config: RunConfig, source: RunConfig, folder: Path) -> None:
             f"those of {config.bonus}: add --bonus {source.bonus}, or --bonus none to take over "
             "the agent alone"
         )
-    wanted, there = seed_numbers(config), seed_numbers(source)
+    wanted, there = config.seed_numbers, source.seed_numbers
     if missing := sorted(set(wanted) - set(there)):
         raise UsageError(
             f"the run in {folder} has the seeds {there[0]} to {there[-1]}, and seed {missing[0]} "
@@ -136,7 +136,7 @@ def _read(config: RunConfig, source: RunConfig, folder: Path) -> Learned:
             f"the run in {folder} is not finished ({record['env_frames']:,} of {source.steps:,} "
             f"env frames): finish it first with --resume --out {folder}"
         )
-    rows = [seed - source.seed for seed in seed_numbers(config)]
+    rows = [seed - source.seed for seed in config.seed_numbers]
     return {name: leaf[rows] for name, leaf in leaves.items()}
 
 

@@ -33,9 +33,8 @@ from experiments.build import (
     host_program,
     make_environment,
     prepared,
-    seed_numbers,
 )
-from experiments.config import RunConfig, flatten, frames_per_update, options_of_agent
+from experiments.config import RunConfig, flatten
 from experiments.errors import UsageError, in_one_sentence, refuse_lack_of_memory
 from experiments.options import parse
 from experiments.validate import sizes
@@ -89,14 +88,14 @@ def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
     """Profiles an update on the device; writes the trace to `folder`."""
     config = dataclasses.replace(config, chunk_updates=TRACED_UPDATES)
     program = device_program(config, env)
-    state = program.init(jnp.asarray(seed_numbers(config), jnp.int32))
+    state = program.init(jnp.asarray(config.seed_numbers, jnp.int32))
     train = program.train.lower(state).compile()
 
     def chunk() -> None:
         nonlocal state
         state, _ = jax.block_until_ready(train(state))
 
-    frames = frames_per_update(config, env.spec.action_repeat)
+    frames = config.frames_per_update(env.spec.action_repeat)
     ring_rows = config.re3.ring_size if bonuses.keeps_latents(flatten(config)) else 0
     filled, started = 0, time.perf_counter()
     while filled <= ring_rows and time.perf_counter() - started < FILL_SECONDS:
@@ -118,7 +117,7 @@ def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
 
 def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
     """Profiles an agent step of the host loop; writes the trace to `folder`."""
-    agent, options = AGENTS[config.agent], options_of_agent(config)
+    agent, options = AGENTS[config.agent], config.of_agent
     if agent.in_bursts:
         raise UsageError(
             f"a profile is of single agent steps, and {agent.name} learns in bursts between whole "
@@ -130,7 +129,7 @@ def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
     options = dataclasses.replace(options, **{agent.first_update: first})
     config = dataclasses.replace(config, chunk_updates=TRACED_STEPS, **{agent.group: options})
     with contextlib.closing(host_program(config, spec, print)) as program:
-        state = program.init(jnp.asarray(seed_numbers(config), jnp.int32))
+        state = program.init(jnp.asarray(config.seed_numbers, jnp.int32))
         program.compile(state)
 
         def chunk() -> None:
@@ -148,7 +147,7 @@ def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
         unit="agent step",
         milliseconds=best,
         parts=parts,
-        env_frames=config.seeds * frames_per_update(config, spec.action_repeat),
+        env_frames=config.seeds * config.frames_per_update(spec.action_repeat),
         remark=(
             f"with {latents:,} latents in the ring; its parts, each alone, take {together:.3f} ms, "
             f"of which the loop hides {max(0.0, together - best):.3f}"

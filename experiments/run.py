@@ -21,7 +21,7 @@ import numpy as np
 
 from experiments import fine_tuning, installing, machine, run_folder, suites, summary, video
 from experiments.agents import AGENTS
-from experiments.build import Runner, build, devices_for, prepared, refused_by_parts, seed_numbers
+from experiments.build import Runner, build, devices_for, prepared, refused_by_parts
 from experiments.config import RunConfig
 from experiments.errors import UsageError, refusing
 from experiments.interrupt import Interrupt
@@ -110,7 +110,7 @@ class _Loop:
     foretold: bool = False
 
     def __post_init__(self) -> None:
-        self.seeds = seed_numbers(self.config)
+        self.seeds = self.config.seed_numbers
         self.store = CheckpointStore(self.folder / run_folder.CHECKPOINTS)
         self.checkpointed = self.curve_drawn = time.monotonic()
         self.evaluator = ThreadPoolExecutor(1, "evaluation")

@@ -6,16 +6,7 @@ from typing import Any
 from experiments import agents, bonuses, suites
 from experiments.agents import AGENTS, Agent
 from experiments.bonuses import BONUSES
-from experiments.config import (
-    RunConfig,
-    choose_chunk_updates,
-    flatten,
-    frames_per_update,
-    lanes,
-    neighbours_option,
-    option_name,
-    options_of_agent,
-)
+from experiments.config import RunConfig, flatten, neighbours_option, option_name
 from experiments.errors import UsageError
 from experiments.registry import Values
 from re3_jax.envs.base import Box, Discrete, EnvSpec
@@ -73,10 +64,9 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
         more env frames than can be counted.
     """
     _check_agent(config, spec)
-    update = frames_per_update(config, spec.action_repeat)
+    update, lanes = config.frames_per_update(spec.action_repeat), config.of_agent.num_envs
     repeat = f" x {spec.action_repeat} frames" if spec.action_repeat > 1 else ""
-    on_policy = AGENTS[config.agent].on_policy
-    rollout = options_of_agent(config).rollout_length if on_policy else 1
+    rollout = update // (lanes * spec.action_repeat)
     length = "steps" if config.pretrain is None else "pretrain"
     for name, frames in (
         (length, config.steps),
@@ -85,9 +75,9 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
         if frames < update:
             raise UsageError(
                 f"{option_name(name)} {frames} is less than one update, which takes {update} env "
-                f"frames ({lanes(config)} lanes x {rollout} steps{repeat}): give at least {update}"
+                f"frames ({lanes} lanes x {rollout} steps{repeat}): give at least {update}"
             )
-    chunk = update * (config.chunk_updates or choose_chunk_updates(config, spec.action_repeat))
+    chunk = update * config.choose_chunk_updates(spec.action_repeat)
     # Training runs whole chunks, so the last one may end after STEPS.
     if -(-config.steps // chunk) * chunk > INT32_MAX:
         raise UsageError(
@@ -122,7 +112,7 @@ def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> st
     agent = AGENTS[config.agent]
     if agent.on_policy:
         return f"lower --seeds, {sizes(config)}"
-    options, option = options_of_agent(config), f"--{agent.group}.replay-capacity"
+    options, option = config.of_agent, f"--{agent.group}.replay-capacity"
     bytes_of_one = config.seeds * _least_bytes_per_transition(config)
     too_many = math.ceil((needed_bytes - available_bytes) / bytes_of_one)
     capacity, fits = options.replay_capacity - too_many, []
