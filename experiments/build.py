@@ -15,7 +15,7 @@ from experiments.errors import UsageError, refusing
 from experiments.validate import validate_for_task
 from re3_jax.agents.base import Learner, OnPolicyLearner
 from re3_jax.agents.reward_free import reward_free
-from re3_jax.envs import registry
+from re3_jax.envs import host, registry
 from re3_jax.envs.base import DeviceEnv, EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.state_entropy import scaled
@@ -41,8 +41,8 @@ def prepared(config: RunConfig) -> tuple[RunConfig, EnvSpec]:
     if on_host is not None:
         with refusing(ValueError, ImportError):
             config = on_host.settle(config)
-    chunk_updates = config.choose_chunk_updates(spec.action_repeat)
-    return dataclasses.replace(config, chunk_updates=chunk_updates), spec
+    chunk = config.choose_chunk_updates(spec.action_repeat)
+    return dataclasses.replace(config, chunk_updates=chunk), spec
 
 
 def task_spec(config: RunConfig) -> EnvSpec:
@@ -99,9 +99,21 @@ def build(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> Ru
     Raises:
       UsageError: an agent, bonus or task refuses the configuration.
     """
-    if suites.host_of(config.env) is None:
+    on_host = suites.host_of(config.env)
+    if on_host is None:
         return device_program(config, make_environment(config.env))
-    return host_program(config, spec, report)
+    assert config.chunk_updates is not None
+    task_id, options = suites.find(config.env)[1], getattr(config, on_host.group)
+    with refused_by_parts(config):
+        learner = make_learner(config, spec)
+        assert isinstance(learner, Learner)
+        return HostProgram(
+            learner,
+            lambda num_lanes: host.make(task_id, options, num_lanes, report),
+            seeds=config.seed_numbers,
+            chunk_agent_steps=config.chunk_updates,
+            **_evaluation(config),
+        )
 
 
 @contextlib.contextmanager
@@ -119,21 +131,6 @@ def refused_by_parts(config: RunConfig) -> Iterator[None]:
         raise UsageError(with_options(str(error), fields)) from None
 
 
-def host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> HostProgram:
-    """Like `build`, for a task whose lanes are on the host."""
-    assert config.chunk_updates is not None
-    with refused_by_parts(config):
-        learner = make_learner(config, spec)
-        assert isinstance(learner, Learner)
-        return HostProgram(
-            learner,
-            lambda lanes: suites.make_lanes(config, lanes, report),
-            seeds=config.seed_numbers,
-            chunk_agent_steps=config.chunk_updates,
-            **_evaluation(config),
-        )
-
-
 def device_program(config: RunConfig, env: DeviceEnv) -> DeviceProgram:
     """Like `build`, for a task on the device: its compiled program."""
     chunk, evaluation = config.chunk_updates, _evaluation(config)
@@ -146,9 +143,8 @@ def device_program(config: RunConfig, env: DeviceEnv) -> DeviceProgram:
 
 
 def _evaluation(config: RunConfig) -> dict[str, Any]:
-    episodes, greedy = config.evaluation.episodes, config.evaluation.greedy
-    devices = devices_for(config.seeds)
-    return {"eval_episodes": episodes, "eval_greedy": greedy, "devices": devices}
+    asked, devices = config.evaluation, devices_for(config.seeds)
+    return {"eval_episodes": asked.episodes, "eval_greedy": asked.greedy, "devices": devices}
 
 
 def cpu_devices(config: RunConfig) -> int:

@@ -23,17 +23,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import bonuses, machine, run_folder, suites
+from experiments import bonuses, build, machine, run_folder, suites
 from experiments.agents import AGENTS
 from experiments.attribution import OTHER, milliseconds_by_scope
-from experiments.build import (
-    cpu_devices,
-    device_program,
-    devices_for,
-    host_program,
-    make_environment,
-    prepared,
-)
 from experiments.config import RunConfig, flatten
 from experiments.errors import UsageError, in_one_sentence, refuse_lack_of_memory
 from experiments.options import parse
@@ -87,7 +79,7 @@ class Profile(NamedTuple):
 def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
     """Profiles an update on the device; writes the trace to `folder`."""
     config = dataclasses.replace(config, chunk_updates=TRACED_UPDATES)
-    program = device_program(config, env)
+    program = build.device_program(config, env)
     state = program.init(jnp.asarray(config.seed_numbers, jnp.int32))
     train = program.train.lower(state).compile()
 
@@ -103,7 +95,7 @@ def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
         filled += frames * TRACED_UPDATES // env.spec.action_repeat
     best, traced = (1e3 * s / TRACED_UPDATES for s in _timed_and_traced(chunk, folder, detail=1))
     scopes = milliseconds_by_scope(folder, train.as_text() or "", [p for p in PARTS if p != OTHER])
-    share = TRACED_UPDATES * len(devices_for(config.seeds))
+    share = TRACED_UPDATES * len(build.devices_for(config.seeds))
     parts = {part: scopes[scope] / share for scope, part in PARTS.items()}
     return Profile(
         unit="update",
@@ -128,7 +120,8 @@ def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
     first = max(TRACED_STEPS, span + 1) * options.num_envs
     options = dataclasses.replace(options, **{agent.first_update: first})
     config = dataclasses.replace(config, chunk_updates=TRACED_STEPS, **{agent.group: options})
-    with contextlib.closing(host_program(config, spec, print)) as program:
+    with contextlib.closing(build.build(config, spec, print)) as program:
+        assert isinstance(program, HostProgram)
         state = program.init(jnp.asarray(config.seed_numbers, jnp.int32))
         program.compile(state)
 
@@ -208,7 +201,7 @@ def _parts(program: HostProgram, state: TrainState) -> dict[str, float]:
 
 def report(config: RunConfig, result: Profile) -> str:
     """The table that is printed."""
-    devices, renderer = devices_for(config.seeds), suites.drawn_by(config)
+    devices, renderer = build.devices_for(config.seeds), suites.drawn_by(config)
     drawn = f", drawn by {renderer}" if renderer else ""
     title, total = f"ms per {result.unit}", sum(result.parts.values())
     frames_per_second = 1e3 * result.env_frames / result.milliseconds
@@ -233,8 +226,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise UsageError("--init has no effect on how long an update takes: leave it out")
     on_host = suites.host_of(config.env) is not None
     if on_host:
-        machine.use_cpu_devices(cpu_devices(config))
-    config, spec = prepared(config)
+        machine.use_cpu_devices(build.cpu_devices(config))
+    config, spec = build.prepared(config)
     folder = Path(config.out) if config.out else run_folder.default_folder(config, "profile-")
     run_folder.make_empty(folder)
     machine.keep_compiled_programs()
@@ -242,7 +235,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if on_host:
             result = profile_host(config, spec, folder)
         else:
-            result = profile(config, make_environment(config.env), folder)
+            result = profile(config, build.make_environment(config.env), folder)
     print(report(config, result))
     trace = next(folder.rglob("*.trace.json.gz"))
     print(f"\ntrace: {trace}")

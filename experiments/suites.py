@@ -6,7 +6,6 @@ Another suite is another `Suite(...)` in `SUITES`, or `register(Suite(...))` in 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from experiments import machine
 from experiments.config import DEFAULT_PRESET, AgentName, PresetName, RunConfig
@@ -16,10 +15,9 @@ from experiments.presets import atari as atari_presets
 from experiments.presets import brax, gymnax, minigrid, pixels
 from experiments.presets import dmc as dmc_presets
 from experiments.registry import Registry
-from re3_jax.envs import host, registry
+from re3_jax.envs import registry
 from re3_jax.envs.base import EnvSpec
 from re3_jax.envs.host import atari, atari_games, dmc, renderer
-from re3_jax.envs.host.base import HostEnv
 
 
 @dataclass(frozen=True)
@@ -156,14 +154,6 @@ def default_preset(task: str) -> PresetName:
 def host_of(task: str) -> HostSuite | None:
     """The suite of a task on the host; None for one on the device."""
     return find(task)[0].host
-
-
-def make_lanes(config: RunConfig, num_lanes: int, report: Callable[[str], None] = print) -> HostEnv:
-    """Lanes of a task on the host."""
-    suite, task_id = find(config.env)
-    assert suite.host is not None
-    options: Any = getattr(config, suite.host.group)
-    return host.make(task_id, options, num_lanes, report)
 
 
 def drawn_by(config: RunConfig) -> str | None:

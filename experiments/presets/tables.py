@@ -4,6 +4,8 @@ A preset is a few tables; later tables override earlier ones, and all other fiel
 of their dataclasses.
 """
 
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from experiments.config import RunConfig, unflatten
@@ -23,10 +25,7 @@ def run(*tables: Values) -> RunConfig:
       KeyError or TypeError: a name is not that of a field, or a value is not of its type.
       ValueError: a value is out of range.
     """
-    merged: Values = {}
-    for table in tables:
-        merged |= table
-    return unflatten(merged)
+    return unflatten(reduce(or_, tables))
 
 
 TINY: Values = {

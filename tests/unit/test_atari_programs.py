@@ -3,7 +3,7 @@
 import jax
 import pytest
 
-from experiments.build import host_program, task_spec
+from experiments.build import build, task_spec
 from experiments.options import parse
 from re3_jax.envs.host import atari
 
@@ -14,7 +14,7 @@ GAME = ("--env", "atari:Breakout", "--agent", "rainbow", "--preset", "debug", "-
 def trace(*options):
     """Shapes of the state and of an update's metrics; no lane is started."""
     config = parse([*GAME, "--rainbow.num-envs", str(LANES), "--chunk-updates", "1", *options])
-    program = host_program(config, task_spec(config), print)
+    program = build(config, task_spec(config), print)
     state = program.abstract_state(SEEDS)
     programs = program.programs
     learner, counters, info = jax.eval_shape(
