@@ -119,11 +119,6 @@ def _check_images(values: Values, spec: EnvSpec) -> None:
         )
 
 
-def _re3_of_sequences(config: Any, entropy: RE3Config) -> IntrinsicReward:
-    c = config.dreamer
-    return sequence_re3(entropy, c.head_order, c.conv_depth, c.neighbours)
-
-
 RAD = Agent(
     name="rad",
     group="sac",
@@ -181,7 +176,9 @@ AGENTS = Registry(
         in_bursts=True,
         bonuses={
             "re3": OwnBonus(
-                make=_re3_of_sequences,
+                make=lambda run, entropy: sequence_re3(
+                    entropy, run.dreamer.head_order, run.dreamer.conv_depth, run.dreamer.neighbours
+                ),
                 options=("neighbours", "head_order"),
                 networks=("head_order",),
                 neighbours="neighbours",

@@ -39,8 +39,6 @@ BonusName = str
 
 PresetName = Literal["recommended", "paper", "released", "small", "data_efficient", "debug"]
 
-DEFAULT_PRESET: PresetName = "recommended"
-
 NOT_COMPARED_ON_RESUME = ("out", "resume", "steps", "checkpoint_seconds", "tensorboard", "video")
 """Options that do not change what is computed; `steps` may grow (see `run_folder`)."""
 
@@ -117,7 +115,7 @@ class RunConfig:
     agent: AgentName = "a2c"
     bonus: BonusName = "re3"
     plugin: str | None = None
-    preset: PresetName = DEFAULT_PRESET
+    preset: PresetName = "recommended"
     seeds: int = 5
     seed: int = 1
     pretrain: int | None = None

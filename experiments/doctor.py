@@ -21,6 +21,7 @@ from experiments.errors import UsageError, in_one_sentence
 RESULTS = installing.ROOT / "benchmarks" / "results"
 SPEED_TASK = "doorkey_8x8"
 SPEED_CHUNK_UPDATES = 100
+SPEED_SECONDS = 5.0
 FEWEST_BYTES = 2**30
 """Free memory below which no run is likely to finish compiling."""
 
@@ -150,7 +151,7 @@ def _try(program: str, lock: str) -> str:
     return f"does not work ({said[-1]}): reinstall it with {installing.remedy(lock)}"
 
 
-def check_speed(seconds: float) -> list[str]:
+def check_speed() -> list[str]:
     """Lines on the speed of A2C + RE3 on DoorKey-8x8, one seed, ring full, compile excluded."""
     import dataclasses
 
@@ -173,7 +174,7 @@ def check_speed(seconds: float) -> list[str]:
         state, _ = program.train(state)
     jax.block_until_ready(state)
     chunks, start = 0, time.perf_counter()
-    while time.perf_counter() - start < seconds:
+    while time.perf_counter() - start < SPEED_SECONDS:
         state, _ = jax.block_until_ready(program.train(state))
         chunks += 1
     measured = chunks * frames / (time.perf_counter() - start)
@@ -204,12 +205,8 @@ def _committed_speeds(agent: str, bonus: str) -> Iterator[tuple[float, str]]:
 @in_one_sentence
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the report; returns the exit code (0 or 2)."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.doctor", description=__doc__)
-    parser.add_argument(
-        "--speed-seconds", type=float, default=5.0, help="length of the speed check"
-    )
-    seconds = parser.parse_args(argv).speed_seconds
-    for check in (check_versions, check_machine, check_pixels, lambda: check_speed(seconds)):
+    argparse.ArgumentParser("python -m experiments.doctor", description=__doc__).parse_args(argv)
+    for check in (check_versions, check_machine, check_pixels, check_speed):
         for line in check():
             print(line, flush=True)
     print("ready     make run ENV=doorkey_6x6, or make run ENV=cartpole_swingup PRESET=small")

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import dataclasses
+import functools
 import json
 import sys
 from collections.abc import Sequence
@@ -40,11 +41,12 @@ def evaluate(
     evaluation = dataclasses.replace(config.evaluation, **asked)
     machine.use_cpu_devices(cpu_devices(config))
     config, spec = prepared(dataclasses.replace(config, evaluation=evaluation))
-    runner = build(config, spec, _warn)
+    warn = functools.partial(print, file=sys.stderr)
+    runner = build(config, spec, warn)
     store = CheckpointStore(run / run_folder.CHECKPOINTS)
     frames: list[np.ndarray] = []
     with refusing(ValueError), contextlib.closing(runner):
-        found = store.restore(runner.template(config.seeds), _warn)
+        found = store.restore(runner.template(config.seeds), warn)
         if found is None:
             raise UsageError(f"{run} has no checkpoint to evaluate: train it first")
         state, record = found
@@ -88,10 +90,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     with refuse_lack_of_memory("--episodes"):
         print(json.dumps(evaluate(words.run, words.episodes, words.greedy, words.video), indent=2))
     return 0
-
-
-def _warn(text: str) -> None:
-    print(text, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -83,11 +84,10 @@ def run(config: RunConfig) -> int:
     if learned is not None:
         fine_tuning.check_fits(config, shapes, learned)
     folder = run_folder.claim(config)
+    on_first = partial(terminal.say, "stopping after this chunk; interrupt again to stop at once")
     with (
         run_folder.locked(folder),
-        Interrupt(
-            lambda: terminal.say("stopping after this chunk; interrupt again to stop at once")
-        ) as interrupt,
+        Interrupt(on_first) as interrupt,
         contextlib.closing(terminal),
         contextlib.closing(runner),
     ):

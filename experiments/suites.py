@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from experiments import machine
-from experiments.config import DEFAULT_PRESET, AgentName, PresetName, RunConfig
+from experiments.config import AgentName, PresetName, RunConfig
 from experiments.errors import UsageError, refusing
 from experiments.installing import ensure_envpool
 from experiments.presets import atari as atari_presets
@@ -148,7 +148,7 @@ def find(task: str) -> tuple[Suite, str]:
 def default_preset(task: str) -> PresetName:
     """The preset of a task on this machine, if none is given."""
     smaller = find(task)[0].without_accelerator
-    return smaller if smaller and not machine.has_accelerator() else DEFAULT_PRESET
+    return smaller if smaller and not machine.has_accelerator() else RunConfig.preset
 
 
 def host_of(task: str) -> HostSuite | None:

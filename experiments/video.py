@@ -86,15 +86,13 @@ def predictions(config: Any, state: Any) -> list[np.ndarray]:
     @jax.jit
     @jax.vmap
     def draw(key, replay):
+        key = jax.random.fold_in(key, 0)
         return SequenceBatch.of(sequence_ring.sample(key, replay, FORESEEN, length))
 
-    drawn = draw(
-        jax.vmap(lambda key: jax.random.fold_in(key, 0))(state.evaluation_key), state.replay
-    )
+    drawn = draw(state.evaluation_key, state.replay)
     batch = jax.tree.map(lambda leaf: np.asarray(leaf)[0], drawn)
     model = jax.tree.map(lambda leaf: np.asarray(leaf[0]), state.agent.model)
     context = min(prediction.CONTEXT, length - 1)
-    predicted = compilation.jit(prediction.open_loop, static_argnums=3)(
-        model, batch, jax.random.key(0), context
-    )
+    predict = compilation.jit(prediction.open_loop, static_argnums=3)
+    predicted = predict(model, batch, jax.random.key(0), context)
     return list(np.asarray(prediction.comparison(batch, predicted)))

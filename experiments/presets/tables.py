@@ -1,8 +1,4 @@
-"""Building blocks of presets: tables of values by dotted field names of a `RunConfig`.
-
-A preset is a few tables; later tables override earlier ones, and all other fields keep the defaults
-of their dataclasses.
-"""
+"""Building blocks of presets: tables of values by dotted field names of a `RunConfig`."""
 
 from functools import reduce
 from operator import or_
@@ -19,7 +15,7 @@ def options(*groups: str, **values: Any) -> Values:
 
 
 def run(*tables: Values) -> RunConfig:
-    """The run of these tables; later tables override earlier ones.
+    """The run of these tables; later ones override earlier ones and the dataclasses' defaults.
 
     Raises:
       KeyError or TypeError: a name is not that of a field, or a value is not of its type.

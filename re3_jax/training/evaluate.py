@@ -47,9 +47,6 @@ def evaluate(
     reset_key, step_key = jax.random.split(key)
     env_state, observation = jax.vmap(env.reset)(jax.random.split(reset_key, episodes))
 
-    def unfinished(carry):
-        return ~jnp.all(carry[4])
-
     def step(carry):
         env_state, memory, returns, lengths, finished, step_key = carry
         step_key, act_key, env_key = jax.random.split(step_key, 3)
@@ -75,5 +72,5 @@ def evaluate(
         jnp.zeros(episodes, bool),
         step_key,
     )
-    _, _, returns, lengths, *_ = jax.lax.while_loop(unfinished, step, start)
+    _, _, returns, lengths, *_ = jax.lax.while_loop(lambda carry: ~jnp.all(carry[4]), step, start)
     return EvalStats.of(returns, lengths)

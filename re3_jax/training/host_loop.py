@@ -19,7 +19,7 @@ from re3_jax.envs.base import LaneStep
 from re3_jax.envs.host.base import HostEnv
 from re3_jax.training import screens
 from re3_jax.training.evaluate import EvalStats
-from re3_jax.training.host_evaluation import EvaluationPrograms, Record, evaluate_lanes, lane_seeds
+from re3_jax.training.host_evaluation import Record, evaluate_lanes, lane_seeds
 from re3_jax.training.host_functions import SeedFunctions, step_key
 from re3_jax.training.seeds import OverSeeds, ProgramOptions, with_sharding
 from re3_jax.training.train_state import TrainState
@@ -76,11 +76,9 @@ class HostProgram:
         """
         self.learner, self.spec = learner, learner.spec
         self._chunk_agent_steps, self._eval_episodes = chunk_agent_steps, options["eval_episodes"]
-        self.env_frames_per_chunk = (
-            chunk_agent_steps * learner.spec.action_repeat * learner.num_lanes
-        )
-        self._seeds = np.asarray(seeds)
-        self._make_env = make_env
+        frames_per_step = learner.num_lanes * learner.spec.action_repeat
+        self.env_frames_per_chunk = chunk_agent_steps * frames_per_step
+        self._seeds, self._make_env = np.asarray(seeds), make_env
         self._env: HostEnv | None = None
         self._evaluation_env: HostEnv | None = None
         over_seeds = OverSeeds(options.get("devices"))
@@ -100,9 +98,8 @@ class HostProgram:
         def evaluation_act(agent, memory, key, agent_steps):
             return acting.act(agent, memory, step_key(key, agent_steps, 2), not greedy)
 
-        self._evaluation = EvaluationPrograms(
-            compiled(acting.begin), compiled(evaluation_act), compiled(acting.see)
-        )
+        self._begin, self._see = compiled(acting.begin), compiled(acting.see)
+        self._act = compiled(evaluation_act)
         self._snapshot = compiled(lambda state: jax.tree.map(jnp.copy, state))
 
     def abstract_state(self, num_seeds: int) -> TrainState:
@@ -230,11 +227,12 @@ class HostProgram:
         env_frames = int(state.counters.env_frames[0])
         if self._evaluation_env is None:
             self._evaluation_env = self._make_env(len(self._seeds) * self._eval_episodes)
-        begin, act, see = self._evaluation
         return partial(
             evaluate_lanes,
             self._evaluation_env,
-            EvaluationPrograms(partial(begin, agent), partial(act, agent), see),
+            begin=partial(self._begin, agent),
+            act=partial(self._act, agent),
+            see=self._see,
             seeds=self._seeds,
             env_frames=env_frames,
             episodes=self._eval_episodes,

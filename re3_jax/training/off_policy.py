@@ -53,10 +53,9 @@ def train_step(
     lanes, totals = lanes.count_step(timestep.reward, timestep.terminated | timestep.truncated)
     with jax.named_scope("act"):
         memory, action = choose(learner, learned, counters.agent_steps, act_key)
+    learned = learned._replace(memory=memory)
     num_updates = learner.updates_due(before.agent_steps, counters.agent_steps)
-    learned, sums = _learn(
-        learner, learned._replace(memory=memory), counters, num_updates, learn_key
-    )
+    learned, sums = _learn(learner, learned, counters, num_updates, learn_key)
     following = state.with_learner(learned)._replace(
         lanes=lanes._replace(env=env_state, action=action),
         counters=counters._replace(updates=counters.updates + num_updates),
@@ -146,8 +145,7 @@ def same_for_all_seeds(counter: Int[Array, ""]) -> Int[Array, ""]:
 
 
 @same_for_all_seeds.def_vmap
-def _first_of_all(axis_size: int, in_batched: list[bool], counter: Int[Array, "..."]):
-    del axis_size
+def _first_of_all(_axis_size: int, in_batched: list[bool], counter: Int[Array, "..."]):
     return (counter[0] if in_batched[0] else counter), False
 
 

@@ -49,10 +49,7 @@ class CsvTable:
 
 
 class Recorder:
-    """Rows of a run, one per seed.
-
-    Train metrics become columns under the names they come with.
-    """
+    """Rows of a run, one per seed; metrics become columns under the names they come with."""
 
     def __init__(
         self,
