@@ -17,6 +17,7 @@ from re3_jax.agents.base import Learner, OnPolicyLearner
 from re3_jax.agents.reward_free import reward_free
 from re3_jax.envs import host, registry
 from re3_jax.envs.base import DeviceEnv, EnvSpec
+from re3_jax.envs.host import renderer
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.state_entropy import scaled
 from re3_jax.training.device_program import DeviceProgram
@@ -38,9 +39,10 @@ def prepared(config: RunConfig) -> tuple[RunConfig, EnvSpec]:
     """
     spec, on_host = task_spec(config), suites.host_of(config.env)
     validate_for_task(config, spec)
-    if on_host is not None:
+    if on_host is not None and on_host.is_drawn:
         with refusing(ValueError, ImportError):
-            config = on_host.settle(config)
+            chosen = renderer.choose(config.dmc)
+        config = dataclasses.replace(config, dmc=dataclasses.replace(config.dmc, renderer=chosen))
     chunk = config.choose_chunk_updates(spec.action_repeat)
     return dataclasses.replace(config, chunk_updates=chunk), spec
 

@@ -271,16 +271,11 @@ def option_name(dotted: str) -> str:
     return f"--{spelled}{dot}{leaf}".replace("_", "-")
 
 
-def negated_option_name(dotted: str) -> str:
-    """The spelling that sets a boolean field to False: `evaluation.greedy` -> `...no-greedy`."""
-    group, dot, leaf = dotted.rpartition(".")
-    return option_name(f"{group}{dot}no_{leaf}")
-
-
 def option_with(dotted: str, value: Any) -> str:
-    """The words that give a field this value; a boolean's option takes none."""
+    """The words that give a field this value: `--a2c.num-envs 4`, `--evaluation.no-greedy`."""
     if isinstance(value, bool):
-        return option_name(dotted) if value else negated_option_name(dotted)
+        group, dot, leaf = dotted.rpartition(".")
+        return option_name(dotted if value else f"{group}{dot}no_{leaf}")
     return f"{option_name(dotted)} {value}"
 
 

@@ -134,10 +134,9 @@ def check_pixels() -> list[str]:
 
 
 def _try(program: str, lock: str) -> str:
+    command = [sys.executable, "-c", program]
     try:
-        tried = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
-        )
+        tried = subprocess.run(command, capture_output=True, text=True, timeout=120)
     except subprocess.TimeoutExpired:
         return "hangs"
     if tried.returncode == 0:
@@ -181,15 +180,12 @@ def check_speed() -> list[str]:
     return [
         f"speed     {measured:,.0f} env frames/s: {SPEED_TASK}, {config.agent} + {config.bonus}, "
         f"one seed (first chunk, compile included: {first_chunk_seconds:.1f} s)",
-        *(
-            f"          {measured / committed:.2f} of the {committed:,.0f} measured on {where}"
-            for committed, where in _committed_speeds(config.agent, config.bonus)
-        ),
+        *_compared(measured, config.agent, config.bonus),
     ]
 
 
-def _committed_speeds(agent: str, bonus: str) -> Iterator[tuple[float, str]]:
-    """Frames per second and machine of each committed benchmark of the same program."""
+def _compared(measured: float, agent: str, bonus: str) -> Iterator[str]:
+    """Lines that compare frames per second with each committed benchmark of the same program."""
     for path in sorted(RESULTS.glob("*.json")):
         result = json.loads(path.read_text())
         if (result.get("benchmark"), result.get("task")) != (agent, SPEED_TASK):
@@ -199,7 +195,8 @@ def _committed_speeds(agent: str, bonus: str) -> Iterator[tuple[float, str]]:
         where = f"{kinds} ({hardware['cpu']}, {hardware['cores']} cores)"
         for row in result["throughput"]:
             if (row["bonus"], row["seeds"]) == (bonus, 1):
-                yield float(row["env_frames_per_second"]), where
+                there = row["env_frames_per_second"]
+                yield f"          {measured / there:.2f} of the {there:,.0f} measured on {where}"
 
 
 @in_one_sentence

@@ -5,7 +5,6 @@ source run. Nothing is written.
 """
 
 import contextlib
-from collections.abc import Sequence
 from pathlib import Path
 
 import jax
@@ -41,9 +40,8 @@ def load(config: RunConfig, spec: EnvSpec) -> Learned | None:
     if config.resume and run_folder.has_checkpoint(Path(str(config.out))):
         return None
     folder = Path(config.init)
-    source = run_folder.stored_config(
-        folder, "name the folder of a finished run with --init, or leave it out"
-    )
+    otherwise = "name the folder of a finished run with --init, or leave it out"
+    source = run_folder.stored_config(folder, otherwise)
     _check_kind(config, source, folder)
     _check_spaces(config, spec, source, folder)
     _check_options(config, source, folder)
@@ -141,13 +139,10 @@ def _read(config: RunConfig, source: RunConfig, folder: Path) -> Learned:
 
 
 def _spaces(spec: EnvSpec) -> dict[str, str]:
-    seen, space = _by(spec.observation_shape), spec.action_space
+    seen, space = "x".join(map(str, spec.observation_shape)), spec.action_space
     if isinstance(space, Box):
-        actions = f"{_by(space.shape)} numbers from {space.low} to {space.high}"
+        shape = "x".join(map(str, space.shape))
+        actions = f"{shape} numbers from {space.low} to {space.high}"
     else:
         actions = f"{space.num_actions} choices"
     return {"observations": f"{seen} {np.dtype(spec.observation_dtype).name}", "actions": actions}
-
-
-def _by(shape: Sequence[int]) -> str:
-    return "x".join(map(str, shape))

@@ -21,9 +21,9 @@ from experiments.config import (
     config_class,
     field_types,
     flatten,
-    negated_option_name,
     neighbours_option,
     option_name,
+    option_with,
     unflatten,
 )
 from experiments.errors import UsageError, refusing
@@ -159,7 +159,7 @@ def _given(words: list[str]) -> dict[str, Any]:
     annotations = field_types(config_class())
     spellings = {option_name(name): name for name in annotations}
     switches = [name for name, annotation in annotations.items() if annotation is bool]
-    spellings |= {negated_option_name(name): name for name in switches}
+    spellings |= {option_with(name, False): name for name in switches}
     given: dict[str, Any] = {}
     rest = iter(words)
     for word in rest:

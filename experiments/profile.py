@@ -170,7 +170,6 @@ def _updates_per_step(learner: Learner, agent_steps: int) -> float:
 
 
 def _parts(program: HostProgram, state: TrainState) -> dict[str, float]:
-    learner, lanes, counters, visited = state.learner, state.lanes, state.counters, state.visited
     programs, env = program.programs, program.lanes()
     times: dict[str, list[float]] = {"act": [], "lanes": [], "update": [], "store": []}
 
@@ -184,15 +183,13 @@ def _parts(program: HostProgram, state: TrainState) -> dict[str, float]:
         env.send(np.asarray(action).reshape(env.num_lanes, -1))
         return env.receive()
 
-    updates_per_step = _updates_per_step(program.learner, int(counters.agent_steps[0]))
+    updates_per_step = _updates_per_step(program.learner, int(state.counters.agent_steps[0]))
     for i in range(REPEATS * len(programs.learn)):
         learn = programs.learn[i % len(programs.learn)]
-        memory, action = timed("act", programs.act, learner, state.key, counters.agent_steps)
+        memory, action = timed("act", programs.act, state)
         made = timed("lanes", step, action)
-        learner = learner._replace(memory=memory)
-        learner, counters, _ = timed("update", learn, learner, counters, state.key)
-        arguments = learner, lanes, counters, visited, action, program.on_device(made)
-        learner, lanes, counters, visited, _ = timed("store", programs.store, *arguments)
+        state, _ = timed("update", learn, state._replace(memory=memory))
+        state, _ = timed("store", programs.store, state, action, program.on_device(made))
     parts = {name: float(np.median(values)) for name, values in times.items()}
     # The mean over a whole cycle, because the agent's updates differ.
     cycle = np.median(np.reshape(times["update"], (REPEATS, -1)), axis=0)

@@ -5,7 +5,7 @@ Another suite is another `Suite(...)` in `SUITES`, or `register(Suite(...))` in 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from experiments import machine
 from experiments.config import AgentName, PresetName, RunConfig
@@ -17,7 +17,7 @@ from experiments.presets import dmc as dmc_presets
 from experiments.registry import Registry
 from re3_jax.envs import registry
 from re3_jax.envs.base import EnvSpec
-from re3_jax.envs.host import atari, atari_games, dmc, renderer
+from re3_jax.envs.host import atari, atari_games, dmc
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,6 @@ class HostSuite:
       example: one of its tasks.
       spec: (task id, run) -> what the task looks like to an agent; raises ValueError or
         ImportError.
-      settle: run -> run with `auto` resolved for this machine; raises like `spec`.
       is_drawn: whether frames are rendered, with the options `renderer` and `image_size`.
       fixed_filters: whether random encoders have filters of their own.
     """
@@ -37,7 +36,6 @@ class HostSuite:
     group: str
     example: str
     spec: Callable[[str, RunConfig], EnvSpec]
-    settle: Callable[[RunConfig], RunConfig] = lambda config: config
     is_drawn: bool = False
     fixed_filters: bool = False
 
@@ -82,10 +80,6 @@ def _dmc_spec(task_id: str, config: RunConfig) -> EnvSpec:
     return dmc.spec(task_id, config.dmc)
 
 
-def _with_renderer(config: RunConfig) -> RunConfig:
-    return replace(config, dmc=replace(config.dmc, renderer=renderer.choose(config.dmc)))
-
-
 def _atari_spec(task_id: str, config: RunConfig) -> EnvSpec:
     ensure_envpool()
     return atari.spec(task_id, config.atari)
@@ -103,13 +97,7 @@ SUITES = Registry(
         without_accelerator="small",
         in_pixels=True,
         fine_tuned=dmc_presets.fine_tuned,
-        host=HostSuite(
-            group="dmc",
-            example="cheetah_run_sparse",
-            spec=_dmc_spec,
-            settle=_with_renderer,
-            is_drawn=True,
-        ),
+        host=HostSuite("dmc", "cheetah_run_sparse", _dmc_spec, is_drawn=True),
     ),
     Suite("brax", "brax tasks", "rad", brax.preset, fine_tuned=dmc_presets.fine_tuned),
     Suite("gymnax", "gymnax tasks", "a2c", gymnax.preset, dict.fromkeys(gymnax.CONTINUOUS, "rad")),
@@ -125,12 +113,7 @@ SUITES = Registry(
             "human_normalised_return": atari_games.human_normalised(game, final_return)
         },
         with_learned_encoder=atari_presets.with_learned_encoder,
-        host=HostSuite(
-            group="atari",
-            example="montezuma_revenge",
-            spec=_atari_spec,
-            fixed_filters=True,
-        ),
+        host=HostSuite("atari", "montezuma_revenge", _atari_spec, fixed_filters=True),
     ),
 )
 register = SUITES.register

@@ -47,11 +47,7 @@ def validate(config: RunConfig) -> None:
             f"span {option_name(span)} {values[span]}: add {option_name(span)} 1 or choose another "
             "bonus"
         )
-    if agent.on_policy and bonuses.keeps_latents(values):
-        _check_ring_of_rollouts(values, agent)
-    sought = neighbours_option(values)
-    if sought and values[sought] != "ring":
-        _check_batch(values, agent, option_name(sought))
+    _check_batch(values, agent)
     if config.seed + config.seeds - 1 > INT32_MAX:
         raise UsageError(f"--seed {config.seed} is too large: seeds end at {INT32_MAX}")
 
@@ -187,21 +183,19 @@ def _check_range(name: str, value: Any) -> None:
         raise UsageError(f"{option} {value} is negative: give 0 or more")
 
 
-def _check_ring_of_rollouts(values: Values, agent: Agent) -> None:
-    ring = values["re3.ring_size"]
-    lanes, steps = (values[f"{agent.group}.{name}"] for name in agent.batch)
-    if ring < lanes * steps:
-        raise UsageError(
-            f"--re3.ring-size {ring} cannot hold one rollout of {lanes * steps} states "
-            f"({lanes} lanes x {steps} steps): give at least {lanes * steps}"
-        )
-
-
-def _check_batch(values: Values, agent: Agent, option: str) -> None:
-    rank, names = values["re3.last_neighbour"], [f"{agent.group}.{name}" for name in agent.batch]
+def _check_batch(values: Values, agent: Agent) -> None:
+    names = [f"{agent.group}.{name}" for name in agent.batch]
     batch = math.prod(values[name] for name in names)
-    if rank > batch - (0 if values["re3.count_self"] else 1):
+    ring, rank = values["re3.ring_size"], values["re3.last_neighbour"]
+    if agent.on_policy and bonuses.keeps_latents(values) and ring < batch:
+        lanes, steps = (values[name] for name in names)
+        raise UsageError(
+            f"--re3.ring-size {ring} cannot hold one rollout of {batch} states "
+            f"({lanes} lanes x {steps} steps): give at least {batch}"
+        )
+    sought, others = neighbours_option(values), batch - (0 if values["re3.count_self"] else 1)
+    if sought and values[sought] != "ring" and rank > others:
         raise UsageError(
             f"a batch of {batch} states has no neighbour of rank {rank}: lower "
-            f"--re3.last-neighbour, raise {option_name(names[0])} or use {option} ring"
+            f"--re3.last-neighbour, raise {option_name(names[0])} or use {option_name(sought)} ring"
         )

@@ -59,8 +59,7 @@ def collect(task_id: str, config: DMCConfig, num_frames: int, seed: int) -> Fram
         if over:
             episode += 1
             lane.begin(seed + episode)
-        action = random.uniform(-1, 1, lane.task.action_dim)
-        outcome = lane.advance(action)
+        outcome = lane.advance(random.uniform(-1, 1, lane.task.action_dim))
         over = outcome.terminated or outcome.truncated
         images.append(screen.draw([0])[0])
         states.append(position(lane.physics))

@@ -1,7 +1,5 @@
 """The runs behind a figure: each in its own process, trained once, resumed if interrupted.
 
-A run that several figures share is trained once: its folder is named after its options.
-
 Starting, compiling, evaluating and drawing take one core, and so does training if the cores do not
 divide the seeds: small runs finish sooner in parallel. The default is one run at a time, which is
 right if one run fills the machine or holds the only accelerator.
@@ -72,7 +70,7 @@ class Runs:
         self._stopped: int | None = None
 
     def folder_of(self, run: Run) -> Path:
-        """The folder of a run, named after its options."""
+        """The folder of a run, named after its options: figures that share a run train it once."""
         extra = "".join(
             f"-{name.rpartition('.')[2]}_{Path(str(value)).name}"
             for name, value in self._changes(run).items()
@@ -154,9 +152,6 @@ class Runs:
             for process in self._processes.copy():
                 process.send_signal(number)
 
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
         before = signal.signal(signal.SIGTERM, stop)
         try:
             yield

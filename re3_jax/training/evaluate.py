@@ -51,9 +51,8 @@ def evaluate(
         env_state, memory, returns, lengths, finished, step_key = carry
         step_key, act_key, env_key = jax.random.split(step_key, 3)
         memory, action = acting.act(state, memory, act_key, not greedy)
-        env_state, timestep = jax.vmap(env.step)(
-            env_state, action, jax.random.split(env_key, episodes)
-        )
+        env_keys = jax.random.split(env_key, episodes)
+        env_state, timestep = jax.vmap(env.step)(env_state, action, env_keys)
         counts, ended = ~finished, timestep.terminated | timestep.truncated
         return (
             env_state,

@@ -82,6 +82,5 @@ def evaluate_lanes(
 
 def lane_seeds(seeds: np.ndarray, env_frames: int, episodes: int) -> np.ndarray:
     """uint32 seeds of the lanes: a function of the run's seed, the frame count and the lane."""
-    return np.concatenate(
-        [np.random.SeedSequence([int(seed), env_frames]).generate_state(episodes) for seed in seeds]
-    )
+    sequences = [np.random.SeedSequence([int(seed), env_frames]) for seed in seeds]
+    return np.concatenate([sequence.generate_state(episodes) for sequence in sequences])

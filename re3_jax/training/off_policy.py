@@ -91,25 +91,23 @@ def _learn(
 ) -> tuple[LearnerState, Metrics]:
     """`num_updates` updates; also the sums of their metrics."""
 
-    def update(number: Int[Array, ""], parts: dict[str, Any]) -> tuple[dict[str, Any], Metrics]:
+    def update(number: Int[Array, ""], carry: tuple[Any, Metrics]) -> tuple[Any, Metrics]:
+        parts, sums = carry
+
         def run(phase: Phase, key: PRNGKeyArray) -> tuple[dict[str, Any], Metrics]:
             after, info = phase(state._replace(**parts), counters.agent_steps, key)
             return {name: getattr(after, name) for name in learner.learns}, info
 
         place = (counters.updates + number) % len(learner.phases)
         phases = [partial(run, phase) for phase in learner.phases]
-        return jax.lax.switch(place, phases, jax.random.fold_in(key, number))
-
-    def step(number: Int[Array, ""], carry: tuple[Any, Metrics]) -> tuple[Any, Metrics]:
-        parts, sums = carry
-        parts, info = update(number, parts)
-        return parts, jax.tree.map(jnp.add, sums, info)
+        after, info = jax.lax.switch(place, phases, jax.random.fold_in(key, number))
+        return after, jax.tree.map(jnp.add, sums, info)
 
     # Only what learning changes goes through loop and branches: XLA may copy the rest there.
     parts = {name: getattr(state, name) for name in learner.learns}
-    _, info = jax.eval_shape(update, jnp.int32(0), parts)
+    _, info = jax.eval_shape(learner.phases[0], state, counters.agent_steps, key)
     zeros = jax.tree.map(lambda metric: jnp.zeros(metric.shape, metric.dtype), info)
-    parts, sums = jax.lax.fori_loop(0, num_updates, step, (parts, zeros))
+    parts, sums = jax.lax.fori_loop(0, num_updates, update, (parts, zeros))
     return state._replace(**parts), sums
 
 
@@ -153,11 +151,6 @@ def make_off_policy_program(
     env: DeviceEnv, learner: Learner, *, chunk_steps: int, **options: Unpack[ProgramOptions]
 ) -> DeviceProgram:
     """Maps the loop over seeds; one call of `train` makes `chunk_steps` steps of all lanes."""
-    return DeviceProgram(
-        env,
-        learner.acting,
-        partial(init_state, env, learner),
-        partial(train_chunk, env, learner, chunk_steps),
-        chunk_steps * learner.num_lanes * env.spec.action_repeat,
-        **options,
-    )
+    init, train = partial(init_state, env, learner), partial(train_chunk, env, learner, chunk_steps)
+    env_frames = chunk_steps * learner.num_lanes * env.spec.action_repeat
+    return DeviceProgram(env, learner.acting, init, train, env_frames, **options)
