@@ -1,7 +1,7 @@
 """The agents: one entry each, the only place in `experiments` that names it.
 
 Command line, help, validation, building and fine-tuning are read off these entries. Another agent
-is `register(Agent(...))`, here or in a file that `--plugin` names.
+is another `Agent(...)` in `AGENTS`, or `register(Agent(...))` in a file that `--plugin` names.
 """
 
 from collections.abc import Callable, Mapping
@@ -105,21 +105,6 @@ class Agent:
         return ("batch_size", self.sequence) if self.sequence else ("batch_size",)
 
 
-AGENTS: Registry[Agent] = Registry("an agent")
-register = AGENTS.register
-
-
-def first(actions: type, off_policy: bool = False) -> str:
-    """The first agent for these actions that needs no images and, if `off_policy`, has a replay."""
-    return next(
-        agent.name
-        for agent in AGENTS.values()
-        if agent.actions is actions
-        and not agent.needs_images
-        and not (off_policy and agent.on_policy)
-    )
-
-
 def _check_images(values: Values, spec: EnvSpec) -> None:
     """RAD and DrQ: images must be large enough for the convolutions."""
     convs = conv_stack.colour(values["sac.torso"], values["sac.num_filters"])
@@ -134,23 +119,6 @@ def _check_images(values: Values, spec: EnvSpec) -> None:
         )
 
 
-def _re3_of_sequences(config: Any, entropy: RE3Config) -> IntrinsicReward:
-    c = config.dreamer
-    return sequence_re3(entropy, c.head_order, c.conv_depth, c.neighbours)
-
-
-register(
-    Agent(
-        name="a2c",
-        group="a2c",
-        config=A2CConfig,
-        make=a2c.make_learner,
-        actions=Discrete,
-        networks=("hidden_dim",),
-        on_policy=True,
-    )
-)
-
 RAD = Agent(
     name="rad",
     group="sac",
@@ -163,10 +131,20 @@ RAD = Agent(
     ),
     check_task=_check_images,
 )
-register(RAD)
-register(replace(RAD, name="drq", needs_images="shifts images"))
 
-register(
+AGENTS = Registry(
+    "an agent",
+    Agent(
+        name="a2c",
+        group="a2c",
+        config=A2CConfig,
+        make=a2c.make_learner,
+        actions=Discrete,
+        networks=("hidden_dim",),
+        on_policy=True,
+    ),
+    RAD,
+    replace(RAD, name="drq", needs_images="shifts images"),
     Agent(
         name="rainbow",
         group="rainbow",
@@ -180,10 +158,7 @@ register(
         span="n_steps",
         # Its updates are smaller and rarer.
         chunk_steps=1_000,
-    )
-)
-
-register(
+    ),
     Agent(
         name="dreamer",
         group="dreamer",
@@ -201,7 +176,9 @@ register(
         in_bursts=True,
         bonuses={
             "re3": OwnBonus(
-                make=_re3_of_sequences,
+                make=lambda run, entropy: sequence_re3(
+                    entropy, run.dreamer.head_order, run.dreamer.conv_depth, run.dreamer.neighbours
+                ),
                 options=("neighbours", "head_order"),
                 networks=("head_order",),
                 neighbours="neighbours",
@@ -210,5 +187,17 @@ register(
             )
         },
         foresees=video.predictions,
-    )
+    ),
 )
+register = AGENTS.register
+
+
+def first(actions: type, off_policy: bool = False) -> str:
+    """The first agent for these actions that needs no images and, if `off_policy`, has a replay."""
+    return next(
+        agent.name
+        for agent in AGENTS.values()
+        if agent.actions is actions
+        and not agent.needs_images
+        and not (off_policy and agent.on_policy)
+    )

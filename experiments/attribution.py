@@ -96,14 +96,13 @@ def milliseconds_by_scope(
     module = _MODULE.match(hlo_text)
     scope_of = scope_of_instructions(hlo_text, scopes)
     total = dict.fromkeys((*scopes, OTHER), 0.0)
-    for path in trace_folder.rglob("*.xplane.pb"):
-        for plane in ProfileData.from_file(str(path)).planes:
-            for line in plane.lines:
-                for event in line.events:
-                    stats = dict(event.stats)
-                    name = str(stats.get("hlo_op", ""))
-                    if name in scope_of and module and stats.get("hlo_module") == module[1]:
-                        total[scope_of[name]] += event.duration_ns / 1e6
+    traces = [ProfileData.from_file(str(path)) for path in trace_folder.rglob("*.xplane.pb")]
+    lines = (line for trace in traces for plane in trace.planes for line in plane.lines)
+    for event in (event for line in lines for event in line.events):
+        stats = dict(event.stats)
+        name = str(stats.get("hlo_op", ""))
+        if name in scope_of and module and stats.get("hlo_module") == module[1]:
+            total[scope_of[name]] += event.duration_ns / 1e6
     if not any(total.values()):
         raise ValueError(f"the trace in {trace_folder} has no instruction of this program")
     return total

@@ -1,7 +1,7 @@
 """The bonuses: one entry each, the only place in `experiments` that names it.
 
 Command line, help, validation, building and fine-tuning are read off these entries. Another bonus
-is `register(Bonus(...))`, here or in a file that `--plugin` names.
+is another `Bonus(...)` in `BONUSES`, or `register(Bonus(...))` in a file that `--plugin` names.
 """
 
 from collections.abc import Callable
@@ -53,16 +53,6 @@ class Bonus:
     rewards: bool = True
 
 
-BONUSES: Registry[Bonus] = Registry("a bonus")
-register = BONUSES.register
-
-
-def keeps_latents(values: Values) -> bool:
-    """Whether the bonus of a run has a ring of latents."""
-    bonus = BONUSES[values["bonus"]]
-    return bonus.is_entropy and (not bonus.is_learned or values["learned.neighbours"] == "ring")
-
-
 def _dotted(group: str, names: str) -> tuple[str, ...]:
     return tuple(f"{group}.{name}" for name in names.split())
 
@@ -70,34 +60,29 @@ def _dotted(group: str, names: str) -> tuple[str, ...]:
 _ENCODER = "encoder_init image_input image_crop torso num_filters latent_dim normalize"
 _RE3_ENCODER = _dotted("re3", f"{_ENCODER} ensemble_size")
 
-register(Bonus("none", lambda config, entropy: none(), rewards=False))
-register(
+BONUSES = Registry(
+    "a bonus",
+    Bonus("none", lambda config, entropy: none(), rewards=False),
     Bonus(
         name="re3",
         make=lambda config, entropy: re3(entropy),
         groups=("re3",),
         inherits=_RE3_ENCODER,
         is_entropy=True,
-    )
-)
-register(
+    ),
     Bonus(
         name="rnd",
         make=lambda config, entropy: rnd.from_config(config.rnd),
         groups=("rnd",),
         inherits=_dotted("rnd", f"{_ENCODER} rewarded normalize_observations hidden_dim"),
-    )
-)
-register(
+    ),
     Bonus(
         name="icm",
         make=lambda config, entropy: icm.from_config(config.icm),
         groups=("icm",),
         inherits=_dotted("icm", f"{_ENCODER} hidden_dim"),
         from_one_step=True,
-    )
-)
-register(
+    ),
     Bonus(
         name="contrastive",
         make=lambda config, entropy: contrastive(entropy, config.learned),
@@ -106,9 +91,7 @@ register(
         own=_dotted("learned", "momentum augmentation shift_pad"),
         is_entropy=True,
         is_learned=True,
-    )
-)
-register(
+    ),
     Bonus(
         name="inverse_dynamics",
         make=lambda config, entropy: inverse_dynamics(entropy, config.learned),
@@ -118,9 +101,7 @@ register(
         is_entropy=True,
         is_learned=True,
         from_one_step=True,
-    )
-)
-register(
+    ),
     Bonus(
         name="imagenet",
         make=lambda config, entropy: imagenet(entropy, load_imagenet(config.pretrained.weights)),
@@ -128,9 +109,7 @@ register(
         inherits=("re3.normalize", "pretrained.weights"),
         is_entropy=True,
         weights=f"torchvision's ResNet-50: fetch {IMAGENET_URL} and name it with --bonus.weights",
-    )
-)
-register(
+    ),
     Bonus(
         name="atc",
         make=lambda config, entropy: atc(
@@ -142,5 +121,12 @@ register(
         is_entropy=True,
         weights="a snapshot of rlpyt's ATC (params.pkl): name it with --bonus.weights",
         frames=3,
-    )
+    ),
 )
+register = BONUSES.register
+
+
+def keeps_latents(values: Values) -> bool:
+    """Whether the bonus of a run has a ring of latents."""
+    bonus = BONUSES[values["bonus"]]
+    return bonus.is_entropy and (not bonus.is_learned or values["learned.neighbours"] == "ring")

@@ -10,13 +10,14 @@ import jax
 from experiments import machine, suites
 from experiments.agents import AGENTS
 from experiments.bonuses import BONUSES
-from experiments.config import RunConfig, choose_chunk_updates, options_of_agent, with_options
+from experiments.config import RunConfig, with_options
 from experiments.errors import UsageError, refusing
 from experiments.validate import validate_for_task
 from re3_jax.agents.base import Learner, OnPolicyLearner
 from re3_jax.agents.reward_free import reward_free
-from re3_jax.envs import registry
+from re3_jax.envs import host, registry
 from re3_jax.envs.base import DeviceEnv, EnvSpec
+from re3_jax.envs.host import renderer
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.state_entropy import scaled
 from re3_jax.training.device_program import DeviceProgram
@@ -38,11 +39,12 @@ def prepared(config: RunConfig) -> tuple[RunConfig, EnvSpec]:
     """
     spec, on_host = task_spec(config), suites.host_of(config.env)
     validate_for_task(config, spec)
-    if on_host is not None:
+    if on_host is not None and on_host.is_drawn:
         with refusing(ValueError, ImportError):
-            config = on_host.settle(config)
-    chunk_updates = config.chunk_updates or choose_chunk_updates(config, spec.action_repeat)
-    return dataclasses.replace(config, chunk_updates=chunk_updates), spec
+            chosen = renderer.choose(config.dmc)
+        config = dataclasses.replace(config, dmc=dataclasses.replace(config.dmc, renderer=chosen))
+    chunk = config.choose_chunk_updates(spec.action_repeat)
+    return dataclasses.replace(config, chunk_updates=chunk), spec
 
 
 def task_spec(config: RunConfig) -> EnvSpec:
@@ -68,8 +70,7 @@ def make_bonus(config: RunConfig) -> IntrinsicReward:
     """
     agent, bonus, entropy = AGENTS[config.agent], BONUSES[config.bonus], config.re3
     if not agent.on_policy:
-        capacity = options_of_agent(config).replay_capacity
-        entropy = dataclasses.replace(entropy, ring_size=capacity)
+        entropy = dataclasses.replace(entropy, ring_size=config.of_agent.replay_capacity)
     if (own := agent.bonuses.get(config.bonus)) is not None:
         return own.make(config, entropy)
     made = bonus.make(config, entropy)
@@ -82,7 +83,7 @@ def make_learner(config: RunConfig, spec: EnvSpec) -> Learner | OnPolicyLearner:
     Raises:
       ValueError: it cannot act in the task, or its options contradict each other.
     """
-    made = AGENTS[config.agent].make(options_of_agent(config), spec, make_bonus(config))
+    made = AGENTS[config.agent].make(config.of_agent, spec, make_bonus(config))
     if config.pretrain is None:
         return made
     # Two calls: mypy does not narrow a union for a type variable.
@@ -100,9 +101,21 @@ def build(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> Ru
     Raises:
       UsageError: an agent, bonus or task refuses the configuration.
     """
-    if suites.host_of(config.env) is None:
+    on_host = suites.host_of(config.env)
+    if on_host is None:
         return device_program(config, make_environment(config.env))
-    return host_program(config, spec, report)
+    assert config.chunk_updates is not None
+    task_id, options = suites.find(config.env)[1], getattr(config, on_host.group)
+    with refused_by_parts(config):
+        learner = make_learner(config, spec)
+        assert isinstance(learner, Learner)
+        return HostProgram(
+            learner,
+            lambda num_lanes: host.make(task_id, options, num_lanes, report),
+            seeds=config.seed_numbers,
+            chunk_agent_steps=config.chunk_updates,
+            **_evaluation(config),
+        )
 
 
 @contextlib.contextmanager
@@ -120,21 +133,6 @@ def refused_by_parts(config: RunConfig) -> Iterator[None]:
         raise UsageError(with_options(str(error), fields)) from None
 
 
-def host_program(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> HostProgram:
-    """Like `build`, for a task whose lanes are on the host."""
-    assert config.chunk_updates is not None
-    with refused_by_parts(config):
-        learner = make_learner(config, spec)
-        assert isinstance(learner, Learner)
-        return HostProgram(
-            learner,
-            lambda lanes: suites.make_lanes(config, lanes, report),
-            seeds=seed_numbers(config),
-            chunk_agent_steps=config.chunk_updates,
-            **_evaluation(config),
-        )
-
-
 def device_program(config: RunConfig, env: DeviceEnv) -> DeviceProgram:
     """Like `build`, for a task on the device: its compiled program."""
     chunk, evaluation = config.chunk_updates, _evaluation(config)
@@ -147,9 +145,8 @@ def device_program(config: RunConfig, env: DeviceEnv) -> DeviceProgram:
 
 
 def _evaluation(config: RunConfig) -> dict[str, Any]:
-    episodes, greedy = config.evaluation.episodes, config.evaluation.greedy
-    devices = devices_for(config.seeds)
-    return {"eval_episodes": episodes, "eval_greedy": greedy, "devices": devices}
+    asked, devices = config.evaluation, devices_for(config.seeds)
+    return {"eval_episodes": asked.episodes, "eval_greedy": asked.greedy, "devices": devices}
 
 
 def cpu_devices(config: RunConfig) -> int:
@@ -167,8 +164,3 @@ def devices_for(seeds: int) -> list[jax.Device]:
     devices = jax.devices()
     count = max(n for n in range(1, len(devices) + 1) if seeds % n == 0)
     return devices[:count]
-
-
-def seed_numbers(config: RunConfig) -> list[int]:
-    """The seeds of a run, in the order of the program's leading axis."""
-    return [config.seed + i for i in range(config.seeds)]

@@ -39,10 +39,15 @@ BonusName = str
 
 PresetName = Literal["recommended", "paper", "released", "small", "data_efficient", "debug"]
 
-DEFAULT_PRESET: PresetName = "recommended"
-
 NOT_COMPARED_ON_RESUME = ("out", "resume", "steps", "checkpoint_seconds", "tensorboard", "video")
 """Options that do not change what is computed; `steps` may grow (see `run_folder`)."""
+
+
+TARGET_CHUNK_FRAMES = 32_000
+"""Env frames of on-policy agents over all seeds in one chunk: about a second on two CPU cores."""
+
+TARGET_CHUNK_HOST_STEPS = 250
+"""Agent steps of a lane in one chunk on the host."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ class RunConfig:
     agent: AgentName = "a2c"
     bonus: BonusName = "re3"
     plugin: str | None = None
-    preset: PresetName = DEFAULT_PRESET
+    preset: PresetName = "recommended"
     seeds: int = 5
     seed: int = 1
     pretrain: int | None = None
@@ -141,6 +146,38 @@ class RunConfig:
         """Task, agent, bonus, preset and number of seeds, without the length."""
         what = f"{self.env}: {self.agent} + {self.bonus}"
         return f"{what}, preset {self.preset}, {self.seeds} seed(s)"
+
+    @property
+    def of_agent(self) -> Any:
+        """The options of the run's agent."""
+        return getattr(self, AGENTS[self.agent].group)
+
+    @property
+    def seed_numbers(self) -> list[int]:
+        """The seeds, in the order of the program's leading axis."""
+        return [self.seed + i for i in range(self.seeds)]
+
+    def frames_per_update(self, action_repeat: int) -> int:
+        """Env frames of one seed in one agent update (off-policy: in one step of its lanes)."""
+        steps = self.of_agent.rollout_length if AGENTS[self.agent].on_policy else 1
+        return int(self.of_agent.num_envs * steps * action_repeat)
+
+    def choose_chunk_updates(self, action_repeat: int) -> int:
+        """`chunk_updates`, or the largest divisor of the evaluation interval within the target.
+
+        It does not depend on `steps`, so a finished run can be resumed with more steps.
+        """
+        if self.chunk_updates is not None:
+            return self.chunk_updates
+        per_update, agent = self.frames_per_update(action_repeat), AGENTS[self.agent]
+        if agent.on_policy:
+            limit = max(1, TARGET_CHUNK_FRAMES // (per_update * self.seeds))
+        else:
+            limit = TARGET_CHUNK_HOST_STEPS if registry.is_host(self.env) else agent.chunk_steps
+        interval, rest = divmod(self.evaluation.every_env_frames, per_update)
+        if rest or interval == 0:
+            return max(1, min(limit, interval))
+        return max(n for n in range(1, min(interval, limit) + 1) if interval % n == 0)
 
 
 def config_class() -> type[RunConfig]:
@@ -234,16 +271,11 @@ def option_name(dotted: str) -> str:
     return f"--{spelled}{dot}{leaf}".replace("_", "-")
 
 
-def negated_option_name(dotted: str) -> str:
-    """The spelling that sets a boolean field to False: `evaluation.greedy` -> `...no-greedy`."""
-    group, dot, leaf = dotted.rpartition(".")
-    return option_name(f"{group}{dot}no_{leaf}")
-
-
 def option_with(dotted: str, value: Any) -> str:
-    """The words that give a field this value; a boolean's option takes none."""
+    """The words that give a field this value: `--a2c.num-envs 4`, `--evaluation.no-greedy`."""
     if isinstance(value, bool):
-        return option_name(dotted) if value else negated_option_name(dotted)
+        group, dot, leaf = dotted.rpartition(".")
+        return option_name(dotted if value else f"{group}{dot}no_{leaf}")
     return f"{option_name(dotted)} {value}"
 
 
@@ -259,11 +291,6 @@ def with_options(sentence: str, names: Iterable[str]) -> str:
     return re.sub(fields, lambda found: options[found[0]], sentence)
 
 
-def options_of_agent(config: RunConfig) -> Any:
-    """The options of the run's agent."""
-    return getattr(config, AGENTS[config.agent].group)
-
-
 def neighbours_option(values: Values) -> str | None:
     """The option, dotted, that says where a run searches neighbours; None if it has none."""
     agent, bonus = AGENTS[values["agent"]], BONUSES[values["bonus"]]
@@ -271,40 +298,3 @@ def neighbours_option(values: Values) -> str | None:
     if own is not None:
         return own.neighbours and f"{agent.group}.{own.neighbours}"
     return "learned.neighbours" if bonus.is_learned else None
-
-
-def lanes(config: RunConfig) -> int:
-    """Number of environments per seed."""
-    return int(options_of_agent(config).num_envs)
-
-
-def frames_per_update(config: RunConfig, action_repeat: int) -> int:
-    """Env frames of one seed in one agent update (off-policy: in one step of its lanes)."""
-    on_policy = AGENTS[config.agent].on_policy
-    steps = options_of_agent(config).rollout_length if on_policy else 1
-    return lanes(config) * steps * action_repeat
-
-
-TARGET_CHUNK_FRAMES = 32_000
-"""Env frames of on-policy agents over all seeds in one chunk: about a second on two CPU cores."""
-
-TARGET_CHUNK_HOST_STEPS = 250
-"""Agent steps of a lane in one chunk on the host."""
-
-
-def choose_chunk_updates(config: RunConfig, action_repeat: int) -> int:
-    """Updates per chunk: the largest divisor of the evaluation interval within the target.
-
-    It does not depend on `steps`, so a finished run can be resumed with more steps.
-    """
-    per_update = frames_per_update(config, action_repeat)
-    agent = AGENTS[config.agent]
-    if agent.on_policy:
-        limit = max(1, TARGET_CHUNK_FRAMES // (per_update * config.seeds))
-    else:
-        on_host = registry.is_host(config.env)
-        limit = TARGET_CHUNK_HOST_STEPS if on_host else agent.chunk_steps
-    interval, rest = divmod(config.evaluation.every_env_frames, per_update)
-    if rest or interval == 0:
-        return max(1, min(limit, interval))
-    return max(n for n in range(1, min(interval, limit) + 1) if interval % n == 0)

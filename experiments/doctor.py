@@ -21,6 +21,7 @@ from experiments.errors import UsageError, in_one_sentence
 RESULTS = installing.ROOT / "benchmarks" / "results"
 SPEED_TASK = "doorkey_8x8"
 SPEED_CHUNK_UPDATES = 100
+SPEED_SECONDS = 5.0
 FEWEST_BYTES = 2**30
 """Free memory below which no run is likely to finish compiling."""
 
@@ -133,10 +134,9 @@ def check_pixels() -> list[str]:
 
 
 def _try(program: str, lock: str) -> str:
+    command = [sys.executable, "-c", program]
     try:
-        tried = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, timeout=120
-        )
+        tried = subprocess.run(command, capture_output=True, text=True, timeout=120)
     except subprocess.TimeoutExpired:
         return "hangs"
     if tried.returncode == 0:
@@ -150,7 +150,7 @@ def _try(program: str, lock: str) -> str:
     return f"does not work ({said[-1]}): reinstall it with {installing.remedy(lock)}"
 
 
-def check_speed(seconds: float) -> list[str]:
+def check_speed() -> list[str]:
     """Lines on the speed of A2C + RE3 on DoorKey-8x8, one seed, ring full, compile excluded."""
     import dataclasses
 
@@ -173,22 +173,19 @@ def check_speed(seconds: float) -> list[str]:
         state, _ = program.train(state)
     jax.block_until_ready(state)
     chunks, start = 0, time.perf_counter()
-    while time.perf_counter() - start < seconds:
+    while time.perf_counter() - start < SPEED_SECONDS:
         state, _ = jax.block_until_ready(program.train(state))
         chunks += 1
     measured = chunks * frames / (time.perf_counter() - start)
     return [
         f"speed     {measured:,.0f} env frames/s: {SPEED_TASK}, {config.agent} + {config.bonus}, "
         f"one seed (first chunk, compile included: {first_chunk_seconds:.1f} s)",
-        *(
-            f"          {measured / committed:.2f} of the {committed:,.0f} measured on {where}"
-            for committed, where in _committed_speeds(config.agent, config.bonus)
-        ),
+        *_compared(measured, config.agent, config.bonus),
     ]
 
 
-def _committed_speeds(agent: str, bonus: str) -> Iterator[tuple[float, str]]:
-    """Frames per second and machine of each committed benchmark of the same program."""
+def _compared(measured: float, agent: str, bonus: str) -> Iterator[str]:
+    """Lines that compare frames per second with each committed benchmark of the same program."""
     for path in sorted(RESULTS.glob("*.json")):
         result = json.loads(path.read_text())
         if (result.get("benchmark"), result.get("task")) != (agent, SPEED_TASK):
@@ -198,18 +195,15 @@ def _committed_speeds(agent: str, bonus: str) -> Iterator[tuple[float, str]]:
         where = f"{kinds} ({hardware['cpu']}, {hardware['cores']} cores)"
         for row in result["throughput"]:
             if (row["bonus"], row["seeds"]) == (bonus, 1):
-                yield float(row["env_frames_per_second"]), where
+                there = row["env_frames_per_second"]
+                yield f"          {measured / there:.2f} of the {there:,.0f} measured on {where}"
 
 
 @in_one_sentence
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the report; returns the exit code (0 or 2)."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.doctor", description=__doc__)
-    parser.add_argument(
-        "--speed-seconds", type=float, default=5.0, help="length of the speed check"
-    )
-    seconds = parser.parse_args(argv).speed_seconds
-    for check in (check_versions, check_machine, check_pixels, lambda: check_speed(seconds)):
+    argparse.ArgumentParser("python -m experiments.doctor", description=__doc__).parse_args(argv)
+    for check in (check_versions, check_machine, check_pixels, check_speed):
         for line in check():
             print(line, flush=True)
     print("ready     make run ENV=doorkey_6x6, or make run ENV=cartpole_swingup PRESET=small")

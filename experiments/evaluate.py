@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import dataclasses
+import functools
 import json
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import numpy as np
 
 from experiments import machine, run_folder
 from experiments import video as mp4
-from experiments.build import build, cpu_devices, prepared, seed_numbers
+from experiments.build import build, cpu_devices, prepared
 from experiments.errors import UsageError, in_one_sentence, refuse_lack_of_memory, refusing
 from re3_jax.training.checkpoint import CheckpointStore
 
@@ -40,11 +41,12 @@ def evaluate(
     evaluation = dataclasses.replace(config.evaluation, **asked)
     machine.use_cpu_devices(cpu_devices(config))
     config, spec = prepared(dataclasses.replace(config, evaluation=evaluation))
-    runner = build(config, spec, _warn)
+    warn = functools.partial(print, file=sys.stderr)
+    runner = build(config, spec, warn)
     store = CheckpointStore(run / run_folder.CHECKPOINTS)
     frames: list[np.ndarray] = []
     with refusing(ValueError), contextlib.closing(runner):
-        found = store.restore(runner.template(config.seeds), _warn)
+        found = store.restore(runner.template(config.seeds), warn)
         if found is None:
             raise UsageError(f"{run} has no checkpoint to evaluate: train it first")
         state, record = found
@@ -65,7 +67,7 @@ def evaluate(
                 name: float(getattr(stats, name)[i])
                 for name in ("return_mean", "return_std", "length_mean")
             }
-            for i, seed in enumerate(seed_numbers(config))
+            for i, seed in enumerate(config.seed_numbers)
         },
         "return_mean": float(stats.return_mean.mean()),
     }
@@ -88,10 +90,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     with refuse_lack_of_memory("--episodes"):
         print(json.dumps(evaluate(words.run, words.episodes, words.greedy, words.video), indent=2))
     return 0
-
-
-def _warn(text: str) -> None:
-    print(text, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ source run. Nothing is written.
 """
 
 import contextlib
-from collections.abc import Sequence
 from pathlib import Path
 
 import jax
@@ -14,7 +13,7 @@ import numpy as np
 from experiments import run_folder
 from experiments.agents import AGENTS
 from experiments.bonuses import BONUSES
-from experiments.build import seed_numbers, task_spec
+from experiments.build import task_spec
 from experiments.config import RunConfig, flatten, option_name, option_with
 from experiments.errors import UsageError
 from re3_jax.envs.base import Box, EnvSpec
@@ -41,9 +40,8 @@ def load(config: RunConfig, spec: EnvSpec) -> Learned | None:
     if config.resume and run_folder.has_checkpoint(Path(str(config.out))):
         return None
     folder = Path(config.init)
-    source = run_folder.stored_config(
-        folder, "name the folder of a finished run with --init, or leave it out"
-    )
+    otherwise = "name the folder of a finished run with --init, or leave it out"
+    source = run_folder.stored_config(folder, otherwise)
     _check_kind(config, source, folder)
     _check_spaces(config, spec, source, folder)
     _check_options(config, source, folder)
@@ -87,7 +85,7 @@ def _check_kind(config: RunConfig, source: RunConfig, folder: Path) -> None:
             f"those of {config.bonus}: add --bonus {source.bonus}, or --bonus none to take over "
             "the agent alone"
         )
-    wanted, there = seed_numbers(config), seed_numbers(source)
+    wanted, there = config.seed_numbers, source.seed_numbers
     if missing := sorted(set(wanted) - set(there)):
         raise UsageError(
             f"the run in {folder} has the seeds {there[0]} to {there[-1]}, and seed {missing[0]} "
@@ -136,18 +134,15 @@ def _read(config: RunConfig, source: RunConfig, folder: Path) -> Learned:
             f"the run in {folder} is not finished ({record['env_frames']:,} of {source.steps:,} "
             f"env frames): finish it first with --resume --out {folder}"
         )
-    rows = [seed - source.seed for seed in seed_numbers(config)]
+    rows = [seed - source.seed for seed in config.seed_numbers]
     return {name: leaf[rows] for name, leaf in leaves.items()}
 
 
 def _spaces(spec: EnvSpec) -> dict[str, str]:
-    seen, space = _by(spec.observation_shape), spec.action_space
+    seen, space = "x".join(map(str, spec.observation_shape)), spec.action_space
     if isinstance(space, Box):
-        actions = f"{_by(space.shape)} numbers from {space.low} to {space.high}"
+        shape = "x".join(map(str, space.shape))
+        actions = f"{shape} numbers from {space.low} to {space.high}"
     else:
         actions = f"{space.num_actions} choices"
     return {"observations": f"{seen} {np.dtype(spec.observation_dtype).name}", "actions": actions}
-
-
-def _by(shape: Sequence[int]) -> str:
-    return "x".join(map(str, shape))

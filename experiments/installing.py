@@ -59,18 +59,12 @@ def ensure_envpool() -> None:
     with open(Path(sys.prefix) / ".installing", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         importlib.invalidate_caches()
-        if importlib.util.find_spec("envpool") is None:
-            _install(ATARI)
-
-
-def _install(lock: str) -> None:
-    quiet = ["-qq", "--no-compile", "--disable-pip-version-check", "--no-deps"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "install", *quiet, "-r", str(ROOT / lock)],
-        capture_output=True,
-        text=True,
-    )
+        if importlib.util.find_spec("envpool") is not None:
+            return
+        pip = [sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
+        options = ["--no-compile", "--no-deps", "-r", str(ROOT / ATARI)]
+        done = subprocess.run([*pip, *options], capture_output=True, text=True)
     if done.returncode != 0:
         said = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
-        raise UsageError(f"{lock} cannot be installed ({said}): try again with {remedy(lock)}")
+        raise UsageError(f"{ATARI} cannot be installed ({said}): try again with {remedy(ATARI)}")
     importlib.invalidate_caches()

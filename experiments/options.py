@@ -21,9 +21,9 @@ from experiments.config import (
     config_class,
     field_types,
     flatten,
-    negated_option_name,
     neighbours_option,
     option_name,
+    option_with,
     unflatten,
 )
 from experiments.errors import UsageError, refusing
@@ -63,7 +63,9 @@ def parse(argv: list[str]) -> RunConfig:
         name, default = "python -m experiments.train", of_preset()
         tyro.cli(config_class(), prog=name, default=default, args=["--help"])
     if given.get("resume"):
-        default = _from_run(given)
+        folder = Path(given["out"]) if "out" in given else run_folder.newest(_named(given))
+        stored = run_folder.stored_config(folder)
+        default = dataclasses.replace(stored, out=str(folder), resume=True)
     elif "env" not in given:
         known = ", ".join(registry.PAPER_TASKS)
         raise UsageError(f"no task was given: add --env TASK, for example one of {known}")
@@ -148,11 +150,6 @@ def _bonuses_with(name: str, agent: Agent) -> list[str]:
     return owners or [bonus.name for bonus in BONUSES.values() if group in bonus.groups]
 
 
-def _from_run(given: dict[str, Any]) -> RunConfig:
-    folder = Path(given["out"]) if "out" in given else run_folder.newest(_named(given))
-    return dataclasses.replace(run_folder.stored_config(folder), out=str(folder), resume=True)
-
-
 def _named(given: dict[str, Any], *more: str) -> dict[str, Any]:
     return {name: given[name] for name in ("env", "agent", "bonus", *more) if name in given}
 
@@ -161,9 +158,8 @@ def _given(words: list[str]) -> dict[str, Any]:
     """Options on the command line by dotted field name, each checked against its type."""
     annotations = field_types(config_class())
     spellings = {option_name(name): name for name in annotations}
-    for name, annotation in annotations.items():
-        if annotation is bool:
-            spellings[negated_option_name(name)] = name
+    switches = [name for name, annotation in annotations.items() if annotation is bool]
+    spellings |= {option_with(name, False): name for name in switches}
     given: dict[str, Any] = {}
     rest = iter(words)
     for word in rest:

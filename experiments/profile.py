@@ -23,19 +23,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import bonuses, machine, run_folder, suites
+from experiments import bonuses, build, machine, run_folder, suites
 from experiments.agents import AGENTS
 from experiments.attribution import OTHER, milliseconds_by_scope
-from experiments.build import (
-    cpu_devices,
-    device_program,
-    devices_for,
-    host_program,
-    make_environment,
-    prepared,
-    seed_numbers,
-)
-from experiments.config import RunConfig, flatten, frames_per_update, options_of_agent
+from experiments.config import RunConfig, flatten
 from experiments.errors import UsageError, in_one_sentence, refuse_lack_of_memory
 from experiments.options import parse
 from experiments.validate import sizes
@@ -88,15 +79,15 @@ class Profile(NamedTuple):
 def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
     """Profiles an update on the device; writes the trace to `folder`."""
     config = dataclasses.replace(config, chunk_updates=TRACED_UPDATES)
-    program = device_program(config, env)
-    state = program.init(jnp.asarray(seed_numbers(config), jnp.int32))
+    program = build.device_program(config, env)
+    state = program.init(jnp.asarray(config.seed_numbers, jnp.int32))
     train = program.train.lower(state).compile()
 
     def chunk() -> None:
         nonlocal state
         state, _ = jax.block_until_ready(train(state))
 
-    frames = frames_per_update(config, env.spec.action_repeat)
+    frames = config.frames_per_update(env.spec.action_repeat)
     ring_rows = config.re3.ring_size if bonuses.keeps_latents(flatten(config)) else 0
     filled, started = 0, time.perf_counter()
     while filled <= ring_rows and time.perf_counter() - started < FILL_SECONDS:
@@ -104,7 +95,7 @@ def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
         filled += frames * TRACED_UPDATES // env.spec.action_repeat
     best, traced = (1e3 * s / TRACED_UPDATES for s in _timed_and_traced(chunk, folder, detail=1))
     scopes = milliseconds_by_scope(folder, train.as_text() or "", [p for p in PARTS if p != OTHER])
-    share = TRACED_UPDATES * len(devices_for(config.seeds))
+    share = TRACED_UPDATES * len(build.devices_for(config.seeds))
     parts = {part: scopes[scope] / share for scope, part in PARTS.items()}
     return Profile(
         unit="update",
@@ -118,7 +109,7 @@ def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
 
 def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
     """Profiles an agent step of the host loop; writes the trace to `folder`."""
-    agent, options = AGENTS[config.agent], options_of_agent(config)
+    agent, options = AGENTS[config.agent], config.of_agent
     if agent.in_bursts:
         raise UsageError(
             f"a profile is of single agent steps, and {agent.name} learns in bursts between whole "
@@ -129,8 +120,9 @@ def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
     first = max(TRACED_STEPS, span + 1) * options.num_envs
     options = dataclasses.replace(options, **{agent.first_update: first})
     config = dataclasses.replace(config, chunk_updates=TRACED_STEPS, **{agent.group: options})
-    with contextlib.closing(host_program(config, spec, print)) as program:
-        state = program.init(jnp.asarray(seed_numbers(config), jnp.int32))
+    with contextlib.closing(build.build(config, spec, print)) as program:
+        assert isinstance(program, HostProgram)
+        state = program.init(jnp.asarray(config.seed_numbers, jnp.int32))
         program.compile(state)
 
         def chunk() -> None:
@@ -148,7 +140,7 @@ def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
         unit="agent step",
         milliseconds=best,
         parts=parts,
-        env_frames=config.seeds * frames_per_update(config, spec.action_repeat),
+        env_frames=config.seeds * config.frames_per_update(spec.action_repeat),
         remark=(
             f"with {latents:,} latents in the ring; its parts, each alone, take {together:.3f} ms, "
             f"of which the loop hides {max(0.0, together - best):.3f}"
@@ -178,7 +170,6 @@ def _updates_per_step(learner: Learner, agent_steps: int) -> float:
 
 
 def _parts(program: HostProgram, state: TrainState) -> dict[str, float]:
-    learner, lanes, counters, visited = state.learner, state.lanes, state.counters, state.visited
     programs, env = program.programs, program.lanes()
     times: dict[str, list[float]] = {"act": [], "lanes": [], "update": [], "store": []}
 
@@ -192,15 +183,13 @@ def _parts(program: HostProgram, state: TrainState) -> dict[str, float]:
         env.send(np.asarray(action).reshape(env.num_lanes, -1))
         return env.receive()
 
-    updates_per_step = _updates_per_step(program.learner, int(counters.agent_steps[0]))
+    updates_per_step = _updates_per_step(program.learner, int(state.counters.agent_steps[0]))
     for i in range(REPEATS * len(programs.learn)):
         learn = programs.learn[i % len(programs.learn)]
-        memory, action = timed("act", programs.act, learner, state.key, counters.agent_steps)
+        memory, action = timed("act", programs.act, state)
         made = timed("lanes", step, action)
-        learner = learner._replace(memory=memory)
-        learner, counters, _ = timed("update", learn, learner, counters, state.key)
-        arguments = learner, lanes, counters, visited, action, program.on_device(made)
-        learner, lanes, counters, visited, _ = timed("store", programs.store, *arguments)
+        state, _ = timed("update", learn, state._replace(memory=memory))
+        state, _ = timed("store", programs.store, state, action, program.on_device(made))
     parts = {name: float(np.median(values)) for name, values in times.items()}
     # The mean over a whole cycle, because the agent's updates differ.
     cycle = np.median(np.reshape(times["update"], (REPEATS, -1)), axis=0)
@@ -209,7 +198,7 @@ def _parts(program: HostProgram, state: TrainState) -> dict[str, float]:
 
 def report(config: RunConfig, result: Profile) -> str:
     """The table that is printed."""
-    devices, renderer = devices_for(config.seeds), suites.drawn_by(config)
+    devices, renderer = build.devices_for(config.seeds), suites.drawn_by(config)
     drawn = f", drawn by {renderer}" if renderer else ""
     title, total = f"ms per {result.unit}", sum(result.parts.values())
     frames_per_second = 1e3 * result.env_frames / result.milliseconds
@@ -234,8 +223,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise UsageError("--init has no effect on how long an update takes: leave it out")
     on_host = suites.host_of(config.env) is not None
     if on_host:
-        machine.use_cpu_devices(cpu_devices(config))
-    config, spec = prepared(config)
+        machine.use_cpu_devices(build.cpu_devices(config))
+    config, spec = build.prepared(config)
     folder = Path(config.out) if config.out else run_folder.default_folder(config, "profile-")
     run_folder.make_empty(folder)
     machine.keep_compiled_programs()
@@ -243,7 +232,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if on_host:
             result = profile_host(config, spec, folder)
         else:
-            result = profile(config, make_environment(config.env), folder)
+            result = profile(config, build.make_environment(config.env), folder)
     print(report(config, result))
     trace = next(folder.rglob("*.trace.json.gz"))
     print(f"\ntrace: {trace}")

@@ -6,16 +6,15 @@ from typing import Any, TypeVar
 Values = Mapping[str, Any]
 """A RunConfig by dotted field names."""
 
-
 Entry = TypeVar("Entry", bound=Any)
 
 
 class Registry(dict[str, Entry]):
     """An entry's `name` -> entry, in the order in which help lists them."""
 
-    def __init__(self, kind: str):
-        """`kind` is what an entry is called in a sentence."""
-        super().__init__()
+    def __init__(self, kind: str, *entries: Entry):
+        """`kind` is what an entry is called in a sentence; plugins register more `entries`."""
+        super().__init__((entry.name, entry) for entry in entries)
         self._kind = kind
 
     def register(self, entry: Entry) -> None:

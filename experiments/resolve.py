@@ -5,14 +5,7 @@ from typing import get_args
 
 from experiments import suites
 from experiments.bonuses import BONUSES
-from experiments.config import (
-    DEFAULT_PRESET,
-    AgentName,
-    BonusName,
-    PresetName,
-    RunConfig,
-    config_class,
-)
+from experiments.config import AgentName, BonusName, PresetName, RunConfig, config_class
 from experiments.errors import UsageError
 
 
@@ -20,7 +13,7 @@ def resolve(
     env: str,
     agent: AgentName | None = None,
     bonus: BonusName | None = None,
-    preset: PresetName = DEFAULT_PRESET,
+    preset: PresetName = RunConfig.preset,
     fine_tunes: bool = False,
 ) -> RunConfig:
     """A complete configuration; the default agent is the task's, the default bonus RE3.

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,7 +22,7 @@ import numpy as np
 
 from experiments import fine_tuning, installing, machine, run_folder, suites, summary, video
 from experiments.agents import AGENTS
-from experiments.build import Runner, build, devices_for, prepared, refused_by_parts, seed_numbers
+from experiments.build import Runner, build, devices_for, prepared, refused_by_parts
 from experiments.config import RunConfig
 from experiments.errors import UsageError, refusing
 from experiments.interrupt import Interrupt
@@ -83,11 +84,10 @@ def run(config: RunConfig) -> int:
     if learned is not None:
         fine_tuning.check_fits(config, shapes, learned)
     folder = run_folder.claim(config)
+    on_first = partial(terminal.say, "stopping after this chunk; interrupt again to stop at once")
     with (
         run_folder.locked(folder),
-        Interrupt(
-            lambda: terminal.say("stopping after this chunk; interrupt again to stop at once")
-        ) as interrupt,
+        Interrupt(on_first) as interrupt,
         contextlib.closing(terminal),
         contextlib.closing(runner),
     ):
@@ -110,7 +110,6 @@ class _Loop:
     foretold: bool = False
 
     def __post_init__(self) -> None:
-        self.seeds = seed_numbers(self.config)
         self.store = CheckpointStore(self.folder / run_folder.CHECKPOINTS)
         self.checkpointed = self.curve_drawn = time.monotonic()
         self.evaluator = ThreadPoolExecutor(1, "evaluation")
@@ -120,13 +119,13 @@ class _Loop:
         self._announce()
         state = self._restored() if self.config.resume else None
         if state is None:
-            state = self.runner.init(jnp.asarray(self.seeds, jnp.int32))
+            state = self.runner.init(jnp.asarray(self.config.seed_numbers, jnp.int32))
             if self.learned is not None:
                 state = fine_tuning.begin(state, self.learned)
         with refusing(ValueError):
             self.recorder = Recorder(
                 self.folder,
-                self.seeds,
+                self.config.seed_numbers,
                 tensorboard=self.config.tensorboard,
                 keep_bytes=self.record.csv_bytes,
                 env_frames=self.record.env_frames,
@@ -166,10 +165,8 @@ class _Loop:
         c, used, usable = self.config, devices_for(self.config.seeds), jax.devices()
         devices = f"{len(used)} {used[0].device_kind} device(s)"
         if len(used) < len(usable):
-            devices = (
-                f"{len(used)} of {len(usable)} {used[0].device_kind} devices (SEEDS a multiple of "
-                f"{len(usable)} would use all)"
-            )
+            remedy = f"SEEDS a multiple of {len(usable)} would use all"
+            devices = f"{len(used)} of {len(usable)} {used[0].device_kind} devices ({remedy})"
         if c.preset == suites.find(c.env)[0].without_accelerator and used[0].platform == "cpu":
             devices += " (no GPU)"
         drawn = f", drawn by {renderer}" if (renderer := suites.drawn_by(c)) else ""
@@ -189,7 +186,7 @@ class _Loop:
     def _restored(self) -> TrainState | None:
         """The last intact checkpoint of the resumed run, if it has one."""
         with refusing(ValueError):
-            found = self.store.restore(self.runner.template(len(self.seeds)), self.terminal.say)
+            found = self.store.restore(self.runner.template(self.config.seeds), self.terminal.say)
         if found is None:
             self.terminal.say("this run was stopped before its first checkpoint: starting it")
             return None
@@ -288,7 +285,7 @@ class _Loop:
             Standing(
                 env_frames=r.env_frames,
                 total_env_frames=total,
-                frames_per_second=r.frames_per_second(len(self.seeds)) or math.nan,
+                frames_per_second=r.frames_per_second(self.config.seeds) or math.nan,
                 eta_seconds=self._seconds_left(),
                 evaluation_return=math.nan if r.evaluation_return is None else r.evaluation_return,
                 intrinsic_reward=self.intrinsic_reward,
@@ -300,8 +297,8 @@ class _Loop:
         say, complete, r = self.terminal.say, self._complete(), self.record
         if r.evaluated_at >= 0:
             seconds = {name: value for name, value in vars(r).items() if name.endswith("_seconds")}
-            timing = {"frames_per_second": r.frames_per_second(len(self.seeds)), **seconds}
-            reached = summary.write_summary(self.folder, self.config, self.seeds, complete, timing)
+            timing = {"frames_per_second": r.frames_per_second(self.config.seeds), **seconds}
+            reached = summary.write_summary(self.folder, self.config, complete, timing)
             summary.draw_curve(self.folder, self.config)
             for line in summary.lines(self.folder, reached):
                 say(line)

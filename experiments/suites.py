@@ -1,25 +1,23 @@
 """The suites of tasks: one entry each, the only place in `experiments` that names it.
 
-Another suite is `register(Suite(...))`, here or in a file that `--plugin` names; its tasks are
-registered with `re3_jax.envs.registry.register`.
+Another suite is another `Suite(...)` in `SUITES`, or `register(Suite(...))` in a file that
+`--plugin` names; its tasks are registered with `re3_jax.envs.registry.register`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 from experiments import machine
-from experiments.config import DEFAULT_PRESET, AgentName, PresetName, RunConfig
+from experiments.config import AgentName, PresetName, RunConfig
 from experiments.errors import UsageError, refusing
 from experiments.installing import ensure_envpool
 from experiments.presets import atari as atari_presets
 from experiments.presets import brax, gymnax, minigrid, pixels
 from experiments.presets import dmc as dmc_presets
 from experiments.registry import Registry
-from re3_jax.envs import host, registry
+from re3_jax.envs import registry
 from re3_jax.envs.base import EnvSpec
-from re3_jax.envs.host import atari, atari_games, dmc, renderer
-from re3_jax.envs.host.base import HostEnv
+from re3_jax.envs.host import atari, atari_games, dmc
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,6 @@ class HostSuite:
       example: one of its tasks.
       spec: (task id, run) -> what the task looks like to an agent; raises ValueError or
         ImportError.
-      settle: run -> run with `auto` resolved for this machine; raises like `spec`.
       is_drawn: whether frames are rendered, with the options `renderer` and `image_size`.
       fixed_filters: whether random encoders have filters of their own.
     """
@@ -39,7 +36,6 @@ class HostSuite:
     group: str
     example: str
     spec: Callable[[str, RunConfig], EnvSpec]
-    settle: Callable[[RunConfig], RunConfig] = lambda config: config
     is_drawn: bool = False
     fixed_filters: bool = False
 
@@ -78,7 +74,48 @@ class Suite:
     with_learned_encoder: Callable[[str, RunConfig], RunConfig] = lambda task_id, config: config
 
 
-SUITES: Registry[Suite] = Registry("a suite")
+def _dmc_spec(task_id: str, config: RunConfig) -> EnvSpec:
+    if config.dmc.engine == "envpool":
+        ensure_envpool()
+    return dmc.spec(task_id, config.dmc)
+
+
+def _atari_spec(task_id: str, config: RunConfig) -> EnvSpec:
+    ensure_envpool()
+    return atari.spec(task_id, config.atari)
+
+
+SUITES = Registry(
+    "a suite",
+    Suite("minigrid", "MiniGrid tasks", "a2c", minigrid.preset, fine_tuned=minigrid.fine_tuned),
+    Suite(
+        "dmc",
+        "tasks of DeepMind Control",
+        "rad",
+        dmc_presets.preset,
+        own_presets=("small",),
+        without_accelerator="small",
+        in_pixels=True,
+        fine_tuned=dmc_presets.fine_tuned,
+        host=HostSuite("dmc", "cheetah_run_sparse", _dmc_spec, is_drawn=True),
+    ),
+    Suite("brax", "brax tasks", "rad", brax.preset, fine_tuned=dmc_presets.fine_tuned),
+    Suite("gymnax", "gymnax tasks", "a2c", gymnax.preset, dict.fromkeys(gymnax.CONTINUOUS, "rad")),
+    Suite("pixels", "small tasks in pixels", "dreamer", pixels.preset, in_pixels=True),
+    Suite(
+        "atari",
+        "Atari games",
+        "rainbow",
+        atari_presets.preset,
+        own_presets=("data_efficient",),
+        in_pixels=True,
+        summary=lambda game, final_return: {
+            "human_normalised_return": atari_games.human_normalised(game, final_return)
+        },
+        with_learned_encoder=atari_presets.with_learned_encoder,
+        host=HostSuite("atari", "montezuma_revenge", _atari_spec, fixed_filters=True),
+    ),
+)
 register = SUITES.register
 
 
@@ -94,7 +131,7 @@ def find(task: str) -> tuple[Suite, str]:
 def default_preset(task: str) -> PresetName:
     """The preset of a task on this machine, if none is given."""
     smaller = find(task)[0].without_accelerator
-    return smaller if smaller and not machine.has_accelerator() else DEFAULT_PRESET
+    return smaller if smaller and not machine.has_accelerator() else RunConfig.preset
 
 
 def host_of(task: str) -> HostSuite | None:
@@ -102,78 +139,7 @@ def host_of(task: str) -> HostSuite | None:
     return find(task)[0].host
 
 
-def make_lanes(config: RunConfig, num_lanes: int, report: Callable[[str], None] = print) -> HostEnv:
-    """Lanes of a task on the host."""
-    suite, task_id = find(config.env)
-    assert suite.host is not None
-    options: Any = getattr(config, suite.host.group)
-    return host.make(task_id, options, num_lanes, report)
-
-
 def drawn_by(config: RunConfig) -> str | None:
     """The renderer of a run; None where nothing is rendered."""
     on_host = host_of(config.env)
     return config.dmc.renderer if on_host is not None and on_host.is_drawn else None
-
-
-def _dmc_spec(task_id: str, config: RunConfig) -> EnvSpec:
-    if config.dmc.engine == "envpool":
-        ensure_envpool()
-    return dmc.spec(task_id, config.dmc)
-
-
-def _with_renderer(config: RunConfig) -> RunConfig:
-    return replace(config, dmc=replace(config.dmc, renderer=renderer.choose(config.dmc)))
-
-
-def _atari_spec(task_id: str, config: RunConfig) -> EnvSpec:
-    ensure_envpool()
-    return atari.spec(task_id, config.atari)
-
-
-register(
-    Suite("minigrid", "MiniGrid tasks", "a2c", minigrid.preset, fine_tuned=minigrid.fine_tuned)
-)
-register(
-    Suite(
-        "dmc",
-        "tasks of DeepMind Control",
-        "rad",
-        dmc_presets.preset,
-        own_presets=("small",),
-        without_accelerator="small",
-        in_pixels=True,
-        fine_tuned=dmc_presets.fine_tuned,
-        host=HostSuite(
-            group="dmc",
-            example="cheetah_run_sparse",
-            spec=_dmc_spec,
-            settle=_with_renderer,
-            is_drawn=True,
-        ),
-    )
-)
-register(Suite("brax", "brax tasks", "rad", brax.preset, fine_tuned=dmc_presets.fine_tuned))
-continuous = dict.fromkeys(gymnax.CONTINUOUS, "rad")
-register(Suite("gymnax", "gymnax tasks", "a2c", gymnax.preset, continuous))
-register(Suite("pixels", "small tasks in pixels", "dreamer", pixels.preset, in_pixels=True))
-register(
-    Suite(
-        "atari",
-        "Atari games",
-        "rainbow",
-        atari_presets.preset,
-        own_presets=("data_efficient",),
-        in_pixels=True,
-        summary=lambda game, final_return: {
-            "human_normalised_return": atari_games.human_normalised(game, final_return)
-        },
-        with_learned_encoder=atari_presets.with_learned_encoder,
-        host=HostSuite(
-            group="atari",
-            example="montezuma_revenge",
-            spec=_atari_spec,
-            fixed_filters=True,
-        ),
-    )
-)

@@ -21,15 +21,15 @@ def draw_curve(folder: Path, config: RunConfig) -> None:
 
 
 def write_summary(
-    folder: Path, config: RunConfig, seeds: list[int], complete: bool, timing: Mapping[str, Any]
+    folder: Path, config: RunConfig, complete: bool, timing: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Writes summary.json and returns its contents.
 
-    The folder has at least one evaluation; `seeds` are in the order of eval.csv; `timing` has
-    seconds and frames per second, as measured by the loop.
+    The folder has at least one evaluation; `timing` has seconds and frames per second, as measured
+    by the loop.
     """
     curve = curves.load("", [folder])
-    final = curve.returns[:, -1]
+    final, seeds = curve.returns[:, -1], config.seed_numbers
     reached = final_returns(final)
     suite, task_id = suites.find(config.env)
     values = {

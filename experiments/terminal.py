@@ -47,8 +47,17 @@ class Terminal:
     def __init__(self) -> None:
         """Finds out whether standard output is a terminal."""
         self._console = Console(highlight=False, markup=False, soft_wrap=True)
-        self._progress: Progress | None = None
         self._last_plain = 0.0
+        self._bar = Progress(
+            BarColumn(bar_width=10),
+            TextColumn("{task.description}", markup=False),
+            console=self._console,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._bar.add_task("")
 
     def say(self, text: str) -> None:
         """Prints a permanent line above the live one."""
@@ -61,25 +70,13 @@ class Terminal:
                 self._last_plain = time.monotonic()
                 self.say(standing.words().strip())
             return
-        if self._progress is None:
-            self._progress = Progress(
-                BarColumn(bar_width=10),
-                TextColumn("{task.description}", markup=False),
-                console=self._console,
-                transient=True,
-                redirect_stdout=False,
-                redirect_stderr=False,
-            )
-            self._progress.add_task("", total=standing.total_env_frames)
-            self._progress.start()
-        (task,) = self._progress.task_ids
-        self._progress.update(task, completed=standing.env_frames, description=standing.words())
+        done, total = standing.env_frames, standing.total_env_frames
+        self._bar.update(self._task, total=total, completed=done, description=standing.words())
+        self._bar.start()
 
     def close(self) -> None:
         """Removes the live line."""
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = None
+        self._bar.stop()
 
 
 def clock(seconds: float) -> str:

@@ -6,16 +6,7 @@ from typing import Any
 from experiments import agents, bonuses, suites
 from experiments.agents import AGENTS, Agent
 from experiments.bonuses import BONUSES
-from experiments.config import (
-    RunConfig,
-    choose_chunk_updates,
-    flatten,
-    frames_per_update,
-    lanes,
-    neighbours_option,
-    option_name,
-    options_of_agent,
-)
+from experiments.config import RunConfig, flatten, neighbours_option, option_name
 from experiments.errors import UsageError
 from experiments.registry import Values
 from re3_jax.envs.base import Box, Discrete, EnvSpec
@@ -56,11 +47,7 @@ def validate(config: RunConfig) -> None:
             f"span {option_name(span)} {values[span]}: add {option_name(span)} 1 or choose another "
             "bonus"
         )
-    if agent.on_policy and bonuses.keeps_latents(values):
-        _check_ring_of_rollouts(values, agent)
-    sought = neighbours_option(values)
-    if sought and values[sought] != "ring":
-        _check_batch(values, agent, option_name(sought))
+    _check_batch(values, agent)
     if config.seed + config.seeds - 1 > INT32_MAX:
         raise UsageError(f"--seed {config.seed} is too large: seeds end at {INT32_MAX}")
 
@@ -73,10 +60,9 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
         more env frames than can be counted.
     """
     _check_agent(config, spec)
-    update = frames_per_update(config, spec.action_repeat)
+    update, lanes = config.frames_per_update(spec.action_repeat), config.of_agent.num_envs
     repeat = f" x {spec.action_repeat} frames" if spec.action_repeat > 1 else ""
-    on_policy = AGENTS[config.agent].on_policy
-    rollout = options_of_agent(config).rollout_length if on_policy else 1
+    rollout = update // (lanes * spec.action_repeat)
     length = "steps" if config.pretrain is None else "pretrain"
     for name, frames in (
         (length, config.steps),
@@ -85,9 +71,9 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
         if frames < update:
             raise UsageError(
                 f"{option_name(name)} {frames} is less than one update, which takes {update} env "
-                f"frames ({lanes(config)} lanes x {rollout} steps{repeat}): give at least {update}"
+                f"frames ({lanes} lanes x {rollout} steps{repeat}): give at least {update}"
             )
-    chunk = update * (config.chunk_updates or choose_chunk_updates(config, spec.action_repeat))
+    chunk = update * config.choose_chunk_updates(spec.action_repeat)
     # Training runs whole chunks, so the last one may end after STEPS.
     if -(-config.steps // chunk) * chunk > INT32_MAX:
         raise UsageError(
@@ -122,7 +108,7 @@ def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> st
     agent = AGENTS[config.agent]
     if agent.on_policy:
         return f"lower --seeds, {sizes(config)}"
-    options, option = options_of_agent(config), f"--{agent.group}.replay-capacity"
+    options, option = config.of_agent, f"--{agent.group}.replay-capacity"
     bytes_of_one = config.seeds * _least_bytes_per_transition(config)
     too_many = math.ceil((needed_bytes - available_bytes) / bytes_of_one)
     capacity, fits = options.replay_capacity - too_many, []
@@ -197,21 +183,19 @@ def _check_range(name: str, value: Any) -> None:
         raise UsageError(f"{option} {value} is negative: give 0 or more")
 
 
-def _check_ring_of_rollouts(values: Values, agent: Agent) -> None:
-    ring = values["re3.ring_size"]
-    lanes, steps = (values[f"{agent.group}.{name}"] for name in agent.batch)
-    if ring < lanes * steps:
-        raise UsageError(
-            f"--re3.ring-size {ring} cannot hold one rollout of {lanes * steps} states "
-            f"({lanes} lanes x {steps} steps): give at least {lanes * steps}"
-        )
-
-
-def _check_batch(values: Values, agent: Agent, option: str) -> None:
-    rank, names = values["re3.last_neighbour"], [f"{agent.group}.{name}" for name in agent.batch]
+def _check_batch(values: Values, agent: Agent) -> None:
+    names = [f"{agent.group}.{name}" for name in agent.batch]
     batch = math.prod(values[name] for name in names)
-    if rank > batch - (0 if values["re3.count_self"] else 1):
+    ring, rank = values["re3.ring_size"], values["re3.last_neighbour"]
+    if agent.on_policy and bonuses.keeps_latents(values) and ring < batch:
+        lanes, steps = (values[name] for name in names)
+        raise UsageError(
+            f"--re3.ring-size {ring} cannot hold one rollout of {batch} states "
+            f"({lanes} lanes x {steps} steps): give at least {batch}"
+        )
+    sought, others = neighbours_option(values), batch - (0 if values["re3.count_self"] else 1)
+    if sought and values[sought] != "ring" and rank > others:
         raise UsageError(
             f"a batch of {batch} states has no neighbour of rank {rank}: lower "
-            f"--re3.last-neighbour, raise {option_name(names[0])} or use {option} ring"
+            f"--re3.last-neighbour, raise {option_name(names[0])} or use {option_name(sought)} ring"
         )

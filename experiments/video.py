@@ -52,17 +52,12 @@ def write(
     partial = path.with_name(f".{path.name}.partial.mp4")
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-v", "error"]
     command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"]
-    command += ["-r", str(frames_per_second), "-i", "-"]
-    command += ["-vf", enlarge, "-c:v", "libx264", "-crf", "18", "-pix_fmt", "yuv420p"]
+    command += ["-r", str(frames_per_second), "-i", "-", "-vf", enlarge, "-c:v", "libx264"]
+    command += ["-crf", "18", "-pix_fmt", "yuv420p", str(partial)]
     try:
         # Checked before ffmpeg starts, which would only report a broken pipe.
         partial.touch()
-        subprocess.run(
-            [*command, str(partial)],
-            input=np.stack(frames).tobytes(),
-            capture_output=True,
-            check=True,
-        )
+        subprocess.run(command, input=np.stack(frames).tobytes(), capture_output=True, check=True)
         partial.replace(path)
     except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
         partial.unlink(missing_ok=True)
@@ -86,15 +81,13 @@ def predictions(config: Any, state: Any) -> list[np.ndarray]:
     @jax.jit
     @jax.vmap
     def draw(key, replay):
+        key = jax.random.fold_in(key, 0)
         return SequenceBatch.of(sequence_ring.sample(key, replay, FORESEEN, length))
 
-    drawn = draw(
-        jax.vmap(lambda key: jax.random.fold_in(key, 0))(state.evaluation_key), state.replay
-    )
+    drawn = draw(state.evaluation_key, state.replay)
     batch = jax.tree.map(lambda leaf: np.asarray(leaf)[0], drawn)
     model = jax.tree.map(lambda leaf: np.asarray(leaf[0]), state.agent.model)
     context = min(prediction.CONTEXT, length - 1)
-    predicted = compilation.jit(prediction.open_loop, static_argnums=3)(
-        model, batch, jax.random.key(0), context
-    )
+    predict = compilation.jit(prediction.open_loop, static_argnums=3)
+    predicted = predict(model, batch, jax.random.key(0), context)
     return list(np.asarray(prediction.comparison(batch, predicted)))

@@ -62,14 +62,12 @@ def _table_rows(runs: Sequence[Run]) -> list[list[object]]:
 
 
 def _draw(runs: Sequence[Run]) -> Figure:
-    games = list(dict.fromkeys(run.game for run in runs))
-    figure = Figure(figsize=(4.6 * len(games), 7.0), dpi=130, layout="constrained")
-    places = figure.subplots(2, len(games), squeeze=False)
-    for (above, below), game in zip(places.T, games, strict=True):
-        of_game = [run for run in runs if run.game == game]
-        curves.draw_axes(above, [run.evaluations for run in of_game], game)
-        curves.draw_axes(below, [run.screens for run in of_game], "")
-        below.set_ylabel("different screens seen")
+    games = {run.game: [one for one in runs if one.game == run.game] for run in runs}
+    panels = {game: [run.evaluations for run in some] for game, some in games.items()}
+    panels |= {f"{game}: screens": [run.screens for run in some] for game, some in games.items()}
+    figure = curves.draw_panels(panels, (4.6, 3.5), len(games))
+    for axes in figure.axes[len(games) :]:
+        axes.set_ylabel("different screens seen")
     return figure
 
 

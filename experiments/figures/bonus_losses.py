@@ -50,9 +50,8 @@ def _make(words: command.Words) -> command.Lines:
     changes = {"evaluation.every-env-frames": str(words.steps)}
     run = partial(Run, words.task, preset=words.preset, seeds=words.seeds, steps=words.steps)
     bonuses = dict.fromkeys(bonus for bonus, _ in LOSSES.values())
-    rows.load(
-        words, [Row(one, one, run(one, agent="rad", changes=changes)) for one in bonuses], ["train"]
-    )
+    chosen = [Row(one, one, run(one, agent="rad", changes=changes)) for one in bonuses]
+    rows.load(words, chosen, ["train"])
     _draw(words).savefig(words.out / "losses.png")
     yield words.out / "losses.png"
 

@@ -110,9 +110,7 @@ def draw_axes(axes: Axes, curves: Sequence[Curve], title: str) -> None:
         axes.plot(frames, mean, line, color=colour, linewidth=1.8, label=label)
         if seeds > 1:
             half = mean_half_width(curve.returns)
-            axes.fill_between(
-                frames, mean - half, mean + half, color=colour, alpha=0.2, linewidth=0
-            )
+            axes.fill_between(frames, mean - half, mean + half, color=colour, alpha=0.2, lw=0)
     # The band of few seeds may reach far beyond every measured value; the axis does not.
     low = min(curve.returns.min() for curve in curves)
     high = max(curve.returns.max() for curve in curves)

@@ -57,9 +57,8 @@ def search(name: str, task: str, preset: str, seeds: int, runs: Runs) -> dict[st
         steps = budget if share == 1 else every * math.ceil(share * budget / every)
         scores = dict(zip(left, runs.map(partial(score, steps=steps), left), strict=True))
         left.sort(key=scores.__getitem__, reverse=True)
-        report.append(
-            {"env_frames": steps, "scores": {f"{beta:g}": round(scores[beta], 5) for beta in left}}
-        )
+        rounded = {f"{beta:g}": round(scores[beta], 5) for beta in left}
+        report.append({"env_frames": steps, "scores": rounded})
     return {"beta": left[0], "seeds": list(range(FIRST_SEED, FIRST_SEED + seeds)), "rungs": report}
 
 

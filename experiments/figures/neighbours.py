@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 from matplotlib.figure import Figure
 
-from experiments.errors import UsageError
+from experiments.errors import UsageError, refusing
 from experiments.figures import command
 from experiments.presets import dmc as presets
 from experiments.presets import tables
@@ -31,6 +31,9 @@ UNSEEN_JOINT = "rootx"
 """Joint of the distance travelled: the camera follows the body, so frames do not show it."""
 
 ENCODED_AT_ONCE = 100
+
+PARTS = ("frame", "random encoder", "true state")
+"""Of the picture, from left to right."""
 
 
 class Frames(NamedTuple):
@@ -56,8 +59,7 @@ def collect(task_id: str, config: DMCConfig, num_frames: int, seed: int) -> Fram
         if over:
             episode += 1
             lane.begin(seed + episode)
-        action = random.uniform(-1, 1, lane.task.action_dim)
-        outcome = lane.advance(action)
+        outcome = lane.advance(random.uniform(-1, 1, lane.task.action_dim))
         over = outcome.terminated or outcome.truncated
         images.append(screen.draw([0])[0])
         states.append(position(lane.physics))
@@ -122,24 +124,16 @@ def draw(
     k: int,
 ) -> Figure:
     """One row per query: the frame, its k neighbours by latents, its k neighbours by states."""
-    height = 1.05 * len(queries) + 0.45
-    figure = Figure(figsize=(1.05 * (2 * k + 1.6), height), dpi=150)
-    widths = [1, 0.15, *[1] * k, 0.15, *[1] * k]
-    margins = {"left": 0.01, "right": 0.99, "bottom": 0.01, "top": 1 - 0.36 / height}
-    spaces = {"wspace": 0.06, "hspace": 0.06, "width_ratios": widths}
-    grid = figure.add_gridspec(len(queries), len(widths), **margins, **spaces)
-    columns = [0, *range(2, 2 + k), *range(3 + k, 3 + 2 * k)]
-    for row, query in enumerate(queries):
-        shown = [query, *encoded[row, :k], *true[row, :k]]
-        for column, frame in zip(columns, shown, strict=True):
-            axes = figure.add_subplot(grid[row, column])
+    size = 1.05 * (2 * k + 1.6), 1.05 * len(queries) + 0.45
+    figure = Figure(size, dpi=150, layout="constrained")
+    (parts,) = figure.subfigures(1, 3, squeeze=False, width_ratios=[1, k, k], wspace=0.05)
+    columns = queries[:, None], encoded[:, :k], true[:, :k]
+    for part, title, shown in zip(parts, PARTS, columns, strict=True):
+        part.suptitle(title, fontsize=10)
+        places = part.subplots(*shown.shape, squeeze=False)
+        for axes, frame in zip(places.flat, shown.flat, strict=True):
             axes.imshow(frames.images[frame], interpolation="nearest")
             axes.set_axis_off()
-    left = 0.0
-    for width, title in ((1, "frame"), (k, "random encoder"), (k, "true state")):
-        middle = (left + width / 2) / sum(widths)
-        figure.text(middle, 0.985, title, ha="center", va="top", fontsize=10)
-        left += width + 0.15
     return figure
 
 
@@ -152,12 +146,10 @@ def _make(words: command.Words) -> command.Lines:
             f"--frames {words.frames} with --k {words.k} leaves no neighbours: give more than "
             f"one episode of {per_episode} frames, and --k and --queries of at least 1"
         )
-    try:
+    with refusing(ValueError, ImportError, OSError):
         tasks.find(words.task)
         frames = collect(words.task, config, words.frames, words.seed)
         words.out.mkdir(parents=True, exist_ok=True)
-    except (ValueError, ImportError, OSError) as error:
-        raise UsageError(str(error)) from None
     random = np.random.default_rng(words.seed)
     queries = random.choice(words.frames, words.queries, replace=False)
     every = random.choice(words.frames, min(words.frames, 200), replace=False)

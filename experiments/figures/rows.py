@@ -35,8 +35,8 @@ def load(
       rows: the rows of all panels.
       files: tables to copy from every run: `eval` as NAME.csv, others as NAME-TABLE.csv.
     """
-    asked = {name: getattr(words, name, None) for name in ("seeds", "steps")}
-    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    asked: dict[str, Any] = {name: getattr(words, name, None) for name in ("seeds", "steps")}
+    given = {name: value for name, value in asked.items() if value is not None}
     folders = Runs(words.runs, words.jobs).ensure_all(row.run._replace(**given) for row in rows)
     words.out.mkdir(parents=True, exist_ok=True)
     for row, folder in zip(rows, folders, strict=True):

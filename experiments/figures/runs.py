@@ -1,7 +1,5 @@
 """The runs behind a figure: each in its own process, trained once, resumed if interrupted.
 
-A run that several figures share is trained once: its folder is named after its options.
-
 Starting, compiling, evaluating and drawing take one core, and so does training if the cores do not
 divide the seeds: small runs finish sooner in parallel. The default is one run at a time, which is
 right if one run fills the machine or holds the only accelerator.
@@ -24,6 +22,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Optional, TypeVar
 
 from experiments import run_folder
+from experiments.config import option_with
 from experiments.errors import UsageError
 
 Item = TypeVar("Item")
@@ -71,7 +70,7 @@ class Runs:
         self._stopped: int | None = None
 
     def folder_of(self, run: Run) -> Path:
-        """The folder of a run, named after its options."""
+        """The folder of a run, named after its options: figures that share a run train it once."""
         extra = "".join(
             f"-{name.rpartition('.')[2]}_{Path(str(value)).name}"
             for name, value in self._changes(run).items()
@@ -108,7 +107,7 @@ class Runs:
             options["steps"] = str(run.steps)
         command = [sys.executable, "-m", "experiments.train", "--no-tensorboard"]
         for option, value in {**options, **changes}.items():
-            command += _words(option, value)
+            command += option_with(option, value).split(" ", 1)
         # Two threads never train the same run: the second finds it finished.
         with self._locks.setdefault(str(folder), threading.Lock()):
             if _is_finished(folder, run):
@@ -121,9 +120,8 @@ class Runs:
 
     def ensure_all(self, runs: Iterable[Run]) -> list[Path]:
         """`ensure` of each, in their order; a line says how many are done whenever one ends."""
-        runs, began = list(runs), time.monotonic()
-        done, counting = len(self.finished(runs)), threading.Lock()
-        ended = 0
+        runs, began, counting = list(runs), time.monotonic(), threading.Lock()
+        done, ended = len(self.finished(runs)), 0
 
         def ensure(run: Run) -> Path:
             nonlocal ended
@@ -133,19 +131,17 @@ class Runs:
                 with counting:
                     ended += 1
                     left = len(runs) - done - ended
-                    seconds = (time.monotonic() - began) / ended * left
-                    print(self._standing(len(runs), left, seconds), flush=True)
+                    running = min(self.at_once, left)
+                    hours = (time.monotonic() - began) / ended * left / 3600
+                    print(
+                        f"{len(runs) - left} of {len(runs)} runs done, {running} running, "
+                        f"{left - running} waiting, about {hours:.1f} hours to go",
+                        flush=True,
+                    )
             return folder
 
         with self._passing_on_a_signal():
             return self.map(ensure, runs)
-
-    def _standing(self, total: int, left: int, seconds: float) -> str:
-        running = min(self.at_once, left)
-        return (
-            f"{total - left} of {total} runs done, {running} running, {left - running} waiting, "
-            f"about {seconds / 3600:.1f} hours to go"
-        )
 
     @contextlib.contextmanager
     def _passing_on_a_signal(self) -> Iterator[None]:
@@ -156,9 +152,6 @@ class Runs:
             for process in self._processes.copy():
                 process.send_signal(number)
 
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
         before = signal.signal(signal.SIGTERM, stop)
         try:
             yield
@@ -239,13 +232,6 @@ def copy_evaluations(folders: Sequence[Path], out: Path) -> list[str]:
     for folder, name in zip(folders, names, strict=True):
         shutil.copyfile(folder / "eval.csv", out / f"{name}.csv")
     return names
-
-
-def _words(option: str, value: str | bool) -> list[str]:
-    if isinstance(value, str):
-        return [f"--{option}", value]
-    group, dot, leaf = option.rpartition(".")
-    return [f"--{option}" if value else f"--{group}{dot}no-{leaf}"]
 
 
 def _first(run: Run) -> Run:

@@ -56,9 +56,8 @@ DEBUG = rainbow.DEBUG | {
 }
 
 
-def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
+def preset(task_id: str, name: PresetName, _agent: AgentName) -> RunConfig:
     """Configuration of a game, such as `montezuma_revenge`."""
-    del agent
     beta, latent_dim = BETA.get(task_id, OTHER_BETA), LATENT_DIM.get(task_id, 50)
     of_game = options("re3", beta=beta, latent_dim=latent_dim)
     smaller = {"data_efficient": DATA_EFFICIENT, "debug": DEBUG}.get(name, {})

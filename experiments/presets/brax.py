@@ -29,8 +29,7 @@ DEBUG = tables.TINY | {
 """It takes a minute, most of which is brax's compilation."""
 
 
-def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
+def preset(_task_id: str, name: PresetName, _agent: AgentName) -> RunConfig:
     """Configuration of any task on states with continuous actions."""
-    del task_id, agent
     re3 = dmc.PAPER_RE3 if name == "paper" else dmc.RELEASED_RE3
     return tables.run(COMMON, re3, DEBUG if name == "debug" else {})

@@ -27,8 +27,7 @@ DEBUG = dreamer.DEBUG | {
 """The numbers of DeepMind Control's `debug`."""
 
 
-def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
+def preset(_task_id: str, name: PresetName, _agent: AgentName) -> RunConfig:
     """Configuration of any task of this suite."""
-    del task_id, agent
     re3 = dmc.PAPER_RE3 if name == "paper" else dmc.RELEASED_RE3
     return tables.run(re3, COMMON, DEBUG if name == "debug" else {})

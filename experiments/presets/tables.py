@@ -1,9 +1,7 @@
-"""Building blocks of presets: tables of values by dotted field names of a `RunConfig`.
+"""Building blocks of presets: tables of values by dotted field names of a `RunConfig`."""
 
-A preset is a few tables; later tables override earlier ones, and all other fields keep the defaults
-of their dataclasses.
-"""
-
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from experiments.config import RunConfig, unflatten
@@ -17,16 +15,13 @@ def options(*groups: str, **values: Any) -> Values:
 
 
 def run(*tables: Values) -> RunConfig:
-    """The run of these tables; later tables override earlier ones.
+    """The run of these tables; later ones override earlier ones and the dataclasses' defaults.
 
     Raises:
       KeyError or TypeError: a name is not that of a field, or a value is not of its type.
       ValueError: a value is out of range.
     """
-    merged: Values = {}
-    for table in tables:
-        merged |= table
-    return unflatten(merged)
+    return unflatten(reduce(or_, tables))
 
 
 TINY: Values = {

@@ -42,13 +42,8 @@ class CheckpointStore:
         self.folder = folder.absolute()
         self._damaged: list[int] = []
         self._journal = ReplayJournal(self.folder / "frames")
-        self._manager = ocp.CheckpointManager(
-            self.folder,
-            options=ocp.CheckpointManagerOptions(
-                max_to_keep=KEEP,
-                enable_async_checkpointing=False,
-            ),
-        )
+        options = ocp.CheckpointManagerOptions(max_to_keep=KEEP, enable_async_checkpointing=False)
+        self._manager = ocp.CheckpointManager(self.folder, options=options)
 
     def steps(self) -> list[int]:
         """Steps of the checkpoints on disk, oldest first."""
@@ -69,13 +64,9 @@ class CheckpointStore:
         try:
             small, listed = without_frames(state), self._journal.write(str(step), state)
             content = {"record": record, "frames": listed, "leaves": _digests(small)}
-            self._manager.save(
-                step,
-                args=ocp.args.Composite(
-                    state=ocp.args.StandardSave(small),
-                    host=ocp.args.JsonSave({**content, "digest": _digest(content)}),
-                ),
-            )
+            host = ocp.args.JsonSave({**content, "digest": _digest(content)})
+            args = ocp.args.Composite(state=ocp.args.StandardSave(small), host=host)
+            self._manager.save(step, args=args)
             self._manager.wait_until_finished()
         except (OSError, ValueError) as error:
             # tensorstore's form of an error that the operating system gave.

@@ -47,16 +47,12 @@ def evaluate(
     reset_key, step_key = jax.random.split(key)
     env_state, observation = jax.vmap(env.reset)(jax.random.split(reset_key, episodes))
 
-    def unfinished(carry):
-        return ~jnp.all(carry[4])
-
     def step(carry):
         env_state, memory, returns, lengths, finished, step_key = carry
         step_key, act_key, env_key = jax.random.split(step_key, 3)
         memory, action = acting.act(state, memory, act_key, not greedy)
-        env_state, timestep = jax.vmap(env.step)(
-            env_state, action, jax.random.split(env_key, episodes)
-        )
+        env_keys = jax.random.split(env_key, episodes)
+        env_state, timestep = jax.vmap(env.step)(env_state, action, env_keys)
         counts, ended = ~finished, timestep.terminated | timestep.truncated
         return (
             env_state,
@@ -75,5 +71,5 @@ def evaluate(
         jnp.zeros(episodes, bool),
         step_key,
     )
-    _, _, returns, lengths, *_ = jax.lax.while_loop(unfinished, step, start)
+    _, _, returns, lengths, *_ = jax.lax.while_loop(lambda carry: ~jnp.all(carry[4]), step, start)
     return EvalStats.of(returns, lengths)

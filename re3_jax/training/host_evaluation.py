@@ -1,7 +1,6 @@
 """Evaluation of a policy in lanes of the host: every episode in a lane of its own (io)."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,23 +16,12 @@ Record = Callable[[np.ndarray], None]
 """Is given one frame, uint8 [height, width, 3], after the other."""
 
 
-class EvaluationPrograms(NamedTuple):
-    """What the device runs in an evaluation; arrays lead with seed and lane.
-
-    begin: frames -> memory of lanes at the beginning of an episode
-    act: (memory, key [seed], agent_steps int32 [seed]) -> (memory, action)
-    see: (memory, frames, begins) -> memory
-    """
-
-    begin: Callable[..., Memory]
-    act: Callable[..., tuple[Memory, Shaped[Array, " seed lane *action"]]]
-    see: Callable[..., Memory]
-
-
 def evaluate_lanes(
     env: HostEnv,
-    programs: EvaluationPrograms,
     *,
+    begin: Callable[..., Memory],
+    act: Callable[..., tuple[Memory, Shaped[Array, " seed lane *action"]]],
+    see: Callable[..., Memory],
     seeds: np.ndarray,
     env_frames: int,
     episodes: int,
@@ -44,7 +32,9 @@ def evaluate_lanes(
 
     Args:
       env: `len(seeds) * episodes` lanes, those of one seed next to each other.
-      programs: how the agents act.
+      begin: frames [seed, lane, ...] -> memory of lanes at the beginning of an episode.
+      act: (memory, key [seed], agent_steps int32 [seed]) -> (memory, action).
+      see: (memory, frames, begins) -> memory.
       seeds: with `env_frames` they decide how the episodes begin.
       env_frames: training frames so far: each evaluation has episodes of its own.
       episodes: per seed.
@@ -70,11 +60,11 @@ def evaluate_lanes(
     fold = jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(seed), env_frames))
     keys = jax.device_put(fold(jnp.asarray(seeds)), sharding)
     agent_steps = np.zeros(num_seeds, np.int32)
-    memory = programs.begin(*on_device(frame))
+    memory = begin(*on_device(frame))
     while True:
         if record is not None and not finished[0]:
             record(np.broadcast_to(frame[0], (*frame.shape[1:3], 3)))
-        memory, action = programs.act(memory, keys, jax.device_put(agent_steps, sharding))
+        memory, action = act(memory, keys, jax.device_put(agent_steps, sharding))
         # Not in place: on a CPU the device may still be reading this array's own memory.
         agent_steps = agent_steps + 1
         env.send(np.asarray(action).reshape(env.num_lanes, -1))
@@ -86,12 +76,11 @@ def evaluate_lanes(
         if finished.all():
             break
         frame = step.frame
-        memory = programs.see(memory, *on_device(frame, ended))
+        memory = see(memory, *on_device(frame, ended))
     return EvalStats.of(by_seed(returns), by_seed(lengths))
 
 
 def lane_seeds(seeds: np.ndarray, env_frames: int, episodes: int) -> np.ndarray:
     """uint32 seeds of the lanes: a function of the run's seed, the frame count and the lane."""
-    return np.concatenate(
-        [np.random.SeedSequence([int(seed), env_frames]).generate_state(episodes) for seed in seeds]
-    )
+    sequences = [np.random.SeedSequence([int(seed), env_frames]) for seed in seeds]
+    return np.concatenate([sequence.generate_state(episodes) for sequence in sequences])

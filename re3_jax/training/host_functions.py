@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from re3_jax.agents.base import Action, Info, Learner, LearnerState, Memory, Phase, random_actions
+from re3_jax.agents.base import Action, Info, Learner, Memory, Phase, random_actions
 from re3_jax.envs.base import LaneStep
 from re3_jax.training import screens
-from re3_jax.training.train_state import Counters, EpisodeTotals, Lanes, TrainState
+from re3_jax.training.train_state import EpisodeTotals, Lanes, TrainState
 
 
 class SeedFunctions:
@@ -33,41 +33,35 @@ class SeedFunctions:
         learned = self.learner.restart(state.learner, frame)
         return state.with_learner(learned)._replace(lanes=lanes)
 
-    def act(
-        self, randomly: bool, state: LearnerState, key: PRNGKeyArray, agent_steps: Int[Array, ""]
-    ) -> tuple[Memory, Action]:
+    def act(self, randomly: bool, state: TrainState) -> tuple[Memory, Action]:
         """Uniformly random actions, or the policy's exploring ones."""
-        key = step_key(key, agent_steps, 0)
+        key = step_key(state.key, state.counters.agent_steps, 0)
         if randomly:
             return state.memory, random_actions(key, self.learner)
         return self.learner.acting.act(state.agent, state.memory, key, True)
 
-    def learn(
-        self, phase: Phase, state: LearnerState, counters: Counters, key: PRNGKeyArray
-    ) -> tuple[LearnerState, Counters, Info]:
+    def learn(self, phase: Phase, state: TrainState) -> tuple[TrainState, Info]:
         """One update."""
-        key = jax.random.fold_in(step_key(key, counters.agent_steps, 1), counters.updates)
-        state, info = phase(state, counters.agent_steps, key)
-        return state, counters._replace(updates=counters.updates + 1), info
+        counters = state.counters
+        key = jax.random.fold_in(step_key(state.key, counters.agent_steps, 1), counters.updates)
+        learned, info = phase(state.learner, counters.agent_steps, key)
+        counters = counters._replace(updates=counters.updates + 1)
+        return state.with_learner(learned)._replace(counters=counters), info
 
     def store(
-        self,
-        state: LearnerState,
-        lanes: Lanes,
-        counters: Counters,
-        visited: Array | None,
-        action: Action,
-        step: LaneStep,
-    ) -> tuple[LearnerState, Lanes, Counters, Array | None, tuple[EpisodeTotals, Float[Array, ""]]]:
+        self, state: TrainState, action: Action, step: LaneStep
+    ) -> tuple[TrainState, tuple[EpisodeTotals, Float[Array, ""]]]:
         """Stores a step of all lanes; also totals of episodes and the mean reward."""
         step = jax.tree.map(jnp.asarray, step)
-        state = self.learner.store(state, action, step)
-        lanes, totals = lanes.count_step(step.reward, step.terminated | step.truncated)
-        counters = counters.after(self.learner.num_lanes, self.learner.spec.action_repeat)
+        learned = self.learner.store(state.learner, action, step)
+        lanes, totals = state.lanes.count_step(step.reward, step.terminated | step.truncated)
+        counters = state.counters.after(self.learner.num_lanes, self.learner.spec.action_repeat)
+        visited = state.visited
         if visited is not None:
             visited = screens.see(visited, step.frame[..., 0])
-        totals = jax.tree.map(jnp.sum, totals)
-        return state, lanes, counters, visited, (totals, jnp.mean(step.reward))
+        state = state.with_learner(learned)
+        state = state._replace(lanes=lanes, counters=counters, visited=visited)
+        return state, (jax.tree.map(jnp.sum, totals), jnp.mean(step.reward))
 
 
 def step_key(key: PRNGKeyArray, agent_steps: Int[Array, ""], stream: int) -> PRNGKeyArray:

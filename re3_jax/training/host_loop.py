@@ -19,7 +19,7 @@ from re3_jax.envs.base import LaneStep
 from re3_jax.envs.host.base import HostEnv
 from re3_jax.training import screens
 from re3_jax.training.evaluate import EvalStats
-from re3_jax.training.host_evaluation import EvaluationPrograms, Record, evaluate_lanes, lane_seeds
+from re3_jax.training.host_evaluation import Record, evaluate_lanes, lane_seeds
 from re3_jax.training.host_functions import SeedFunctions, step_key
 from re3_jax.training.seeds import OverSeeds, ProgramOptions, with_sharding
 from re3_jax.training.train_state import TrainState
@@ -30,12 +30,9 @@ Metrics = dict[str, np.ndarray]
 class StepPrograms(NamedTuple):
     """What the device runs in one agent step; all over a leading axis `seed`.
 
-    act, act_randomly: (learner state, key, agent_steps) -> (memory, action).
-    learn: one per phase of the learner;
-      (learner state, counters, key) -> (learner state, counters, info), the first two donated.
-    store: (learner state, lanes, counters, visited, action, step) ->
-      (learner state, lanes, counters, visited, (totals of episodes, reward)), the first four
-      donated.
+    act, act_randomly: state -> (memory, action).
+    learn: one per phase of the learner; state, donated -> (state, info).
+    store: (state, donated, action, step) -> (state, (totals of episodes, reward)).
     """
 
     act: Any
@@ -76,22 +73,20 @@ class HostProgram:
         """
         self.learner, self.spec = learner, learner.spec
         self._chunk_agent_steps, self._eval_episodes = chunk_agent_steps, options["eval_episodes"]
-        self.env_frames_per_chunk = (
-            chunk_agent_steps * learner.spec.action_repeat * learner.num_lanes
-        )
-        self._seeds = np.asarray(seeds)
-        self._make_env = make_env
+        frames_per_step = learner.num_lanes * learner.spec.action_repeat
+        self.env_frames_per_chunk = chunk_agent_steps * frames_per_step
+        self._seeds, self._make_env = np.asarray(seeds), make_env
         self._env: HostEnv | None = None
         self._evaluation_env: HostEnv | None = None
         over_seeds = OverSeeds(options.get("devices"))
         self._sharding, compiled = over_seeds.sharding, over_seeds.compile
         one, acting, greedy = SeedFunctions(learner), learner.acting, options["eval_greedy"]
-        learn = cache(lambda phase: compiled(partial(one.learn, phase), donate=(0, 1)))
+        learn = cache(lambda phase: compiled(partial(one.learn, phase), donate=0))
         self.programs = StepPrograms(
             act=compiled(partial(one.act, False)),
             act_randomly=compiled(partial(one.act, True)),
             learn=tuple(map(learn, learner.phases)),
-            store=compiled(one.store, donate=(0, 1, 2, 3)),
+            store=compiled(one.store, donate=0),
         )
         self._init = compiled(one.init)
         self._restart = compiled(one.restart, donate=0)
@@ -100,9 +95,8 @@ class HostProgram:
         def evaluation_act(agent, memory, key, agent_steps):
             return acting.act(agent, memory, step_key(key, agent_steps, 2), not greedy)
 
-        self._evaluation = EvaluationPrograms(
-            compiled(acting.begin), compiled(evaluation_act), compiled(acting.see)
-        )
+        self._begin, self._see = compiled(acting.begin), compiled(acting.see)
+        self._act = compiled(evaluation_act)
         self._snapshot = compiled(lambda state: jax.tree.map(jnp.copy, state))
 
     def abstract_state(self, num_seeds: int) -> TrainState:
@@ -141,9 +135,8 @@ class HostProgram:
         if env.can_restore:
             stored = jax.device_get(state.lanes.env)
             like = env.get_state().items()
-            env.set_state(
-                {key: np.array(stored[key]).view(x.dtype).reshape(x.shape) for key, x in like}
-            )
+            told = {key: np.array(stored[key]).view(x.dtype).reshape(x.shape) for key, x in like}
+            env.set_state(told)
             return state
         env_frames = int(state.counters.env_frames[0])
         return self._restart(state, self._by_seed(env.reset(self._lane_seeds(env_frames))))
@@ -155,19 +148,17 @@ class HostProgram:
 
     def compile(self, state: TrainState) -> None:
         """Compiles every program of training, ahead of their first call."""
-        learner, c, programs = state.learner, state.counters, self.programs
-        acting = learner, state.key, c.agent_steps
-        _, action = jax.eval_shape(programs.act, *acting)
-        *_, info = jax.eval_shape(programs.learn[0], learner, c, state.key)
+        programs = self.programs
+        _, action = jax.eval_shape(programs.act, state)
+        _, info = jax.eval_shape(programs.learn[0], state)
         self._no_update = {name: np.full(len(self._seeds), np.nan, np.float32) for name in info}
         step = self.on_device(self._zero_step())
-        store = programs.store.lower(learner, state.lanes, c, state.visited, action, step)
-        learn = cache(lambda program: program.lower(learner, c, state.key).compile())
+        learn = cache(lambda program: program.lower(state).compile())
         self.programs = StepPrograms(
-            act=programs.act.lower(*acting).compile(),
-            act_randomly=programs.act_randomly.lower(*acting).compile(),
+            act=programs.act.lower(state).compile(),
+            act_randomly=programs.act_randomly.lower(state).compile(),
             learn=tuple(map(learn, programs.learn)),
-            store=store.compile(),
+            store=programs.store.lower(state, action, step).compile(),
         )
 
     def train(self, state: TrainState) -> tuple[TrainState, Metrics]:
@@ -177,35 +168,28 @@ class HostProgram:
         those of updates are NaN before the first one.
         """
         env, programs, annotate = self.lanes(), self.programs, jax.profiler.TraceAnnotation
-        learner, lanes = state.learner, state.lanes
-        counters, visited = state.counters, state.visited
-        agent_steps, updates = int(counters.agent_steps[0]), int(counters.updates[0])
+        agent_steps, updates = int(state.counters.agent_steps[0]), int(state.counters.updates[0])
         of_updates, of_steps = [], []
         for _ in range(self._chunk_agent_steps):
             with annotate("act"):
                 is_random = agent_steps < self.learner.random_agent_steps
                 act = programs.act_randomly if is_random else programs.act
-                memory, action = act(learner, state.key, counters.agent_steps)
-                learner = learner._replace(memory=memory)
+                memory, action = act(state)
+                state = state._replace(memory=memory)
                 env.send(np.asarray(action).reshape(env.num_lanes, -1))
             before = agent_steps - self.learner.num_lanes
             for _ in range(self.learner.updates_due(before, agent_steps)):
                 with annotate("dispatch update"):
                     learn = programs.learn[updates % len(programs.learn)]
-                    learner, counters, info = learn(learner, counters, state.key)
+                    state, info = learn(state)
                 of_updates.append(info)
                 updates += 1
             with annotate("wait for lanes"):
                 step = env.receive()
             with annotate("store"):
-                learner, lanes, counters, visited, info = programs.store(
-                    learner, lanes, counters, visited, action, self.on_device(step)
-                )
+                state, info = programs.store(state, action, self.on_device(step))
             of_steps.append(info)
             agent_steps += self.learner.num_lanes
-        state = state.with_learner(learner)._replace(
-            lanes=lanes, counters=counters, visited=visited
-        )
         totals, rewards = jax.tree.map(lambda *rows: np.stack(rows), *jax.device_get(of_steps))
         updates_info = jax.device_get(of_updates) or [self._no_update]
         metrics = {
@@ -213,8 +197,8 @@ class HostProgram:
             "reward_mean": rewards.mean(axis=0),
             **jax.device_get(totals.metrics(axis=0)),
         }
-        if visited is not None:
-            metrics["screens_seen"] = jax.device_get(self._screens_seen(visited))
+        if state.visited is not None:
+            metrics["screens_seen"] = jax.device_get(self._screens_seen(state.visited))
         return state, metrics
 
     def start_evaluation(
@@ -230,11 +214,12 @@ class HostProgram:
         env_frames = int(state.counters.env_frames[0])
         if self._evaluation_env is None:
             self._evaluation_env = self._make_env(len(self._seeds) * self._eval_episodes)
-        begin, act, see = self._evaluation
         return partial(
             evaluate_lanes,
             self._evaluation_env,
-            EvaluationPrograms(partial(begin, agent), partial(act, agent), see),
+            begin=partial(self._begin, agent),
+            act=partial(self._act, agent),
+            see=self._see,
             seeds=self._seeds,
             env_frames=env_frames,
             episodes=self._eval_episodes,

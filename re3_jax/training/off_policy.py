@@ -53,10 +53,9 @@ def train_step(
     lanes, totals = lanes.count_step(timestep.reward, timestep.terminated | timestep.truncated)
     with jax.named_scope("act"):
         memory, action = choose(learner, learned, counters.agent_steps, act_key)
+    learned = learned._replace(memory=memory)
     num_updates = learner.updates_due(before.agent_steps, counters.agent_steps)
-    learned, sums = _learn(
-        learner, learned._replace(memory=memory), counters, num_updates, learn_key
-    )
+    learned, sums = _learn(learner, learned, counters, num_updates, learn_key)
     following = state.with_learner(learned)._replace(
         lanes=lanes._replace(env=env_state, action=action),
         counters=counters._replace(updates=counters.updates + num_updates),
@@ -92,25 +91,23 @@ def _learn(
 ) -> tuple[LearnerState, Metrics]:
     """`num_updates` updates; also the sums of their metrics."""
 
-    def update(number: Int[Array, ""], parts: dict[str, Any]) -> tuple[dict[str, Any], Metrics]:
+    def update(number: Int[Array, ""], carry: tuple[Any, Metrics]) -> tuple[Any, Metrics]:
+        parts, sums = carry
+
         def run(phase: Phase, key: PRNGKeyArray) -> tuple[dict[str, Any], Metrics]:
             after, info = phase(state._replace(**parts), counters.agent_steps, key)
             return {name: getattr(after, name) for name in learner.learns}, info
 
         place = (counters.updates + number) % len(learner.phases)
         phases = [partial(run, phase) for phase in learner.phases]
-        return jax.lax.switch(place, phases, jax.random.fold_in(key, number))
-
-    def step(number: Int[Array, ""], carry: tuple[Any, Metrics]) -> tuple[Any, Metrics]:
-        parts, sums = carry
-        parts, info = update(number, parts)
-        return parts, jax.tree.map(jnp.add, sums, info)
+        after, info = jax.lax.switch(place, phases, jax.random.fold_in(key, number))
+        return after, jax.tree.map(jnp.add, sums, info)
 
     # Only what learning changes goes through loop and branches: XLA may copy the rest there.
     parts = {name: getattr(state, name) for name in learner.learns}
-    _, info = jax.eval_shape(update, jnp.int32(0), parts)
+    _, info = jax.eval_shape(learner.phases[0], state, counters.agent_steps, key)
     zeros = jax.tree.map(lambda metric: jnp.zeros(metric.shape, metric.dtype), info)
-    parts, sums = jax.lax.fori_loop(0, num_updates, step, (parts, zeros))
+    parts, sums = jax.lax.fori_loop(0, num_updates, update, (parts, zeros))
     return state._replace(**parts), sums
 
 
@@ -146,8 +143,7 @@ def same_for_all_seeds(counter: Int[Array, ""]) -> Int[Array, ""]:
 
 
 @same_for_all_seeds.def_vmap
-def _first_of_all(axis_size: int, in_batched: list[bool], counter: Int[Array, "..."]):
-    del axis_size
+def _first_of_all(_axis_size: int, in_batched: list[bool], counter: Int[Array, "..."]):
     return (counter[0] if in_batched[0] else counter), False
 
 
@@ -155,11 +151,6 @@ def make_off_policy_program(
     env: DeviceEnv, learner: Learner, *, chunk_steps: int, **options: Unpack[ProgramOptions]
 ) -> DeviceProgram:
     """Maps the loop over seeds; one call of `train` makes `chunk_steps` steps of all lanes."""
-    return DeviceProgram(
-        env,
-        learner.acting,
-        partial(init_state, env, learner),
-        partial(train_chunk, env, learner, chunk_steps),
-        chunk_steps * learner.num_lanes * env.spec.action_repeat,
-        **options,
-    )
+    init, train = partial(init_state, env, learner), partial(train_chunk, env, learner, chunk_steps)
+    env_frames = chunk_steps * learner.num_lanes * env.spec.action_repeat
+    return DeviceProgram(env, learner.acting, init, train, env_frames, **options)

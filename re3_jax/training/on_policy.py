@@ -102,12 +102,8 @@ def make_on_policy_program(
     **options: Unpack[ProgramOptions],
 ) -> DeviceProgram:
     """Maps the loop over seeds; one call of `train` makes `chunk_updates` updates."""
+    init = partial(init_state, env, learner)
+    train = partial(train_chunk, env, learner, chunk_updates)
     agent_steps = chunk_updates * learner.rollout_length * learner.num_lanes
-    return DeviceProgram(
-        env,
-        learner.acting,
-        partial(init_state, env, learner),
-        partial(train_chunk, env, learner, chunk_updates),
-        agent_steps * env.spec.action_repeat,
-        **options,
-    )
+    env_frames = agent_steps * env.spec.action_repeat
+    return DeviceProgram(env, learner.acting, init, train, env_frames, **options)

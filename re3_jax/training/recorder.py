@@ -49,10 +49,7 @@ class CsvTable:
 
 
 class Recorder:
-    """Rows of a run, one per seed.
-
-    Train metrics become columns under the names they come with.
-    """
+    """Rows of a run, one per seed; metrics become columns under the names they come with."""
 
     def __init__(
         self,
@@ -90,7 +87,12 @@ class Recorder:
             name: CsvTable(folder / name, keep_bytes.get(name, 0))
             for name in ("train.csv", "eval.csv")
         }
-        self._events = _open_events(folder, env_frames) if tensorboard else None
+        self._events: Any = None
+        if tensorboard:
+            # Imported where it is used: it takes seconds, and most users need no events.
+            from tensorboardX import SummaryWriter
+
+            self._events = SummaryWriter(str(folder / "tensorboard"), purge_step=env_frames + 1)
 
     def train(
         self,
@@ -133,13 +135,6 @@ class Recorder:
         repeated = {name: [value] * len(self._seeds) for name, value in now.items()}
         arrays = {name: np.asarray(values) for name, values in columns.items()}
         self._tables[table].append({"seed": self._seeds, **repeated, **arrays})
-
-
-def _open_events(folder: Path, env_frames: int) -> Any:
-    # Imported where it is used: it takes seconds, and most users of the library need no events.
-    from tensorboardX import SummaryWriter
-
-    return SummaryWriter(str(folder / "tensorboard"), purge_step=env_frames + 1)
 
 
 def _text(value: Any) -> str:

@@ -243,9 +243,8 @@ def _take(
     frames: Shaped[Array, "..."], rows: Int[Array, "ring block"], axes: int
 ) -> Shaped[Array, " ring block *frame"]:
     """Rows of rings, of which the first `axes` axes are."""
-    return jax.vmap(lambda ring, chosen: ring.at[chosen].get(mode="promise_in_bounds"))(
-        frames.reshape(-1, *frames.shape[axes:]), rows
-    )
+    rings = frames.reshape(-1, *frames.shape[axes:])
+    return jax.vmap(lambda ring, some: ring.at[some].get(mode="promise_in_bounds"))(rings, rows)
 
 
 @partial(jax.jit, donate_argnums=0, static_argnums=3)
@@ -256,10 +255,9 @@ def _put(
     axes: int,
 ) -> Shaped[Array, "..."]:
     """Rows past the end are left out."""
-    written = jax.vmap(lambda ring, chosen, new: ring.at[chosen].set(new, mode="drop"))(
-        frames.reshape(-1, *frames.shape[axes:]), rows, values
-    )
-    return written.reshape(frames.shape)
+    rings = frames.reshape(-1, *frames.shape[axes:])
+    put = jax.vmap(lambda ring, some, new: ring.at[some].set(new, mode="drop"))
+    return put(rings, rows, values).reshape(frames.shape)
 
 
 def _sync_folder(folder: Path) -> None:

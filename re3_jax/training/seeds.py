@@ -54,10 +54,8 @@ def map_over_seeds(function: Callable[..., Any], mesh: Mesh) -> Callable[..., An
 
     if mesh.size == 1:
         return mapped
-    over_seeds = PartitionSpec(SEED_AXIS)
-    return jax.shard_map(
-        mapped, mesh=mesh, in_specs=over_seeds, out_specs=over_seeds, check_vma=False
-    )
+    spec = PartitionSpec(SEED_AXIS)
+    return jax.shard_map(mapped, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
 
 
 def with_sharding(shapes: Any, sharding: NamedSharding) -> Any:

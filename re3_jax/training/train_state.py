@@ -26,11 +26,6 @@ class Counters(NamedTuple):
     env_frames: Int[Array, ""]
     updates: Int[Array, ""]
 
-    @classmethod
-    def zero(cls) -> "Counters":
-        """All counters at the start of a run."""
-        return cls(*(jnp.zeros((), jnp.int32) for _ in cls._fields))
-
     def after(self, agent_steps: int, action_repeat: int) -> "Counters":
         """The counters `agent_steps` later."""
         return self._replace(
@@ -134,7 +129,7 @@ class TrainState(NamedTuple):
         learner_key: PRNGKeyArray,
     ) -> "TrainState":
         """State at env frame 0, the lanes showing `frame`."""
-        lanes, counters = Lanes.begin(learner.num_lanes, env), Counters.zero()
+        lanes, counters = Lanes.begin(learner.num_lanes, env), Counters(*jnp.zeros(3, jnp.int32))
         learned = learner.init(learner_key, frame)
         return cls(*learned, lanes, counters, key, evaluation_key, visited)
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from experiments import machine
-from experiments.config import choose_chunk_updates, flatten, frames_per_update
+from experiments.config import flatten
 from experiments.errors import UsageError
 from experiments.options import parse
 from experiments.resolve import resolve
@@ -180,9 +180,9 @@ def test_every_preset_can_be_run_and_evaluates_at_chunk_ends(task, agent, preset
     config = parse(["--env", task, "--agent", agent, "--preset", preset])
     spec = dmc.spec(task.removeprefix("dmc:"), config.dmc)
     validate_for_task(config, spec)
-    per_chunk = choose_chunk_updates(config, spec.action_repeat)
+    per_chunk = config.choose_chunk_updates(spec.action_repeat)
     assert per_chunk <= 250
-    frames = per_chunk * frames_per_update(config, spec.action_repeat)
+    frames = per_chunk * config.frames_per_update(spec.action_repeat)
     assert frames == per_chunk * spec.action_repeat
     assert config.evaluation.every_env_frames % frames == 0
     assert config.re3.ring_size == config.sac.replay_capacity
@@ -224,5 +224,5 @@ def test_states_take_soft_actor_critic_without_images(preset):
         config = resolve(task, preset=preset)
         assert (config.agent, config.sac.augmentation) == ("rad", "none")
         assert config.re3.ring_size == config.sac.replay_capacity
-        assert config.evaluation.every_env_frames % frames_per_update(config, 1) == 0
+        assert config.evaluation.every_env_frames % config.frames_per_update(1) == 0
     assert resolve("gymnax:CartPole-v1", preset=preset).agent == "a2c"

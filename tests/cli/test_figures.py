@@ -89,7 +89,7 @@ def test_a_missing_run_is_started_with_its_changes(started, tmp_path):
 def test_a_switch_is_turned_on_or_off(started, tmp_path):
     folder = ensure(tmp_path, changes={"rainbow.noisy": False, "re3.merge_copies": True})
     assert folder.name == f"{FOLDER}-noisy_False-merge_copies_True"
-    assert {"--rainbow.no-noisy", "--re3.merge_copies"} < set(started[0])
+    assert {"--rainbow.no-noisy", "--re3.merge-copies"} < set(started[0])
     assert not {"True", "False"} & set(started[0])
 
 

@@ -4,14 +4,7 @@ import dataclasses
 
 import pytest
 
-from experiments.config import (
-    RunConfig,
-    choose_chunk_updates,
-    flatten,
-    frames_per_update,
-    from_dict,
-    unflatten,
-)
+from experiments.config import RunConfig, flatten, from_dict, unflatten
 from experiments.options import parse
 from experiments.resolve import resolve
 
@@ -110,9 +103,9 @@ def test_help_shows_resolved_defaults(capsys):
 @pytest.mark.parametrize("seeds", [1, 5, 10, 1000])
 def test_evaluations_fall_on_chunk_ends(task, preset, seeds):
     config: RunConfig = dataclasses.replace(resolve(task, preset=preset), seeds=seeds)
-    updates = choose_chunk_updates(config, 1)
+    updates = config.choose_chunk_updates(1)
     assert updates >= 1
-    assert config.evaluation.every_env_frames % (updates * frames_per_update(config, 1)) == 0
+    assert config.evaluation.every_env_frames % (updates * config.frames_per_update(1)) == 0
 
 
 def test_recommended_is_released_with_the_bonus_where_algorithm_2_has_it():
@@ -127,4 +120,4 @@ def test_chunk_when_evaluations_cannot_fall_on_chunk_ends():
     config = parse(
         ["--env", "doorkey_6x6", "--seeds", "1", "--evaluation.every-env-frames", "1000"]
     )
-    assert choose_chunk_updates(config, 1) == 7
+    assert config.choose_chunk_updates(1) == 7

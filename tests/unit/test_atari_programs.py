@@ -3,7 +3,7 @@
 import jax
 import pytest
 
-from experiments.build import host_program, task_spec
+from experiments.build import build, task_spec
 from experiments.options import parse
 from re3_jax.envs.host import atari
 
@@ -14,18 +14,15 @@ GAME = ("--env", "atari:Breakout", "--agent", "rainbow", "--preset", "debug", "-
 def trace(*options):
     """Shapes of the state and of an update's metrics; no lane is started."""
     config = parse([*GAME, "--rainbow.num-envs", str(LANES), "--chunk-updates", "1", *options])
-    program = host_program(config, task_spec(config), print)
+    program = build(config, task_spec(config), print)
     state = program.abstract_state(SEEDS)
     programs = program.programs
-    learner, counters, info = jax.eval_shape(
-        programs.learn[0], state.learner, state.counters, state.key
-    )
-    memory, action = jax.eval_shape(programs.act, learner, state.key, counters.agent_steps)
+    state, info = jax.eval_shape(programs.learn[0], state)
+    memory, action = jax.eval_shape(programs.act, state)
     step = jax.eval_shape(lambda: program.on_device(program._zero_step()))
-    before = learner, state.lanes, counters, state.visited
-    *after, _ = jax.eval_shape(programs.store, *before, action, step)
+    after, _ = jax.eval_shape(programs.store, state, action, step)
     shapes = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype), tree)  # noqa: E731
-    assert shapes(tuple(after)) == shapes(before)
+    assert shapes(after) == shapes(state)
     return memory, info
 
 

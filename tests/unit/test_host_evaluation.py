@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from re3_jax.training.host_evaluation import EvaluationPrograms, evaluate_lanes
+from re3_jax.training.host_evaluation import evaluate_lanes
 from tests.probe_host_env import EPISODE, DotLanes
 
 EPISODES = 2
@@ -14,7 +14,9 @@ def evaluate(act, seeds):
     return evaluate_lanes(
         DotLanes(len(seeds) * EPISODES),
         # The memory is the newest frame.
-        EvaluationPrograms(lambda frame: frame, act, lambda memory, frame, begins: frame),
+        begin=lambda frame: frame,
+        act=act,
+        see=lambda memory, frame, begins: frame,
         seeds=seeds,
         env_frames=0,
         episodes=EPISODES,

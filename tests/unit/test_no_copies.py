@@ -79,12 +79,10 @@ def test_on_the_host(agent, seeds):
         eval_episodes=1, eval_greedy=True,
     )  # fmt: skip
     state, programs = program.abstract_state(seeds), program.programs
-    learn = programs.learn[0].lower(state.learner, state.counters, state.key)
-    assert_in_place(learn, state.replay)
-    _, action = jax.eval_shape(programs.act, state.learner, state.key, state.counters.agent_steps)
+    assert_in_place(programs.learn[0].lower(state), state.replay)
+    _, action = jax.eval_shape(programs.act, state)
     step = jax.eval_shape(lambda: program.on_device(program._zero_step()))
-    parts = state.learner, state.lanes, state.counters, state.visited
-    assert_in_place(programs.store.lower(*parts, action, step), state.replay)
+    assert_in_place(programs.store.lower(state, action, step), state.replay)
 
 
 DEVICE = {

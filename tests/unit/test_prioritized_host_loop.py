@@ -125,13 +125,8 @@ def test_a_lost_life_clears_the_acting_stack(trained):
     )
     one = jax.tree.map(lambda leaf: leaf[0], state)
     observation = jnp.full((LANES, GREY_SIZE, GREY_SIZE, 2), 7, jnp.uint8)
-    after, _, _, _, (totals, _) = SeedFunctions(program.learner).store(
-        one.learner._replace(memory=observation),
-        one.lanes,
-        one.counters,
-        one.visited,
-        jnp.zeros(LANES, jnp.int32),
-        step,
+    after, (totals, _) = SeedFunctions(program.learner).store(
+        one._replace(memory=observation), jnp.zeros(LANES, jnp.int32), step
     )
     np.testing.assert_array_equal(after.memory[0, ..., 0], 0)
     np.testing.assert_array_equal(after.memory[1, ..., 0], 7)
