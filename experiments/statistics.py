@@ -1,5 +1,6 @@
-"""Statistics over seeds: mean with Student's interval, IQM with a bootstrap interval."""
+"""Statistics over seeds: means with Student's interval, others with a bootstrap interval."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,32 @@ def interquartile_mean_interval(values: Float[np.ndarray, " seed"]) -> tuple[flo
     The stratified bootstrap of Agarwal et al. (2021) with one stratum. The resampling has a fixed
     seed, so the interval is a function of the values.
     """
+    return _bootstrap_interval(interquartile_mean, values)
+
+
+def probability_of_improvement(
+    ours: Float[np.ndarray, "... seed"], theirs: Float[np.ndarray, "... other_seed"]
+) -> Float[np.ndarray, "..."]:
+    """P(X > Y) + P(X = Y) / 2 for a run X of ours and a run Y of theirs on one task.
+
+    Agarwal et al. (2021): Mann and Whitney's U, divided by the number of pairs.
+    """
+    wins = np.sign(ours[..., :, None] - theirs[..., None, :])
+    return (1 + wins.mean(axis=(-2, -1))) / 2
+
+
+def probability_of_improvement_interval(
+    ours: Float[np.ndarray, " seed"], theirs: Float[np.ndarray, " other_seed"]
+) -> tuple[float, float]:
+    """95% percentile-bootstrap interval of the probability; a function of the values."""
+    return _bootstrap_interval(probability_of_improvement, ours, theirs)
+
+
+def _bootstrap_interval(statistic: Callable, *samples: np.ndarray) -> tuple[float, float]:
     rng = np.random.Generator(np.random.PCG64(BOOTSTRAP_SEED))
-    drawn = rng.integers(len(values), size=(RESAMPLES, len(values)))
+    drawn = [np.asarray(x)[rng.integers(len(x), size=(RESAMPLES, len(x)))] for x in samples]
     tail = 50 * (1 - CONFIDENCE)
-    low, high = np.percentile(interquartile_mean(np.asarray(values)[drawn]), [tail, 100 - tail])
+    low, high = np.percentile(statistic(*drawn), [tail, 100 - tail])
     return float(low), float(high)
 
 

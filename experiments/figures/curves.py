@@ -17,9 +17,9 @@ from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments import statistics
 from experiments.errors import UsageError
 from experiments.figures import command
-from experiments.statistics import final_returns, mean_half_width
 
 matplotlib.use("Agg")
 
@@ -32,6 +32,9 @@ TABLE_COLUMNS = (
     *("final_return_iqm", "final_return_iqm_low", "final_return_iqm_high"),
     "area_under_curve",
 )
+
+IMPROVEMENT_COLUMNS = "better_than_first", "better_than_first_low", "better_than_first_high"
+"""Probability that a run ends above one of the first curve of its panel, and its interval."""
 
 
 class Curve(NamedTuple):
@@ -109,7 +112,7 @@ def draw_axes(axes: Axes, curves: Sequence[Curve], title: str) -> None:
         label = f"{curve.label} ({seeds} seed{'s' if seeds > 1 else ''})"
         axes.plot(frames, mean, line, color=colour, linewidth=1.8, label=label)
         if seeds > 1:
-            half = mean_half_width(curve.returns)
+            half = statistics.mean_half_width(curve.returns)
             axes.fill_between(frames, mean - half, mean + half, color=colour, alpha=0.2, lw=0)
     # The band of few seeds may reach far beyond every measured value; the axis does not.
     low = min(curve.returns.min() for curve in curves)
@@ -137,15 +140,25 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]
         csv.writer(out).writerows([header, *rows])
 
 
-def write_table(curves: Sequence[Curve], path: Path, **before: Iterable[str]) -> None:
-    """One row per curve: `before`, with one value per curve, then `TABLE_COLUMNS`."""
+def write_table(
+    curves: Sequence[Curve], path: Path, baselines: Sequence[Curve] = (), **before: Iterable[str]
+) -> None:
+    """One row per curve: `before`, with one value per curve, then `TABLE_COLUMNS`.
+
+    With `baselines`, one per curve, also the probability that a run's return at the end is above
+    that of a run of the baseline, with its interval.
+    """
     rows = []
-    for curve, *first in zip(curves, *before.values(), strict=True):
+    for curve, baseline, *first in zip(curves, baselines or curves, *before.values(), strict=True):
         final = curve.returns[:, -1]
-        numbers = (*np.hstack([*final_returns(final).values()]), area(curve))
+        numbers = [*np.hstack([*statistics.final_returns(final).values()]), area(curve)]
+        if baselines:
+            pair = final, baseline.returns[:, -1]
+            interval = statistics.probability_of_improvement_interval(*pair)
+            numbers += statistics.probability_of_improvement(*pair), *interval
         counts = (len(final), curve.env_frames[-1])
         rows.append([*first, curve.label, *counts, *(f"{x:.6g}" for x in numbers)])
-    write_csv(path, [*before, *TABLE_COLUMNS], rows)
+    write_csv(path, [*before, *TABLE_COLUMNS, *(IMPROVEMENT_COLUMNS if baselines else ())], rows)
 
 
 def _make(words: command.Words) -> command.Lines:

@@ -114,7 +114,8 @@ def _make(words: command.Words) -> command.Lines:
     picture.savefig(words.out / "curves.png")
     tasks = [task for task, panel in drawn.items() for _ in panel]
     every = [curve for panel in drawn.values() for curve in panel]
-    curves.write_table(every, words.out / "table.csv", task=tasks)
+    baselines = [panel[0] for panel in drawn.values() for _ in panel]
+    curves.write_table(every, words.out / "table.csv", baselines, task=tasks)
     yield words.out / "curves.png"
 
 

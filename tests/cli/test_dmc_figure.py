@@ -65,6 +65,15 @@ def test_folders_are_pooled_by_what_they_ran(tmp_path):
     means = {label: float(row["final_return_mean"]) for (_, label), row in found.items()}
     ours = {"RAD": 5.0, "RAD + RE3": 20.0, "DrQ + RE3": 7.0, "Dreamer + RE3": 8.0}
     assert means == {**ours, "authors": 8000.0}
+    better = {label: float(row["better_than_first"]) for (_, label), row in found.items()}
+    # DrQ is the first of its panel.
+    assert better == {
+        "RAD": 0.5,
+        "RAD + RE3": 1,
+        "DrQ + RE3": 0.5,
+        "Dreamer + RE3": 1,
+        "authors": 1,
+    }
 
 
 def test_presets_are_told_apart(tmp_path):

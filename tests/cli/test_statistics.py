@@ -8,6 +8,8 @@ from experiments.statistics import (
     interquartile_mean,
     interquartile_mean_interval,
     mean_half_width,
+    probability_of_improvement,
+    probability_of_improvement_interval,
 )
 
 RNG = np.random.Generator(np.random.PCG64(3))
@@ -48,3 +50,25 @@ def test_bootstrap_interval_agrees_with_scipys():
     # Each bound is a quantile of 2,000 draws, so its error is a small share of the width.
     np.testing.assert_allclose(interval, expected, atol=0.08 * (expected.high - expected.low))
     assert interquartile_mean_interval(values) == interval
+
+
+def test_probability_of_improvement_is_mann_and_whitneys():
+    # Rounded, so that some pairs are equal.
+    ours, theirs = RNG.normal(0.5, size=9).round(), RNG.normal(size=7).round()
+    u = scipy.stats.mannwhitneyu(ours, theirs, alternative="greater").statistic
+    assert probability_of_improvement(ours, theirs) == pytest.approx(u / 63, rel=1e-12)
+    assert probability_of_improvement(theirs, ours) == pytest.approx(1 - u / 63, rel=1e-12)
+
+
+def test_interval_of_the_probability_agrees_with_scipys():
+    ours, theirs = RNG.normal(0.5, size=20), RNG.normal(size=15)
+    expected = scipy.stats.bootstrap(
+        (ours, theirs),
+        lambda x, y, axis: scipy.stats.mannwhitneyu(x, y, axis=axis).statistic / 300,
+        method="percentile",
+        n_resamples=5_000,
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    interval = probability_of_improvement_interval(ours, theirs)
+    np.testing.assert_allclose(interval, expected, atol=0.08 * (expected.high - expected.low))
+    assert probability_of_improvement_interval(ours, ours - 10) == (1, 1)
