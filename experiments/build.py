@@ -41,8 +41,9 @@ def prepared(config: RunConfig) -> tuple[RunConfig, EnvSpec]:
     validate_for_task(config, spec)
     if on_host is not None and on_host.is_drawn:
         with refusing(ValueError, ImportError):
-            chosen = renderer.choose(config.dmc)
-        config = dataclasses.replace(config, dmc=dataclasses.replace(config.dmc, renderer=chosen))
+            options = getattr(config, on_host.group)
+            options = dataclasses.replace(options, renderer=renderer.choose(options))
+        config = dataclasses.replace(config, **{on_host.group: options})
     chunk = config.choose_chunk_updates(spec.action_repeat)
     return dataclasses.replace(config, chunk_updates=chunk), spec
 

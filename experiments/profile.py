@@ -228,6 +228,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = Path(config.out) if config.out else run_folder.default_folder(config, "profile-")
     run_folder.make_empty(folder)
     machine.keep_compiled_programs()
+    # Otherwise a program from the cache may bear the names of scopes of an earlier version.
+    jax.config.update("jax_compilation_cache_include_metadata_in_key", True)
     with refuse_lack_of_memory(f"--seeds, {sizes(config)}"):
         if on_host:
             result = profile_host(config, spec, folder)

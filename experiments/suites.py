@@ -142,4 +142,4 @@ def host_of(task: str) -> HostSuite | None:
 def drawn_by(config: RunConfig) -> str | None:
     """The renderer of a run; None where nothing is rendered."""
     on_host = host_of(config.env)
-    return config.dmc.renderer if on_host is not None and on_host.is_drawn else None
+    return getattr(config, on_host.group).renderer if on_host and on_host.is_drawn else None

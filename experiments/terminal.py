@@ -76,7 +76,8 @@ class Terminal:
 
     def close(self) -> None:
         """Removes the live line."""
-        self._bar.stop()
+        if self._bar.live.is_started:
+            self._bar.stop()
 
 
 def clock(seconds: float) -> str:

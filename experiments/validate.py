@@ -17,7 +17,8 @@ POSITIVE = (
     *("seeds", "steps", "pretrain", "chunk_updates"),
     *("evaluation.every_env_frames", "evaluation.episodes"),
 )
-NOT_NEGATIVE = ("seed", "checkpoint_seconds", "re3.beta", "rnd.beta", "icm.beta")
+NOT_NEGATIVE = ("seed", "checkpoint_seconds", "beta")
+"""The last word alone: every bonus has a beta."""
 
 
 def validate(config: RunConfig) -> None:
@@ -179,7 +180,7 @@ def _check_range(name: str, value: Any) -> None:
         raise UsageError(f"{option} {value} is too large: counters are 32-bit, at most {INT32_MAX}")
     if name in POSITIVE and value <= 0:
         raise UsageError(f"{option} {value} is not positive: give a number above 0")
-    if name in NOT_NEGATIVE and value < 0:
+    if name.rpartition(".")[2] in NOT_NEGATIVE and value < 0:
         raise UsageError(f"{option} {value} is negative: give 0 or more")
 
 

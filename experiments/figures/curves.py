@@ -33,8 +33,8 @@ TABLE_COLUMNS = (
     "area_under_curve",
 )
 
-IMPROVEMENT_COLUMNS = "better_than_first", "better_than_first_low", "better_than_first_high"
-"""Probability that a run ends above one of the first curve of its panel, and its interval."""
+IMPROVEMENT_COLUMNS = "better_than_none", "better_than_none_low", "better_than_none_high"
+"""Probability that a run with the bonus ends above one without it, and its 95% interval."""
 
 
 class Curve(NamedTuple):
@@ -140,25 +140,25 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]
         csv.writer(out).writerows([header, *rows])
 
 
-def write_table(
-    curves: Sequence[Curve], path: Path, baselines: Sequence[Curve] = (), **before: Iterable[str]
-) -> None:
-    """One row per curve: `before`, with one value per curve, then `TABLE_COLUMNS`.
+def improvement(curve: Curve, baseline: Curve | None) -> list[str]:
+    """Cells of `IMPROVEMENT_COLUMNS`, at the last frame of both; empty if one has a single seed."""
+    if baseline is None or min(len(curve.returns), len(baseline.returns)) < 2:
+        return [""] * len(IMPROVEMENT_COLUMNS)
+    _, *last = np.intersect1d(curve.env_frames, baseline.env_frames, return_indices=True)
+    pair = [each.returns[:, at[-1]] for each, at in zip((curve, baseline), last, strict=True)]
+    interval = statistics.probability_of_improvement_interval(*pair)
+    return [f"{x:.6g}" for x in (statistics.probability_of_improvement(*pair), *interval)]
 
-    With `baselines`, one per curve, also the probability that a run's return at the end is above
-    that of a run of the baseline, with its interval.
-    """
+
+def write_table(curves: Sequence[Curve], path: Path, **before: Iterable[str]) -> None:
+    """One row per curve: `before`, with one value per curve, then `TABLE_COLUMNS`."""
     rows = []
-    for curve, baseline, *first in zip(curves, baselines or curves, *before.values(), strict=True):
+    for curve, *first in zip(curves, *before.values(), strict=True):
         final = curve.returns[:, -1]
-        numbers = [*np.hstack([*statistics.final_returns(final).values()]), area(curve)]
-        if baselines:
-            pair = final, baseline.returns[:, -1]
-            interval = statistics.probability_of_improvement_interval(*pair)
-            numbers += statistics.probability_of_improvement(*pair), *interval
+        numbers = (*np.hstack([*statistics.final_returns(final).values()]), area(curve))
         counts = (len(final), curve.env_frames[-1])
         rows.append([*first, curve.label, *counts, *(f"{x:.6g}" for x in numbers)])
-    write_csv(path, [*before, *TABLE_COLUMNS, *(IMPROVEMENT_COLUMNS if baselines else ())], rows)
+    write_csv(path, [*before, *TABLE_COLUMNS], rows)
 
 
 def _make(words: command.Words) -> command.Lines:

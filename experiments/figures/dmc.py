@@ -9,8 +9,9 @@ take. Stop it at any time and start it again: it goes on where it was. `--finish
 finished and trains nothing.
 
 Runs of the same task, agent, bonus and preset are pooled. Writes curves.png, table.csv and every
-run's eval.csv. A reference has the columns env, seed, step (in env frames) and episode_reward, and
-is drawn up to the last frame of the runs.
+run's eval.csv; the table says how probably a run with RE3 ends above one without. A reference has
+the columns env, seed, step (in env frames) and episode_reward, and is drawn up to the last frame of
+the runs.
 """
 
 import csv
@@ -70,7 +71,7 @@ def _panels(folders: Sequence[Path], reference: dict[str, Curve]) -> dict[str, l
     found = defaultdict(list)
     for one in sorted(pooled, key=lambda one: (order(one[1]), one[2] == "re3", one[3])):
         task, agent, bonus, preset = one
-        label = AGENTS[agent] + BONUSES[bonus] + several * f", {preset}"
+        label = AGENTS[agent] + several * f" {preset}" + BONUSES[bonus]
         found[task].append(curves.load(label, pooled[one]))
     for task, drawn in found.items():
         if task in reference:
@@ -112,10 +113,13 @@ def _make(words: command.Words) -> command.Lines:
     if lacking:
         picture.suptitle(f"{lacking} of {lacking + len(folders)} runs are still missing")
     picture.savefig(words.out / "curves.png")
-    tasks = [task for task, panel in drawn.items() for _ in panel]
+    cells = []
+    for task, panel in drawn.items():
+        without = {curve.label + BONUSES["re3"]: curve for curve in panel}
+        cells += [[task, *curves.improvement(c, without.get(c.label))] for c in panel]
     every = [curve for panel in drawn.values() for curve in panel]
-    baselines = [panel[0] for panel in drawn.values() for _ in panel]
-    curves.write_table(every, words.out / "table.csv", baselines, task=tasks)
+    columns = zip(("task", *curves.IMPROVEMENT_COLUMNS), zip(*cells, strict=True), strict=True)
+    curves.write_table(every, words.out / "table.csv", **dict(columns))
     yield words.out / "curves.png"
 
 

@@ -4,10 +4,12 @@ import csv
 import json
 import time
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from experiments.figures import dmc
+from experiments.figures.curves import Curve, improvement
 from experiments.figures.runs import Run, Runs
 
 
@@ -65,22 +67,26 @@ def test_folders_are_pooled_by_what_they_ran(tmp_path):
     means = {label: float(row["final_return_mean"]) for (_, label), row in found.items()}
     ours = {"RAD": 5.0, "RAD + RE3": 20.0, "DrQ + RE3": 7.0, "Dreamer + RE3": 8.0}
     assert means == {**ours, "authors": 8000.0}
-    better = {label: float(row["better_than_first"]) for (_, label), row in found.items()}
-    # DrQ is the first of its panel.
-    assert better == {
-        "RAD": 0.5,
-        "RAD + RE3": 1,
-        "DrQ + RE3": 0.5,
-        "Dreamer + RE3": 1,
-        "authors": 1,
-    }
+    better = {label: row["better_than_none"] for (_, label), row in found.items()}
+    # The others have no bonus, or there is no run of theirs without one.
+    assert better == {**dict.fromkeys(better, ""), "RAD + RE3": "1"}
+
+
+def test_the_probability_of_improvement_is_at_the_last_frame_of_both():
+    baseline = Curve("RAD", np.array([0, 10, 20]), np.array([[0, 5, 0], [0, 7, 0]]))
+    curve = Curve("RAD + RE3", np.array([0, 10]), np.array([[0, 6], [0, 8.0], [0, 4]]))
+    # Of 6 pairs, 3 are better at frame 10: 6 > 5, 8 > 5 and 8 > 7.
+    assert improvement(curve, baseline)[0] == "0.5"
+    one_seed = curve._replace(returns=curve.returns[:1])
+    assert improvement(one_seed, baseline) == ["", "", ""]
+    assert improvement(curve, None) == ["", "", ""]
 
 
 def test_presets_are_told_apart(tmp_path):
     folders = [write_run(tmp_path / name, preset=name) for name in ("small", "paper")]
     assert dmc.main([*folders, "--out", str(tmp_path / "out")]) == 0
     labels = [row["label"] for row in read(tmp_path / "out" / "table.csv")]
-    assert labels == ["RAD + RE3, paper", "RAD + RE3, small"]
+    assert labels == ["RAD paper + RE3", "RAD small + RE3"]
 
 
 def finish(folder, *run, **change):

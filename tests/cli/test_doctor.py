@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path, monkeypatch):
-    """No test writes outside its folder or turns on the compilation cache of this process."""
+    """No test writes outside its folder or changes how this process uses JAX."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(machine, "keep_compiled_programs", lambda: None)
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 
+import jax
 import pytest
 
 from experiments import machine, profile
@@ -12,9 +13,13 @@ OPTIONS = ["--env", "gymnax:CartPole-v1", "--preset", "debug", "--seeds", "1"]
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path, monkeypatch):
-    """No test writes outside its folder or turns on the compilation cache of this process."""
+    """No test writes outside its folder or changes how this process uses JAX."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(machine, "keep_compiled_programs", lambda: None)
+    option = "jax_compilation_cache_include_metadata_in_key"
+    before = getattr(jax.config, option)
+    yield
+    jax.config.update(option, before)
 
 
 @pytest.mark.slow

@@ -26,7 +26,12 @@ def program(weights, x):
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory):
     arguments = jnp.full((2, 256, 256), 1e-3), jnp.ones((8, 4))
+    # Otherwise a program from the cache may have the scopes of an earlier version of this file.
+    option = "jax_compilation_cache_include_metadata_in_key"
+    before = getattr(jax.config, option)
+    jax.config.update(option, True)
     compiled = program.lower(*arguments).compile()
+    jax.config.update(option, before)
     jax.block_until_ready(compiled(*arguments))
     folder = tmp_path_factory.mktemp("trace")
     with jax.profiler.trace(str(folder)):
