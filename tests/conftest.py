@@ -14,7 +14,7 @@ def pytest_configure(config):
     Most tests run a program a few times, and its optimisation takes longer than that. When slow
     tests run too, as in `make test-all`, programs are optimised as users' programs are.
 
-    Programs are kept between sessions where runs keep theirs, which halves the time of the next.
+    Programs are kept between sessions where runs keep theirs, which shortens the next one.
     """
     if config.getoption("markexpr") == "not slow":
         os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "true"
