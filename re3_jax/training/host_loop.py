@@ -22,23 +22,27 @@ from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.host_evaluation import Record, evaluate_lanes, lane_seeds
 from re3_jax.training.host_functions import SeedFunctions, step_key
 from re3_jax.training.seeds import OverSeeds, ProgramOptions, with_sharding
+from re3_jax.training.state_program import StateProgram
 from re3_jax.training.train_state import TrainState
 
 Metrics = dict[str, np.ndarray]
+
+STORED = "intrinsic", "replay", "memory", "lanes", "counters", "visited"
+"""The fields of the state that storing a step changes."""
 
 
 class StepPrograms(NamedTuple):
     """What the device runs in one agent step; all over a leading axis `seed`.
 
     act, act_randomly: state -> (memory, action).
-    learn: one per phase of the learner; state, donated -> (state, info).
-    store: (state, donated, action, step) -> (state, (totals of episodes, reward)).
+    learn: one per phase of the learner; state -> (state, info).
+    store: (state, action, step) -> (state, (totals of episodes, reward)).
     """
 
     act: Any
     act_randomly: Any
-    learn: tuple[Any, ...]
-    store: Any
+    learn: tuple[StateProgram, ...]
+    store: StateProgram
 
 
 class HostProgram:
@@ -80,13 +84,15 @@ class HostProgram:
         self._evaluation_env: HostEnv | None = None
         over_seeds = OverSeeds(options.get("devices"))
         self._sharding, compiled = over_seeds.sharding, over_seeds.compile
+        program = partial(StateProgram.of, over_seeds)
         one, acting, greedy = SeedFunctions(learner), learner.acting, options["eval_greedy"]
-        learn = cache(lambda phase: compiled(partial(one.learn, phase), donate=0))
+        changes = *learner.learns, "counters"
+        learn = cache(lambda phase: program(partial(one.learn, phase), *changes))
         self.programs = StepPrograms(
             act=compiled(partial(one.act, False)),
             act_randomly=compiled(partial(one.act, True)),
             learn=tuple(map(learn, learner.phases)),
-            store=compiled(one.store, donate=0),
+            store=program(one.store, *STORED),
         )
         self._init = compiled(one.init)
         self._restart = compiled(one.restart, donate=0)
@@ -150,15 +156,15 @@ class HostProgram:
         """Compiles every program of training, ahead of their first call."""
         programs = self.programs
         _, action = jax.eval_shape(programs.act, state)
-        _, info = jax.eval_shape(programs.learn[0], state)
+        _, info = programs.learn[0].eval_shape(state)
         self._no_update = {name: np.full(len(self._seeds), np.nan, np.float32) for name in info}
         step = self.on_device(self._zero_step())
-        learn = cache(lambda program: program.lower(state).compile())
+        learn = cache(lambda program: program.compiled(state))
         self.programs = StepPrograms(
             act=programs.act.lower(state).compile(),
             act_randomly=programs.act_randomly.lower(state).compile(),
             learn=tuple(map(learn, programs.learn)),
-            store=programs.store.lower(state, action, step).compile(),
+            store=programs.store.compiled(state, action, step),
         )
 
     def train(self, state: TrainState) -> tuple[TrainState, Metrics]:

@@ -5,11 +5,10 @@ import pytest
 import scipy.stats
 
 from experiments.statistics import (
+    bootstrap_interval,
     interquartile_mean,
-    interquartile_mean_interval,
     mean_half_width,
     probability_of_improvement,
-    probability_of_improvement_interval,
 )
 
 RNG = np.random.Generator(np.random.PCG64(3))
@@ -34,7 +33,7 @@ def test_band_is_students_interval(count):
 
 def test_one_seed_has_no_band():
     assert mean_half_width(np.ones((1, 3))).tolist() == [0, 0, 0]
-    assert interquartile_mean_interval(np.array([0.5])) == (0.5, 0.5)
+    assert bootstrap_interval(interquartile_mean, np.array([0.5])) == (0.5, 0.5)
 
 
 def test_bootstrap_interval_agrees_with_scipys():
@@ -46,10 +45,10 @@ def test_bootstrap_interval_agrees_with_scipys():
         n_resamples=20_000,
         rng=np.random.default_rng(0),
     ).confidence_interval
-    interval = interquartile_mean_interval(values)
+    interval = bootstrap_interval(interquartile_mean, values)
     # Each bound is a quantile of 2,000 draws, so its error is a small share of the width.
     np.testing.assert_allclose(interval, expected, atol=0.08 * (expected.high - expected.low))
-    assert interquartile_mean_interval(values) == interval
+    assert bootstrap_interval(interquartile_mean, values) == interval
 
 
 def test_probability_of_improvement_is_mann_and_whitneys():
@@ -69,6 +68,6 @@ def test_interval_of_the_probability_agrees_with_scipys():
         n_resamples=5_000,
         rng=np.random.default_rng(0),
     ).confidence_interval
-    interval = probability_of_improvement_interval(ours, theirs)
+    interval = bootstrap_interval(probability_of_improvement, ours, theirs)
     np.testing.assert_allclose(interval, expected, atol=0.08 * (expected.high - expected.low))
-    assert probability_of_improvement_interval(ours, ours - 10) == (1, 1)
+    assert bootstrap_interval(probability_of_improvement, ours, ours - 10) == (1, 1)

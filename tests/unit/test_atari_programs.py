@@ -17,10 +17,10 @@ def trace(*options):
     program = build(config, task_spec(config), print)
     state = program.abstract_state(SEEDS)
     programs = program.programs
-    state, info = jax.eval_shape(programs.learn[0], state)
+    state, info = programs.learn[0].eval_shape(state)
     memory, action = jax.eval_shape(programs.act, state)
     step = jax.eval_shape(lambda: program.on_device(program._zero_step()))
-    after, _ = jax.eval_shape(programs.store, state, action, step)
+    after, _ = programs.store.eval_shape(state, action, step)
     shapes = lambda tree: jax.tree.map(lambda x: (x.shape, x.dtype), tree)  # noqa: E731
     assert shapes(after) == shapes(state)
     return memory, info
