@@ -23,4 +23,7 @@ def pytest_configure(config):
     from experiments import machine
 
     machine.keep_compiled_programs()
+    if folder := jax.config.jax_compilation_cache_dir:
+        # For the processes that tests start.
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)

@@ -1,4 +1,4 @@
-"""Runs in their own processes, with one compilation cache per test session."""
+"""Runs in their own processes."""
 
 import os
 import subprocess
@@ -21,12 +21,11 @@ Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture(scope="session")
-def environment(tmp_path_factory) -> dict[str, str]:
-    """Compiles once and with little optimisation, because speed does not matter here."""
+def environment() -> dict[str, str]:
+    """Compiles with little optimisation, because speed does not matter here."""
     return {
         **os.environ,
         "JAX_PLATFORMS": "cpu",
-        "JAX_COMPILATION_CACHE_DIR": str(tmp_path_factory.mktemp("xla")),
         "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0",
     }
 
