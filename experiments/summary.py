@@ -7,13 +7,14 @@ from typing import Any
 from experiments import machine, suites
 from experiments.bonuses import BONUSES
 from experiments.config import RunConfig
-from experiments.figures import curves
 from experiments.run_folder import write_json
-from experiments.statistics import final_returns
 
 
 def draw_curve(folder: Path, config: RunConfig) -> None:
     """Redraws curve.png."""
+    # Matplotlib and SciPy take a second to import: not before training begins.
+    from experiments.figures import curves
+
     bonus = f" + {config.bonus.upper()}" if BONUSES[config.bonus].rewards else ""
     label = f"{config.agent.upper()}{bonus}"
     title = f"{config.env}, {label} ({config.preset})"
@@ -28,6 +29,9 @@ def write_summary(
     The folder has at least one evaluation; `timing` has seconds and frames per second, as measured
     by the loop.
     """
+    from experiments.figures import curves
+    from experiments.statistics import final_returns
+
     curve = curves.load("", [folder])
     final, seeds = curve.returns[:, -1], config.seed_numbers
     reached = final_returns(final)
