@@ -6,7 +6,7 @@ instruction came from, and the trace says how long it ran.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from jax.profiler import ProfileData
@@ -26,7 +26,7 @@ _NOT_WORK = frozenset(
 """Opcodes that take no time of their own, or whose time is that of the instructions inside them."""
 
 
-def scope_of_instructions(hlo_text: str, scopes: Iterable[str]) -> dict[str, str]:
+def scope_of_instructions(hlo_text: str, scopes: Sequence[str]) -> dict[str, str]:
     """Instruction name -> innermost of `scopes` that it came from, or `OTHER`.
 
     A fusion counts for the scope of its result or, if that has none, for the most common scope
@@ -37,7 +37,6 @@ def scope_of_instructions(hlo_text: str, scopes: Iterable[str]) -> dict[str, str
       hlo_text: `compiled.as_text()`.
       scopes: names given to `jax.named_scope`.
     """
-    scopes = tuple(scopes)
     scope_of: dict[str, str] = {}
     called: dict[str, str] = {}
     members: dict[str, list[str]] = defaultdict(list)
@@ -46,13 +45,13 @@ def scope_of_instructions(hlo_text: str, scopes: Iterable[str]) -> dict[str, str
     for line in hlo_text.splitlines():
         if header := _COMPUTATION.match(line):
             computation = header[1]
-            continue
         instruction = _INSTRUCTION.match(line)
         if instruction is None or instruction[2] in _NOT_WORK:
             continue
         name = instruction[1]
-        op_name = _OP_NAME.search(line)
-        scope_of[name] = _innermost(op_name[1], scopes) if op_name else OTHER
+        # A scope under a transformation reads vmap(env) or transpose(jvp(update)).
+        words = re.findall(r"\w+", op_name[1]) if (op_name := _OP_NAME.search(line)) else []
+        scope_of[name] = next((word for word in reversed(words) if word in scopes), OTHER)
         members[computation].append(name)
         if callee := _CALLED.search(line):
             called[name] = callee[1]
@@ -63,22 +62,18 @@ def scope_of_instructions(hlo_text: str, scopes: Iterable[str]) -> dict[str, str
     for name, computation in called.items():
         if scope_of[name] == OTHER:
             scope_of[name] = _commonest(scope_of[member] for member in members[computation])
-    unowned = {name for name, scope in scope_of.items() if scope == OTHER}
-    while unowned:
-        nearest = {
-            name: _commonest(scope_of.get(near, OTHER) for near in neighbours[name])
-            for name in unowned
-        }
-        found = {name: scope for name, scope in nearest.items() if scope != OTHER}
-        if not found:
-            break
+    while found := {
+        name: nearest
+        for name, scope in scope_of.items()
+        if scope == OTHER
+        and (nearest := _commonest(scope_of.get(near, OTHER) for near in neighbours[name])) != OTHER
+    }:
         scope_of |= found
-        unowned -= found.keys()
     return scope_of
 
 
 def milliseconds_by_scope(
-    trace_folder: Path, hlo_text: str, scopes: Iterable[str]
+    trace_folder: Path, hlo_text: str, scopes: Sequence[str]
 ) -> dict[str, float]:
     """Run time of one program's instructions, summed by scope.
 
@@ -92,7 +87,6 @@ def milliseconds_by_scope(
     Raises:
       ValueError: if the trace has no instruction of this program.
     """
-    scopes = tuple(scopes)
     module = _MODULE.match(hlo_text)
     scope_of = scope_of_instructions(hlo_text, scopes)
     total = dict.fromkeys((*scopes, OTHER), 0.0)
@@ -106,12 +100,6 @@ def milliseconds_by_scope(
     if not any(total.values()):
         raise ValueError(f"the trace in {trace_folder} has no instruction of this program")
     return total
-
-
-def _innermost(op_name: str, scopes: tuple[str, ...]) -> str:
-    # A scope under a transformation reads vmap(env) or transpose(jvp(update)).
-    words = re.findall(r"\w+", op_name)
-    return next((word for word in reversed(words) if word in scopes), OTHER)
 
 
 def _commonest(scopes: Iterable[str]) -> str:

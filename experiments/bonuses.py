@@ -6,6 +6,7 @@ is another `Bonus(...)` in `BONUSES`, or `register(Bonus(...))` in a file that `
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from experiments.registry import Registry, Values
@@ -60,6 +61,9 @@ def _dotted(group: str, names: str) -> tuple[str, ...]:
 _ENCODER = "encoder_init image_input image_crop torso num_filters latent_dim normalize"
 _RE3_ENCODER = _dotted("re3", f"{_ENCODER} ensemble_size")
 
+_learned = partial(Bonus, groups=("re3", "learned"), is_entropy=True, is_learned=True)
+_pretrained = partial(Bonus, groups=("re3", "pretrained"), is_entropy=True)
+
 BONUSES = Registry(
     "a bonus",
     Bonus("none", lambda config, entropy: none(), rewards=False),
@@ -83,42 +87,32 @@ BONUSES = Registry(
         inherits=_dotted("icm", f"{_ENCODER} hidden_dim"),
         from_one_step=True,
     ),
-    Bonus(
+    _learned(
         name="contrastive",
         make=lambda config, entropy: contrastive(entropy, config.learned),
-        groups=("re3", "learned"),
         inherits=(*_RE3_ENCODER, "learned.augmentation"),
         own=_dotted("learned", "momentum augmentation shift_pad"),
-        is_entropy=True,
-        is_learned=True,
     ),
-    Bonus(
+    _learned(
         name="inverse_dynamics",
         make=lambda config, entropy: inverse_dynamics(entropy, config.learned),
-        groups=("re3", "learned"),
         inherits=(*_RE3_ENCODER, "learned.hidden_dim"),
         own=("learned.hidden_dim",),
-        is_entropy=True,
-        is_learned=True,
         from_one_step=True,
     ),
-    Bonus(
+    _pretrained(
         name="imagenet",
         make=lambda config, entropy: imagenet(entropy, load_imagenet(config.pretrained.weights)),
-        groups=("re3", "pretrained"),
         inherits=("re3.normalize", "pretrained.weights"),
-        is_entropy=True,
         weights=f"torchvision's ResNet-50: fetch {IMAGENET_URL} and name it with --bonus.weights",
     ),
-    Bonus(
+    _pretrained(
         name="atc",
         make=lambda config, entropy: atc(
             entropy, load_atc(config.pretrained.weights, config.pretrained.atc_output)
         ),
-        groups=("re3", "pretrained"),
         inherits=("re3.normalize", "pretrained.weights", "pretrained.atc_output"),
         own=("pretrained.atc_output",),
-        is_entropy=True,
         weights="a snapshot of rlpyt's ATC (params.pkl): name it with --bonus.weights",
         frames=3,
     ),

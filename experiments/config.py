@@ -127,20 +127,18 @@ class RunConfig:
     checkpoint_seconds: float = 60.0
     tensorboard: bool = True
     video: bool = False
-    a2c: A2CConfig = field(default_factory=A2CConfig)
-    sac: SACConfig = field(default_factory=SACConfig)
-    rainbow: RainbowConfig = field(default_factory=RainbowConfig)
-    dreamer: DreamerConfig = field(default_factory=DreamerConfig)
-    dmc: DMCConfig = field(default_factory=DMCConfig)
-    atari: AtariConfig = field(default_factory=AtariConfig)
-    re3: RE3Config = field(default_factory=RE3Config)
-    rnd: RNDConfig = field(default_factory=RNDConfig)
-    icm: ICMConfig = field(default_factory=ICMConfig)
-    learned: LearnedEncoderConfig = field(default_factory=LearnedEncoderConfig)
-    pretrained: Annotated[PretrainedConfig, tyro.conf.arg(name="bonus")] = field(
-        default_factory=PretrainedConfig
-    )
-    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    a2c: A2CConfig = A2CConfig()
+    sac: SACConfig = SACConfig()
+    rainbow: RainbowConfig = RainbowConfig()
+    dreamer: DreamerConfig = DreamerConfig()
+    dmc: DMCConfig = DMCConfig()
+    atari: AtariConfig = AtariConfig()
+    re3: RE3Config = RE3Config()
+    rnd: RNDConfig = RNDConfig()
+    icm: ICMConfig = ICMConfig()
+    learned: LearnedEncoderConfig = LearnedEncoderConfig()
+    pretrained: Annotated[PretrainedConfig, tyro.conf.arg(name="bonus")] = PretrainedConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
 
     def title(self) -> str:
         """Task, agent, bonus, preset and number of seeds, without the length."""

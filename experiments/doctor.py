@@ -6,6 +6,7 @@ instead of ending in a traceback.
 """
 
 import argparse
+import dataclasses
 import json
 import platform
 import re
@@ -152,8 +153,6 @@ def _try(program: str, lock: str) -> str:
 
 def check_speed() -> list[str]:
     """Lines on the speed of A2C + RE3 on DoorKey-8x8, one seed, ring full, compile excluded."""
-    import dataclasses
-
     import jax
     import jax.numpy as jnp
 
@@ -170,8 +169,7 @@ def check_speed() -> list[str]:
     first_chunk_seconds = time.perf_counter() - start
     frames = program.env_frames_per_chunk
     for _ in range(config.re3.ring_size // frames):
-        state, _ = program.train(state)
-    jax.block_until_ready(state)
+        state, _ = jax.block_until_ready(program.train(state))
     chunks, start = 0, time.perf_counter()
     while time.perf_counter() - start < SPEED_SECONDS:
         state, _ = jax.block_until_ready(program.train(state))

@@ -35,9 +35,8 @@ def load(config: RunConfig, spec: EnvSpec) -> Learned | None:
       UsageError: there is no such run, it is not finished, or its agent, bonus or kind of task
         is another one.
     """
-    if config.init is None:
-        return None
-    if config.resume and run_folder.has_checkpoint(Path(str(config.out))):
+    resumes = config.resume and run_folder.has_checkpoint(Path(str(config.out)))
+    if config.init is None or resumes:
         return None
     folder = Path(config.init)
     otherwise = "name the folder of a finished run with --init, or leave it out"

@@ -126,13 +126,9 @@ def _git() -> dict[str, Any] | None:
     """Commit of this checkout and whether it was changed; None outside a checkout."""
 
     def git(*words: str) -> str:
-        return subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), *words],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        ).stdout.strip()
+        command = ["git", "-C", str(Path(__file__).parent), *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        return done.stdout.strip()
 
     try:
         git("ls-files", "--error-unmatch", Path(__file__).name)

@@ -132,12 +132,9 @@ def _no_effect(name: str, values: Values) -> str | None:
             f"--{agent.group}.replay-capacity"
         )
     sought = neighbours_option(values)
-    if name in OF_SEARCHES and sought and values[sought] != "ring":
+    if name in OF_SEARCHES and sought and (scope := values[sought]) != "ring":
         option = option_name(sought)
-        return (
-            f"with {option} {values[sought]}, which searches the batch alone: leave it out or use "
-            f"{option} ring"
-        )
+        return f"with {option} {scope}, which searches the batch alone: {leave} {option} ring"
     return None
 
 
@@ -158,8 +155,7 @@ def _given(words: list[str]) -> dict[str, Any]:
     """Options on the command line by dotted field name, each checked against its type."""
     annotations = field_types(config_class())
     spellings = {option_name(name): name for name in annotations}
-    switches = [name for name, annotation in annotations.items() if annotation is bool]
-    spellings |= {option_with(name, False): name for name in switches}
+    spellings |= {option_with(n, False): n for n, kind in annotations.items() if kind is bool}
     given: dict[str, Any] = {}
     rest = iter(words)
     for word in rest:
@@ -192,8 +188,7 @@ def _checked(option: str, value: str, annotation: Any) -> Any:
             return None
         (annotation,) = (a for a in typing.get_args(annotation) if a is not types.NoneType)
     if typing.get_origin(annotation) is Literal:
-        choices = typing.get_args(annotation)
-        if value not in choices:
+        if value not in (choices := typing.get_args(annotation)):
             raise UsageError(f"{option} {value} is not known: choose from {', '.join(choices)}")
     if annotation in NUMBERS:
         try:

@@ -31,7 +31,7 @@ from experiments.errors import UsageError, in_one_sentence, refuse_lack_of_memor
 from experiments.options import parse
 from experiments.validate import sizes
 from re3_jax.agents.base import Learner
-from re3_jax.envs.base import DeviceEnv, EnvSpec
+from re3_jax.envs.base import EnvSpec
 from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.train_state import TrainState
 
@@ -76,24 +76,19 @@ class Profile(NamedTuple):
     remark: str
 
 
-def profile(config: RunConfig, env: DeviceEnv, folder: Path) -> Profile:
+def profile(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
     """Profiles an update on the device; writes the trace to `folder`."""
     config = dataclasses.replace(config, chunk_updates=TRACED_UPDATES)
-    program = build.device_program(config, env)
+    program = build.device_program(config, build.make_environment(config.env))
     state = program.init(jnp.asarray(config.seed_numbers, jnp.int32))
     train = program.train.lower(state).compile()
-
-    def chunk() -> None:
-        nonlocal state
-        state, _ = jax.block_until_ready(train(state))
-
-    frames = config.frames_per_update(env.spec.action_repeat)
+    frames = config.frames_per_update(spec.action_repeat)
     ring_rows = config.re3.ring_size if bonuses.keeps_latents(flatten(config)) else 0
     filled, started = 0, time.perf_counter()
     while filled <= ring_rows and time.perf_counter() - started < FILL_SECONDS:
-        chunk()
-        filled += frames * TRACED_UPDATES // env.spec.action_repeat
-    best, traced = (1e3 * s / TRACED_UPDATES for s in _timed_and_traced(chunk, folder, detail=1))
+        state, _ = jax.block_until_ready(train(state))
+        filled += frames * TRACED_UPDATES // spec.action_repeat
+    best, traced, _ = _timed_and_traced(train, state, TRACED_UPDATES, folder, detail=1)
     scopes = milliseconds_by_scope(folder, train.as_text() or "", [p for p in PARTS if p != OTHER])
     share = TRACED_UPDATES * len(build.devices_for(config.seeds))
     parts = {part: scopes[scope] / share for scope, part in PARTS.items()}
@@ -124,14 +119,9 @@ def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
         assert isinstance(program, HostProgram)
         state = program.init(jnp.asarray(config.seed_numbers, jnp.int32))
         program.compile(state)
-
-        def chunk() -> None:
-            nonlocal state
-            state, _ = jax.block_until_ready(program.train(state))
-
         for _ in range(2 + span // TRACED_STEPS):
-            chunk()
-        best, _ = (1e3 * s / TRACED_STEPS for s in _timed_and_traced(chunk, folder, detail=2))
+            state, _ = jax.block_until_ready(program.train(state))
+        best, _, state = _timed_and_traced(program.train, state, TRACED_STEPS, folder, detail=2)
         has_ring = bonuses.keeps_latents(flatten(config))
         latents = int(state.counters.agent_steps[0]) if has_ring else 0
         parts = _parts(program, state)
@@ -148,19 +138,22 @@ def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
     )
 
 
-def _timed_and_traced(chunk: Callable[[], None], folder: Path, detail: int) -> tuple[float, float]:
-    """Seconds of the fastest of several chunks, and of one under the profiler."""
+def _timed_and_traced(
+    train: Callable[..., Any], state: TrainState, units: int, folder: Path, detail: int
+) -> tuple[float, float, TrainState]:
+    """Milliseconds per unit in the fastest of several chunks and in one traced; the state then."""
 
-    def seconds() -> float:
+    def milliseconds() -> float:
+        nonlocal state
         start = time.perf_counter()
-        chunk()
-        return time.perf_counter() - start
+        state, _ = jax.block_until_ready(train(state))
+        return 1e3 * (time.perf_counter() - start) / units
 
-    best = min(seconds() for _ in range(REPEATS))
+    best = min(milliseconds() for _ in range(REPEATS))
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level, options.host_tracer_level = 0, detail
     with jax.profiler.trace(str(folder), profiler_options=options):
-        return best, seconds()
+        return best, milliseconds(), state
 
 
 def _updates_per_step(learner: Learner, agent_steps: int) -> float:
@@ -209,9 +202,8 @@ def report(config: RunConfig, result: Profile) -> str:
         f"{result.remark}",
         "",
         f"{'part':<22}{title:>17}{'share':>8}",
+        *(f"{part:<22}{ms:>17.3f}{ms / total:>8.1%}" for part, ms in result.parts.items()),
     ]
-    for part, value in result.parts.items():
-        lines.append(f"{part:<22}{value:>17.3f}{value / total:>8.1%}")
     return "\n".join(lines)
 
 
@@ -231,10 +223,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Otherwise a program from the cache may bear the names of scopes of an earlier version.
     jax.config.update("jax_compilation_cache_include_metadata_in_key", True)
     with refuse_lack_of_memory(f"--seeds, {sizes(config)}"):
-        if on_host:
-            result = profile_host(config, spec, folder)
-        else:
-            result = profile(config, build.make_environment(config.env), folder)
+        result = (profile_host if on_host else profile)(config, spec, folder)
     print(report(config, result))
     trace = next(folder.rglob("*.trace.json.gz"))
     print(f"\ntrace: {trace}")

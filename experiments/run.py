@@ -162,7 +162,8 @@ class _Loop:
         return 128 + self.interrupt.received
 
     def _announce(self) -> None:
-        c, used, usable = self.config, devices_for(self.config.seeds), jax.devices()
+        c, say = self.config, self.terminal.say
+        used, usable = devices_for(c.seeds), jax.devices()
         devices = f"{len(used)} {used[0].device_kind} device(s)"
         if len(used) < len(usable):
             remedy = f"SEEDS a multiple of {len(usable)} would use all"
@@ -170,15 +171,13 @@ class _Loop:
         if c.preset == suites.find(c.env)[0].without_accelerator and used[0].platform == "cpu":
             devices += " (no GPU)"
         drawn = f", drawn by {renderer}" if (renderer := suites.drawn_by(c)) else ""
-        self.terminal.say(
-            f"{c.title()} of {c.steps:,} env frames on {devices}{drawn} -> {self.folder}"
-        )
+        say(f"{c.title()} of {c.steps:,} env frames on {devices}{drawn} -> {self.folder}")
         if c.pretrain is not None:
-            self.terminal.say("pre-training: the agent learns from the bonus alone")
+            say("pre-training: the agent learns from the bonus alone")
         if c.init is not None:
-            self.terminal.say(f"starting from what {c.init} learned")
+            say(f"starting from what {c.init} learned")
         if c.resume and (changes := run_folder.changes_since_start(self.folder)):
-            self.terminal.say(
+            say(
                 "this machine or these versions differ from those the run began with "
                 f"({', '.join(changes)}): it continues, but equality bit for bit is not guaranteed"
             )

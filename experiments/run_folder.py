@@ -92,8 +92,8 @@ def claim(config: RunConfig) -> Path:
     if config.resume:
         _check_same(config, stored_config(folder), folder)
         _check_files(config, folder)
-        tables = [path for path in folder.glob("*.csv") if path.stat().st_size > 0]
-        if tables and not has_checkpoint(folder):
+        began = any(path.stat().st_size > 0 for path in folder.glob("*.csv"))
+        if began and not has_checkpoint(folder):
             raise UsageError(
                 f"{folder} has no checkpoint to resume from: "
                 "leave --resume out and start a new run with another --out"

@@ -19,15 +19,6 @@ def interquartile_mean(values: Float[np.ndarray, "... seed"]) -> Float[np.ndarra
     return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
 
 
-def interquartile_mean_interval(values: Float[np.ndarray, " seed"]) -> tuple[float, float]:
-    """95% percentile-bootstrap interval of the IQM over the seeds of one task.
-
-    The stratified bootstrap of Agarwal et al. (2021) with one stratum. The resampling has a fixed
-    seed, so the interval is a function of the values.
-    """
-    return _bootstrap_interval(interquartile_mean, values)
-
-
 def probability_of_improvement(
     ours: Float[np.ndarray, "... seed"], theirs: Float[np.ndarray, "... other_seed"]
 ) -> Float[np.ndarray, "..."]:
@@ -39,16 +30,16 @@ def probability_of_improvement(
     return (1 + wins.mean(axis=(-2, -1))) / 2
 
 
-def probability_of_improvement_interval(
-    ours: Float[np.ndarray, " seed"], theirs: Float[np.ndarray, " other_seed"]
+def bootstrap_interval(
+    statistic: Callable[..., np.ndarray], *samples: Float[np.ndarray, " seed"]
 ) -> tuple[float, float]:
-    """95% percentile-bootstrap interval of the probability; a function of the values."""
-    return _bootstrap_interval(probability_of_improvement, ours, theirs)
+    """95% percentile-bootstrap interval of a statistic of samples over the seeds of one task.
 
-
-def _bootstrap_interval(statistic: Callable, *samples: np.ndarray) -> tuple[float, float]:
+    The stratified bootstrap of Agarwal et al. (2021) with one stratum. The resampling has a fixed
+    seed, so the interval is a function of the values.
+    """
     rng = np.random.Generator(np.random.PCG64(BOOTSTRAP_SEED))
-    drawn = [np.asarray(x)[rng.integers(len(x), size=(RESAMPLES, len(x)))] for x in samples]
+    drawn = [x[rng.integers(len(x), size=(RESAMPLES, len(x)))] for x in samples]
     tail = 50 * (1 - CONFIDENCE)
     low, high = np.percentile(statistic(*drawn), [tail, 100 - tail])
     return float(low), float(high)
@@ -61,7 +52,7 @@ def final_returns(values: Float[np.ndarray, " seed"]) -> dict[str, Any]:
         "final_return_mean": mean,
         "final_return_mean_ci95": [mean - half, mean + half],
         "final_return_iqm": float(interquartile_mean(values)),
-        "final_return_iqm_ci95": list(interquartile_mean_interval(values)),
+        "final_return_iqm_ci95": list(bootstrap_interval(interquartile_mean, values)),
     }
 
 

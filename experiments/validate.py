@@ -65,10 +65,8 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
     repeat = f" x {spec.action_repeat} frames" if spec.action_repeat > 1 else ""
     rollout = update // (lanes * spec.action_repeat)
     length = "steps" if config.pretrain is None else "pretrain"
-    for name, frames in (
-        (length, config.steps),
-        ("evaluation.every_env_frames", config.evaluation.every_env_frames),
-    ):
+    every = config.evaluation.every_env_frames
+    for name, frames in ((length, config.steps), ("evaluation.every_env_frames", every)):
         if frames < update:
             raise UsageError(
                 f"{option_name(name)} {frames} is less than one update, which takes {update} env "
@@ -129,7 +127,7 @@ def _least_bytes_per_transition(config: RunConfig) -> int:
     """Fewest bytes that one more transition adds to a seed's state."""
     suite, task = suites.find(config.env)
     frame = 0 if suite.host is None else math.prod(suite.host.spec(task, config).frame_shape)
-    has_latents = not AGENTS[config.agent].on_policy and bonuses.keeps_latents(flatten(config))
+    has_latents = bonuses.keeps_latents(flatten(config))
     latents = config.re3.ensemble_size * config.re3.latent_dim if has_latents else 0
     action_reward_discount = 3
     return frame + 4 * (latents + action_reward_discount)
@@ -143,7 +141,7 @@ EXAMPLES = {
 
 def _check_agent(config: RunConfig, spec: EnvSpec) -> None:
     agent, actions = AGENTS[config.agent], type(spec.action_space)
-    on_host = suites.host_of(config.env)
+    on_host, values = suites.host_of(config.env), flatten(config)
     if actions is not agent.actions:
         kind = EXAMPLES[actions].partition(" ")[0]
         raise UsageError(
@@ -162,14 +160,13 @@ def _check_agent(config: RunConfig, spec: EnvSpec) -> None:
             "cheetah_run_sparse"
         )
     if on_host is not None and on_host.is_drawn:
-        options = getattr(config, on_host.group)
         for name, (needed, why) in agent.sees.items():
-            if (value := getattr(options, name)) != needed:
+            if (value := values[option := f"{on_host.group}.{name}"]) != needed:
                 raise UsageError(
-                    f"--agent {agent.name} {why}: leave {option_name(f'{on_host.group}.{name}')} "
-                    f"at {needed} instead of {value}"
+                    f"--agent {agent.name} {why}: leave {option_name(option)} at {needed} instead "
+                    f"of {value}"
                 )
-    agent.check_task(flatten(config), spec)
+    agent.check_task(values, spec)
 
 
 def _check_range(name: str, value: Any) -> None:

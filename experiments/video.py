@@ -22,15 +22,12 @@ EVALUATION, PREDICTIONS = "eval.mp4", "predictions.mp4"
 FORESEEN = 6
 """Sequences in the video of predictions."""
 
+FRAMES_PER_SECOND = 30
 SMALLEST_SIDE = 320
 """Side to which small frames are enlarged, in pixels; each pixel becomes a square."""
 
 
-def write(
-    path: Path,
-    frames: Sequence[UInt8[np.ndarray, "height width 3"]],
-    frames_per_second: float = 30.0,
-) -> None:
+def write(path: Path, frames: Sequence[UInt8[np.ndarray, "height width 3"]]) -> None:
     """Writes frames of one size as H.264; replaces `path` only once the video is whole.
 
     Frames with fewer than `SMALLEST_SIDE` pixels on a side are enlarged by a whole number. An
@@ -52,7 +49,7 @@ def write(
     partial = path.with_name(f".{path.name}.partial.mp4")
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-v", "error"]
     command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"]
-    command += ["-r", str(frames_per_second), "-i", "-", "-vf", enlarge, "-c:v", "libx264"]
+    command += ["-r", str(FRAMES_PER_SECOND), "-i", "-", "-vf", enlarge, "-c:v", "libx264"]
     command += ["-crf", "18", "-pix_fmt", "yuv420p", str(partial)]
     try:
         # Checked before ffmpeg starts, which would only report a broken pipe.

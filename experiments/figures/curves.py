@@ -146,8 +146,9 @@ def improvement(curve: Curve, baseline: Curve | None) -> list[str]:
         return [""] * len(IMPROVEMENT_COLUMNS)
     _, *last = np.intersect1d(curve.env_frames, baseline.env_frames, return_indices=True)
     pair = [each.returns[:, at[-1]] for each, at in zip((curve, baseline), last, strict=True)]
-    interval = statistics.probability_of_improvement_interval(*pair)
-    return [f"{x:.6g}" for x in (statistics.probability_of_improvement(*pair), *interval)]
+    probability = statistics.probability_of_improvement
+    interval = statistics.bootstrap_interval(probability, *pair)
+    return [f"{x:.6g}" for x in (probability(*pair), *interval)]
 
 
 def write_table(curves: Sequence[Curve], path: Path, **before: Iterable[str]) -> None:

@@ -53,18 +53,15 @@ def collect(task_id: str, config: DMCConfig, num_frames: int, seed: int) -> Fram
     random = np.random.default_rng(seed)
     lane = dmc.Lane(task_id, config)
     screen = renderer.make(drawn_by, [lane], config.image_size)
-    images, states, episodes = [], [], []
-    episode, over = -1, True
+    found, episode, over = [], -1, True
     for _ in range(num_frames):
         if over:
             episode += 1
             lane.begin(seed + episode)
         outcome = lane.advance(random.uniform(-1, 1, lane.task.action_dim))
         over = outcome.terminated or outcome.truncated
-        images.append(screen.draw([0])[0])
-        states.append(position(lane.physics))
-        episodes.append(episode)
-    return Frames(np.stack(images), np.stack(states), np.array(episodes))
+        found.append((screen.draw([0])[0], position(lane.physics), episode))
+    return Frames(*map(np.array, zip(*found, strict=True)))
 
 
 def position(physics: Any) -> Float[np.ndarray, " state"]:
@@ -75,11 +72,9 @@ def position(physics: Any) -> Float[np.ndarray, " state"]:
     ends = [*model.jnt_qposadr[1:], model.nq]
     for joint, (start, end) in enumerate(zip(model.jnt_qposadr, ends, strict=True)):
         values = np.array(physics.data.qpos[start:end])
-        if model.id2name(joint, "joint") == UNSEEN_JOINT:
-            continue
-        if model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_HINGE:
-            values = np.concatenate([np.sin(values), np.cos(values)])
-        parts.append(values)
+        if model.id2name(joint, "joint") != UNSEEN_JOINT:
+            turns = model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_HINGE
+            parts += [np.sin(values), np.cos(values)] if turns else [values]
     return np.concatenate(parts)
 
 

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -35,8 +35,7 @@ def load(
       rows: the rows of all panels.
       files: tables to copy from every run: `eval` as NAME.csv, others as NAME-TABLE.csv.
     """
-    asked: dict[str, Any] = {name: getattr(words, name, None) for name in ("seeds", "steps")}
-    given = {name: value for name, value in asked.items() if value is not None}
+    given = {n: v for n, v in vars(words).items() if n in ("seeds", "steps") and v is not None}
     folders = Runs(words.runs, words.jobs).ensure_all(row.run._replace(**given) for row in rows)
     words.out.mkdir(parents=True, exist_ok=True)
     for row, folder in zip(rows, folders, strict=True):

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
@@ -82,8 +82,8 @@ class Runs:
         changes = dict(run.changes)
         if run.seed != 1:
             changes["seed"] = str(run.seed)
-        if run.init is not None:
-            changes["init"] = str(self.folder_of(_first(run)))
+        if first := _first(run):
+            changes["init"] = str(self.folder_of(first))
         return changes
 
     def finished(self, runs: Iterable[Run]) -> list[Path]:
@@ -97,8 +97,8 @@ class Runs:
           UsageError: the folder holds a run of another number of seeds.
           SystemExit: the run failed or was stopped; with its exit code.
         """
-        if run.init is not None:
-            self.ensure(_first(run))
+        if first := _first(run):
+            self.ensure(first)
         folder, changes = self.folder_of(run), self._changes(run)
         options = {"env": run.task, "agent": run.agent, "bonus": run.bonus, "preset": run.preset}
         options |= {"seeds": str(run.seeds), "out": str(folder)}
@@ -140,23 +140,17 @@ class Runs:
                     )
             return folder
 
-        with self._passing_on_a_signal():
-            return self.map(ensure, runs)
-
-    @contextlib.contextmanager
-    def _passing_on_a_signal(self) -> Iterator[None]:
-        """SIGTERM ends the runs, which save first; Ctrl-C reaches them by itself."""
-
-        def stop(number: int, _: object) -> None:
-            self._stopped = number
-            for process in self._processes.copy():
-                process.send_signal(number)
-
-        before = signal.signal(signal.SIGTERM, stop)
+        before = signal.signal(signal.SIGTERM, self._stop)
         try:
-            yield
+            return self.map(ensure, runs)
         finally:
             signal.signal(signal.SIGTERM, before)
+
+    def _stop(self, number: int, _: object) -> None:
+        """SIGTERM ends the runs, which save first; Ctrl-C reaches them by itself."""
+        self._stopped = number
+        for process in self._processes.copy():
+            process.send_signal(number)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """`function` of each of `items`, in their order; in parallel unless one runs at a time.
@@ -203,14 +197,12 @@ class Runs:
         self._processes.add(process)
         if cores:
             os.sched_setaffinity(process.pid, cores)
-        while True:
-            try:
-                code = process.wait()
-            except KeyboardInterrupt:
-                # The run was interrupted too, and saves.
-                continue
-            self._processes.discard(process)
-            return code
+        while process.returncode is None:
+            # After Ctrl-C, the run was interrupted too, and saves.
+            with contextlib.suppress(KeyboardInterrupt):
+                process.wait()
+        self._processes.discard(process)
+        return process.returncode
 
 
 def options(folder: Path, *names: str) -> list[str]:
@@ -234,10 +226,9 @@ def copy_evaluations(folders: Sequence[Path], out: Path) -> list[str]:
     return names
 
 
-def _first(run: Run) -> Run:
-    """The run that this one starts from, seed by seed."""
-    assert run.init is not None
-    return run.init._replace(seeds=run.seeds, seed=run.seed)
+def _first(run: Run) -> Run | None:
+    """The run that this one starts from, seed by seed; None if it starts afresh."""
+    return run.init and run.init._replace(seeds=run.seeds, seed=run.seed)
 
 
 def _is_finished(folder: Path, run: Run) -> bool:

@@ -129,18 +129,17 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
         "evaluation.every_env_frames": AGENT_STEPS_BETWEEN_EVALUATIONS * task.action_repeat,
         **TASKS.get(task_id, {}),
     }
-    own = {"paper": PAPER, "released": RELEASED}.get(name, RELEASED_RE3)
-    of_agent: Values = {}
+    chosen = [COMMON, {"paper": PAPER, "released": RELEASED}.get(name, RELEASED_RE3), of_task]
     if agent == "drq":
         # The released switch is not DrQ, so only the preset of the released code uses it.
-        of_agent = RELEASED_DRQ if name == "released" else DRQ
+        chosen.append(RELEASED_DRQ if name == "released" else DRQ)
     if agent == "dreamer":
-        smaller = dreamer.on_dmc(name, task.action_repeat)
+        chosen.append(dreamer.on_dmc(name, task.action_repeat))
     elif name == "small":
-        smaller = SMALL | _at_another_repeat(task, of_task)
-    else:
-        smaller = DEBUG if name == "debug" else {}
-    return tables.run(COMMON, own, of_task, of_agent, smaller)
+        chosen.append(SMALL | _at_another_repeat(task, of_task))
+    elif name == "debug":
+        chosen.append(DEBUG)
+    return tables.run(*chosen)
 
 
 def _at_another_repeat(task: tasks.Task, of_task: Values) -> Values:
@@ -155,7 +154,6 @@ def _at_another_repeat(task: tasks.Task, of_task: Values) -> Values:
     }
 
 
-def fine_tuned(task_id: str, config: RunConfig) -> RunConfig:
+def fine_tuned(_task_id: str, config: RunConfig) -> RunConfig:
     """`config` for a run that starts from a pre-trained one."""
-    del task_id
     return replace(config, sac=replace(config.sac, init_temperature=FINE_TUNING_TEMPERATURE))

@@ -91,8 +91,6 @@ def fine_tuned(task_id: str, config: RunConfig) -> RunConfig:
 
 
 def _nearest(task_id: str) -> str:
-    if task_id in TASKS:
-        return task_id
     kind, _, size = task_id.partition("-")
     if kind == "Empty":
         return "Empty-16x16"
