@@ -40,7 +40,6 @@ def resolve(
         # A repeated observation has another latent by then.
         re3 = dataclasses.replace(config.re3, merge_copies=False)
         config = suite.with_learned_encoder(task_id, dataclasses.replace(config, re3=re3))
-    if fine_tunes:
-        config = suite.fine_tuned(task_id, config)
     named = {"env": env, "agent": agent, "bonus": bonus, "preset": preset}
-    return config_class()(**vars(config) | named)
+    config = config_class()(**vars(config) | named)
+    return suite.fine_tuned(task_id, config) if fine_tunes else config

@@ -4,18 +4,15 @@
     python -m experiments.figures.minigrid [--presets recommended] [--rows none re3] [--seeds 10]
 
 Trains missing runs, resumes interrupted ones, and writes, for each preset, a picture with one panel
-per task and a table, with every run's eval.csv beside them. Betas are those that `minigrid_betas`
-found for the preset on other seeds or, where it has not searched, the preset's.
+per task and a table, with every run's eval.csv beside them. Every number is the preset's; the
+weights of `recommended` are those that `minigrid_betas` found on other seeds.
 """
 
-import json
-from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 from matplotlib.figure import Figure
 
 from experiments.config import BonusName, PresetName, flatten
-from experiments.errors import UsageError
 from experiments.figures import command, curves, rows
 from experiments.figures.curves import Curve
 from experiments.figures.rows import Row
@@ -31,9 +28,6 @@ SEEDS = 10
 PRETRAINING_TASK = "empty_16x16"
 PRETRAINING_FRAMES = 100_000
 """Task and env frames of pre-training, on the bonus alone, in the rows called PT."""
-
-SEARCHED = Path("results/minigrid_betas")
-"""The results of `minigrid_betas`, one JSON per preset."""
 
 
 class Variant(NamedTuple):
@@ -51,8 +45,8 @@ class Variant(NamedTuple):
     beta: str | None = None
     pretraining: BonusName | None = None
 
-    def run(self, task: str, preset: str, beta: float | None) -> Run:
-        """Its run in the figure, with this bonus weight or the preset's.
+    def run(self, task: str, preset: str, beta: float | None = None) -> Run:
+        """Its run in the figure, with the preset's bonus weight or another.
 
         Variants with the same `pretraining` start from the same run, seed by seed.
         """
@@ -85,28 +79,6 @@ VARIANTS = {
 }
 
 
-def searched(preset: str, folder: Path = SEARCHED) -> dict[str, dict[str, dict[str, Any]]]:
-    """Task -> row -> result of `minigrid_betas`, `beta` the best; empty if it has not run.
-
-    Raises:
-      UsageError: `minigrid_betas` did not write the file.
-    """
-    path = folder / f"{preset}.json"
-    if not path.exists():
-        return {}
-    try:
-        found = json.loads(path.read_text())["searched"]
-        for of_task in found.values():
-            for result in of_task.values():
-                float(result["beta"])
-        return found
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise UsageError(
-            f"{path} does not hold searched betas ({type(error).__name__}: {error}): "
-            f"remove it and run make figure FIG=minigrid_betas"
-        ) from None
-
-
 def _draw(panels: dict[str, list[Curve]]) -> Figure:
     figure = curves.draw_panels(panels, (4.6, 4.3), len(panels))
     lines, labels = figure.axes[0].get_legend_handles_labels()
@@ -122,13 +94,11 @@ def _make(words: command.Words) -> command.Lines:
     tasks = [task for task in TASKS if task in words.tasks]
     cells = [(task, name) for task in tasks for name in VARIANTS if name in words.rows]
     for preset in words.presets:
-        found = searched(preset, words.betas)
         of_cells, betas = [], []
         for task, name in cells:
-            row, beta = VARIANTS[name], found.get(task, {}).get(name, {}).get("beta")
-            name = f"{preset}-{task}-{name}"
-            of_cells.append(Row(row.label, name, row.run(task, preset, beta)))
-            beta = row.preset_beta(task, preset) if beta is None else beta
+            row, name = VARIANTS[name], f"{preset}-{task}-{name}"
+            of_cells.append(Row(row.label, name, row.run(task, preset)))
+            beta = row.preset_beta(task, preset)
             betas.append("" if beta is None else f"{beta:g}")
         drawn = rows.load(words, of_cells)
         panels: dict[str, list[Curve]] = {TASKS[task]: [] for task in tasks}
@@ -144,7 +114,6 @@ OPTIONS: command.Options = {
     "--presets": {"nargs": "+", "default": ["recommended"], "choices": get_args(PresetName)},
     "--tasks": command.some_of(TASKS),
     "--rows": command.some_of(VARIANTS),
-    "--betas": {"type": Path, "default": SEARCHED},
 }
 
 main = command.of("minigrid", _make, OPTIONS | command.OF_RUNS)

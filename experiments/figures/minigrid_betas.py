@@ -6,9 +6,11 @@
 For each task and each row with a beta, the search tries the paper's nine values. It trains all nine
 for two fifths of the task's budget, and the best three to its end; it can miss a beta that starts
 slowly and ends best. The best has the largest area under the evaluation curve, mean over seeds.
-Writes one JSON per preset, which `minigrid` reads; a search of some tasks or rows keeps the others.
+Writes one JSON per preset; a search of some tasks or rows keeps the others. What it finds goes into
+`experiments/presets/minigrid.py` by hand, and a test compares the two.
 """
 
+import json
 import math
 import threading
 from functools import partial
@@ -18,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from experiments import run_folder
+from experiments.errors import UsageError
 from experiments.figures import command, curves
 from experiments.figures.curves import Curve
-from experiments.figures.minigrid import TASKS, VARIANTS, searched
+from experiments.figures.minigrid import TASKS, VARIANTS
 from experiments.figures.runs import Runs
 from experiments.presets.minigrid import BUDGETS
 from experiments.presets.minigrid import TASKS as ROWS
@@ -70,9 +73,30 @@ def area(folder: Path, env_frames: int) -> float:
     return curves.area(Curve("", curve.env_frames[:last], curve.returns[:, :last]))
 
 
+def searched(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
+    """Task -> row -> what an earlier search wrote to this file; empty if there was none.
+
+    Raises:
+      UsageError: a search did not write the file.
+    """
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(path.read_text())["searched"]
+        for of_task in found.values():
+            for result in of_task.values():
+                float(result["beta"])
+        return found
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"{path} does not hold searched betas ({type(error).__name__}: {error}): "
+            f"remove it, or choose another folder with --out"
+        ) from None
+
+
 def _make(words: command.Words) -> command.Lines:
     runs, path = Runs(words.runs, words.jobs), words.out / f"{words.preset}.json"
-    results = searched(words.preset, words.out)
+    results = searched(path)
     words.out.mkdir(parents=True, exist_ok=True)
     writing = threading.Lock()
 

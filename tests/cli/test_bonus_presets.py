@@ -28,7 +28,8 @@ DMC = {
 }
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+# `recommended` has the weights of a search: tests/cli/test_minigrid_figure.py.
+@pytest.mark.parametrize("preset", ["paper", "released"])
 @pytest.mark.parametrize("row", MINIGRID)
 def test_minigrid(row, preset):
     group = {"RE3": "re3", "ICM": "icm", "RND": "rnd"}[row.split(" + ")[1]]
@@ -85,8 +86,9 @@ def test_given_values_override_the_rows():
     assert parse(words).re3.beta == 0.2
     words = "--env hopper_stand --init runs/x --sac.init-temperature 0.3".split()
     assert parse(words).sac.init_temperature == 0.3
-    assert parse("--env doorkey_8x8 --init runs/x".split()).re3.beta == 0.05
-    assert parse("--env doorkey_8x8 --bonus rnd --init runs/x".split()).rnd.beta == 5e-5
+    paper = "--env doorkey_8x8 --preset paper --init runs/x".split()
+    assert parse(paper).re3.beta == 0.05
+    assert parse([*paper, "--bonus", "rnd"]).rnd.beta == 5e-5
 
 
 def test_pretrain_sets_the_length_of_the_run():

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,38 +42,37 @@ def write_evaluations(folder, points, seeds=1):
             out.writelines(f"{seed},{frames},1.0,4,{value},0,9\n" for seed in range(seeds))
 
 
-def test_every_cell_is_run_to_the_papers_budget_with_the_beta_that_was_searched(asked, tmp_path):
-    searched = {"doorkey_6x6": {"rnd": {"beta": 0.0005}, "re3_pt": {"beta": 0.05}}}
-    (tmp_path / "recommended.json").write_text(json.dumps({"searched": searched}))
+def test_every_cell_is_run_to_the_papers_budget_as_the_preset_has_it(asked, tmp_path):
     words = ["--seeds", "2", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
-    assert minigrid.main([*words, "--betas", str(tmp_path)]) == 0
+    assert minigrid.main(words) == 0
     assert len(asked) == 3 * len(VARIANTS)
     budgets = {"empty_16x16": 400_000, "doorkey_6x6": 400_000, "doorkey_8x8": 2_400_000}
     assert {(run.task, run.steps) for run in asked} == set(budgets.items())
     assert {run.seeds for run in asked} == {2}
-    betas = [
-        (run.task, run.bonus, name, value)
-        for run in asked
-        for name, value in run.changes.items()
-        if name.endswith("beta")
-    ]
-    assert betas == [
-        ("doorkey_6x6", "rnd", "rnd.beta", "0.0005"),
-        ("doorkey_6x6", "re3", "re3.beta", "0.05"),
-    ]
+    assert not any(run.changes for run in asked)
     with (tmp_path / "out" / "recommended.csv").open() as lines:
         table = list(csv.DictReader(lines))
     assert [row["label"] for row in table] == 3 * [row.label for row in VARIANTS.values()]
-    of_rnd = [row["beta"] for row in table if row["label"] == "A2C + RND"]
-    # The searched beta on one task, the paper's on the others; none for rows without a bonus.
-    assert of_rnd == ["5e-05", "0.0005", "5e-05"]
+    # None for rows without a bonus.
     assert {row["beta"] for row in table if "Contrastive" in row["label"]} == {""}
-    assert [row["beta"] for row in table if row["label"] == "A2C + RE3 + PT"] == [
-        "0.1",
-        "0.05",
-        "0.05",
-    ]
     assert len(list((tmp_path / "out").glob("recommended-*.csv"))) == len(asked)
+
+
+@pytest.mark.parametrize("task", minigrid.TASKS)
+@pytest.mark.parametrize("name", minigrid_betas.WITH_BETA)
+def test_the_preset_has_the_weights_that_the_search_found(task, name):
+    found = minigrid_betas.searched(Path("results/minigrid_betas/recommended.json"))
+    assert VARIANTS[name].preset_beta(task, "recommended") == found[task][name]["beta"]
+
+
+@pytest.mark.parametrize(
+    ("task", "rnd", "fine_tuning"),
+    [("empty_16x16", 5e-5, 0.1), ("doorkey_6x6", 1e-4, 0.05), ("doorkey_8x8", 5e-5, 0.05)],
+)
+@pytest.mark.parametrize("preset", ["paper", "released"])
+def test_the_papers_weights_are_the_papers(preset, task, rnd, fine_tuning):
+    assert VARIANTS["rnd"].preset_beta(task, preset) == rnd
+    assert VARIANTS["re3_pt"].preset_beta(task, preset) == fine_tuning
 
 
 @pytest.mark.parametrize("first_seed", [1, 101])
@@ -91,7 +91,7 @@ def test_a_row_starts_from_its_pretraining_with_the_same_seeds(
         return 0
 
     monkeypatch.setattr(Runs, "start", start)
-    run = VARIANTS[name].run("doorkey_8x8", "recommended", None)
+    run = VARIANTS[name].run("doorkey_8x8", "recommended")
     Runs(tmp_path).ensure(run._replace(seeds=2, seed=first_seed, steps=1_000))
     before, after = started
     shared = {"--agent": "a2c", "--preset": "recommended", "--seeds": "2"}
@@ -126,17 +126,15 @@ def test_the_search_halves_the_papers_nine_and_keeps_the_best(asked, tmp_path):
     found = written["searched"]["doorkey_8x8"]["icm"]
     assert found["seeds"] == [101, 102] and found["beta"] == 0.005
     assert [len(rung["scores"]) for rung in found["rungs"]] == [9, 3]
-    assert minigrid.searched("recommended", tmp_path) == {"doorkey_8x8": {"icm": found}}
+    assert minigrid_betas.searched(tmp_path / "recommended.json") == {"doorkey_8x8": {"icm": found}}
 
 
 def test_a_search_keeps_earlier_results(asked, tmp_path):
     for task in ("doorkey_6x6", "empty_16x16"):
         words = ["--tasks", task, "--rows", "rnd", "--seeds", "2", "--out", str(tmp_path)]
         assert minigrid_betas.main([*words, "--runs", str(tmp_path / task)]) == 0
-    assert minigrid.searched("recommended", tmp_path).keys() == {
-        "doorkey_6x6",
-        "empty_16x16",
-    }
+    found = minigrid_betas.searched(tmp_path / "recommended.json")
+    assert found.keys() == {"doorkey_6x6", "empty_16x16"}
 
 
 def test_the_score_is_the_area_up_to_the_rung(tmp_path):
@@ -153,8 +151,8 @@ def test_the_figures_seeds_are_not_searched_with():
 @pytest.mark.parametrize("text", ["", "[]", '{"searched": {"doorkey_6x6": 1}}', '{"found": {}}'])
 def test_a_file_that_is_no_search_is_refused(tmp_path, text):
     (tmp_path / "recommended.json").write_text(text)
-    with pytest.raises(UsageError, match="does not hold searched betas .* FIG=minigrid_betas"):
-        minigrid.searched("recommended", tmp_path)
+    with pytest.raises(UsageError, match="does not hold searched betas .*: remove it, or choose"):
+        minigrid_betas.searched(tmp_path / "recommended.json")
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -14,6 +14,7 @@ TABLE = {
     "doorkey_6x6": (0.005, 12_800, 600_000),
     "doorkey_8x8": (0.01, 64_000, 2_400_000),
 }
+SEARCHED = {"empty_16x16": 0.1, "doorkey_6x6": 0.01, "doorkey_8x8": 0.005}
 
 
 @pytest.mark.parametrize("task", TABLE)
@@ -21,7 +22,7 @@ TABLE = {
 def test_rows_that_differ_between_tasks(task, preset):
     config = resolve(task, preset=preset)
     beta, frequency, steps = TABLE[task]
-    assert config.re3.beta == beta
+    assert config.re3.beta == (SEARCHED[task] if preset == "recommended" else beta)
     assert config.evaluation.every_env_frames == frequency
     assert config.steps == steps
 
@@ -60,9 +61,10 @@ def test_table(option, paper, released):
 
 
 def test_other_sizes_take_the_nearest_row():
-    assert resolve("minigrid:DoorKey-5x5").re3.beta == 0.005
-    assert resolve("minigrid:DoorKey-16x16").re3.beta == 0.01
-    assert resolve("MiniGrid-Empty-8x8-v0").re3.beta == 0.1
+    for preset, betas in {"paper": (0.005, 0.01), "recommended": (0.01, 0.005)}.items():
+        assert resolve("minigrid:DoorKey-5x5", preset=preset).re3.beta == betas[0]
+        assert resolve("minigrid:DoorKey-16x16", preset=preset).re3.beta == betas[1]
+        assert resolve("MiniGrid-Empty-8x8-v0", preset=preset).re3.beta == 0.1
 
 
 def test_options_override_the_preset():
@@ -108,11 +110,11 @@ def test_evaluations_fall_on_chunk_ends(task, preset, seeds):
     assert config.evaluation.every_env_frames % (updates * config.frames_per_update(1)) == 0
 
 
-def test_recommended_is_released_with_the_bonus_where_algorithm_2_has_it():
+def test_recommended_is_released_with_searched_weights_and_the_bonus_where_algorithm_2_has_it():
     recommended = flatten(resolve("doorkey_8x8"))
     released = flatten(resolve("doorkey_8x8", preset="released"))
     changed = {name for name in released if recommended[name] != released[name]}
-    assert changed == {"preset", "a2c.bonus_target"}
+    assert changed == {"preset", "a2c.bonus_target", "re3.beta", "rnd.beta", "icm.beta"}
     assert recommended["a2c.bonus_target"] == "reward"
 
 
