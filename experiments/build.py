@@ -20,6 +20,7 @@ from re3_jax.envs.base import DeviceEnv, EnvSpec
 from re3_jax.envs.host import renderer
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.state_entropy import scaled
+from re3_jax.schedules import unweighted
 from re3_jax.training.device_program import DeviceProgram
 from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.off_policy import make_off_policy_program
@@ -69,7 +70,11 @@ def make_bonus(config: RunConfig) -> IntrinsicReward:
     Raises:
       ValueError: its options contradict each other, or a file of weights cannot be used.
     """
-    agent, bonus, entropy = AGENTS[config.agent], BONUSES[config.bonus], config.re3
+    agent, bonus = AGENTS[config.agent], BONUSES[config.bonus]
+    if config.pretrain is not None and config.pretrain_reward == "bare":
+        groups = {name: unweighted(getattr(config, name)) for name in bonus.groups}
+        config = dataclasses.replace(config, **groups)
+    entropy = config.re3
     if not agent.on_policy:
         entropy = dataclasses.replace(entropy, ring_size=config.of_agent.replay_capacity)
     if (own := agent.bonuses.get(config.bonus)) is not None:
@@ -85,10 +90,7 @@ def make_learner(config: RunConfig, spec: EnvSpec) -> Learner | OnPolicyLearner:
       ValueError: it cannot act in the task, or its options contradict each other.
     """
     made = AGENTS[config.agent].make(config.of_agent, spec, make_bonus(config))
-    if config.pretrain is None:
-        return made
-    # Two calls: mypy does not narrow a union for a type variable.
-    return reward_free(made) if isinstance(made, Learner) else reward_free(made)
+    return made if config.pretrain is None else reward_free(made)
 
 
 def build(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> Runner:

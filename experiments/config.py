@@ -84,6 +84,7 @@ class RunConfig:
       seed: the first seed; the others follow it.
       pretrain: train for this many env frames on the bonus alone, instead of `steps`; the task's
         reward is withheld from the agent, but recorded.
+      pretrain_reward: the bonus meanwhile: weighted by beta_t, or bare, r_int itself (Equation 3).
       init: run folder to start from: networks, the bonus's encoder and running statistics are
         taken over, seed by seed (see `re3_jax.training.transfer`).
       steps: env frames to train, per seed; rounded up to whole chunks.
@@ -119,6 +120,7 @@ class RunConfig:
     seeds: int = 5
     seed: int = 1
     pretrain: int | None = None
+    pretrain_reward: Literal["weighted", "bare"] = "weighted"
     init: str | None = None
     steps: int = 400_000
     out: str | None = None

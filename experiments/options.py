@@ -109,6 +109,11 @@ def _no_effect(name: str, values: Values) -> str | None:
             f"with --pretrain {values['pretrain']}, which says how long the run is: leave one of "
             "the two out"
         )
+    if name == "pretrain_reward" and values["pretrain"] is None:
+        return "without --pretrain: leave it out"
+    bare = values["pretrain"] is not None and values["pretrain_reward"] == "bare"
+    if bare and of_bonus and leaf in ("beta", "rho"):
+        return "with --pretrain-reward bare: leave it out or use --pretrain-reward weighted"
     if name == "video" and values[name] and suite.host is None and agent.foresees is None:
         return f"{where}: leave it out or choose a task such as cheetah_run_sparse"
     if group in of_suites and (suite.host is None or group != suite.host.group):

@@ -1,10 +1,15 @@
 """The weight beta_t of the intrinsic reward, as optax-style maps from a step to a scalar."""
 
+import dataclasses
 import math
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
+
+Options = TypeVar("Options", bound=Any)
+"""A dataclass of options."""
 
 Schedule = Callable[[Int[Array, ""]], Float[Array, ""]]
 """Agent steps taken so far -> beta, float32. Any optax schedule fits."""
@@ -35,6 +40,16 @@ def exponential_decay(beta: float, rho: float) -> Schedule:
         return jnp.float32(beta) * jnp.exp(exponent)
 
     return schedule
+
+
+def unweighted(options: Options) -> Options:
+    """A bonus's options with beta_t = 1, so that its reward is r_int itself (Equation 3).
+
+    Options without `beta` or `rho` keep what they have.
+    """
+    names = {item.name for item in dataclasses.fields(options)}
+    one = {"beta": 1.0, "rho": 0.0}
+    return dataclasses.replace(options, **{name: one[name] for name in one.keys() & names})
 
 
 def _require_finite(beta: float) -> None:

@@ -71,7 +71,8 @@ COMMON: Values = {
     **options("evaluation", episodes=10, greedy=True),
 }
 
-PAPER = PAPER_RE3 | {"dmc.renderer": "gl", "dmc.sparse_threshold": "exclusive"}
+PAPER = PAPER_RE3 | options("dmc", renderer="gl", sparse_threshold="exclusive")
+PAPER["pretrain_reward"] = "bare"
 
 RELEASED = RELEASED_RE3 | {"dmc.renderer": "gl"}
 

@@ -65,7 +65,7 @@ COMMON: Values = {
     **options("rnd", "icm", hidden_dim=64),
 }
 
-PAPER: Values = {"a2c.rollout_length": 5, "a2c.rmsprop_eps": 0.01}
+PAPER: Values = {"a2c.rollout_length": 5, "a2c.rmsprop_eps": 0.01, "pretrain_reward": "bare"}
 """The table beside `A2CConfig` and `RE3Config`, whose defaults are its other numbers: k = 3 with
 the mean over the 2nd to the k-th neighbour, the 1st being the state itself. Learning rate and
 RMSprop's decay, which it omits, are rl-starter-files'."""

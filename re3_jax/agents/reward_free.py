@@ -12,7 +12,7 @@ from re3_jax.agents.base import Action, Info, Learner, LearnerState, OnPolicyLea
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import LaneStep
 
-AnyLearner = TypeVar("AnyLearner", Learner, OnPolicyLearner)
+AnyLearner = TypeVar("AnyLearner", bound=Learner | OnPolicyLearner)
 
 
 def reward_free(learner: AnyLearner) -> AnyLearner:

@@ -214,6 +214,11 @@ def tree(folder: Path) -> dict[str, bytes | None]:
             ["--re3.latent-dim", "--bonus.weights"],
         ),
         ((*DOORKEY, "--bonus", "none", "--pretrain", "64"), ["--pretrain", "none", "--bonus re3"]),
+        ((*DOORKEY, "--pretrain-reward", "bare"), ["--pretrain-reward", "without --pretrain"]),
+        (
+            (*DOORKEY, "--pretrain", "64", "--pretrain-reward", "bare", "--re3.beta", "1"),
+            ["--re3.beta", "no effect", "--pretrain-reward weighted"],
+        ),
         ((*DOORKEY, "--pretrain", "0"), ["--pretrain 0", "not positive"]),
         ((*DOORKEY, "--pretrain", "9" * 20), ["--pretrain", "too large"]),
         ((*DOORKEY, "--pretrain", "31"), ["--pretrain 31", "at least 32"]),

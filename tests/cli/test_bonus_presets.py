@@ -99,6 +99,13 @@ def test_pretrain_sets_the_length_of_the_run():
     assert parse("--env empty_16x16".split()).pretrain is None
 
 
+def test_the_papers_text_pre_trains_on_the_bare_bonus():
+    for task in ("hopper_hop", "empty_16x16"):
+        found = {name: resolve(task, preset=name).pretrain_reward for name in (*PRESETS, "debug")}
+        assert found.pop("paper") == "bare"
+        assert set(found.values()) == {"weighted"}
+
+
 def test_weights_are_an_option_of_the_bonus():
     words = "--env cheetah_run_sparse --bonus atc --bonus.weights params.pkl".split()
     config = parse([*words, "--bonus.atc-output", "features"])
@@ -112,4 +119,4 @@ def test_help_shows_the_options_of_bonuses(capsys):
     text = capsys.readouterr().out
     for option in ("--rnd.beta", "--icm.forward-weight", "--learned.neighbours", "--bonus.weights"):
         assert option in text
-    assert "--pretrain" in text and "--init" in text
+    assert "--pretrain " in text and "--pretrain-reward" in text and "--init" in text

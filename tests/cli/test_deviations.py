@@ -70,7 +70,7 @@ def test_the_table_of_deepmind_control_gives_the_values_of_the_presets():
             (name,) = options_in(option)
             assert (paper[name], released[name]) == values
             worded += 1
-    assert worded == 3
+    assert worded == 4
 
 
 def test_every_test_that_the_page_names_exists():

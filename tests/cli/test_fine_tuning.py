@@ -115,6 +115,8 @@ def test_pre_training_can_be_made_longer_and_not_shorter(source):
         run_folder.claim(parse([*words, "--pretrain", "256"]))
     with pytest.raises(UsageError, match="--steps has no effect with --pretrain 512"):
         parse([*words, "--steps", "768"])
+    with pytest.raises(UsageError, match="--pretrain-reward is bare, but .* with weighted"):
+        run_folder.claim(parse([*words, "--pretrain-reward", "bare"]))
     with pytest.raises(UsageError, match="--pretrain is None"):
         run_folder.claim(parse([*words, "--pretrain", "None"]))
 
