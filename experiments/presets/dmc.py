@@ -71,10 +71,11 @@ COMMON: Values = {
     **options("evaluation", episodes=10, greedy=True),
 }
 
-PAPER = PAPER_RE3 | options("dmc", renderer="gl", sparse_threshold="exclusive")
-PAPER["pretrain_reward"] = "bare"
+GL: Values = {"dmc.renderer": "gl"}
 
-RELEASED = RELEASED_RE3 | {"dmc.renderer": "gl"}
+PAPER = PAPER_RE3 | GL | {"dmc.sparse_threshold": "exclusive", "pretrain_reward": "bare"}
+
+RELEASED = RELEASED_RE3 | GL
 
 DRQ: Values = {
     **options("sac", augmentation="shift", num_augmentations=2, encoder_tau=0.01),
