@@ -61,8 +61,14 @@ WITHOUT_WEIGHTS: tuple[BonusName, ...] = (
 ENCODER_OPERATIONS, HEAD_OPERATIONS = 44.24e6, 3.32e6
 """Multiply-adds of one forward pass: E of the encoder, M of the actor and both critics."""
 
-RAD_PASSES = 12
-"""F + 2 B, of which the paper gives the sum only: its 7.233e16 for 250,000 batches of 512."""
+RAD_PASSES = 6
+"""Forward passes over E + M that an update of RAD takes per item of a batch.
+
+The paper calls them F + 2 B and gives no number, but RAD + RE3 takes 7.233e16 operations over
+500,000 env frames: 250,000 batches of 512. With 2 operations for each multiply-add, which the count
+of E + M has, these are 5.94 passes. (With 1 operation they would be 11.88, but an inverse-dynamics
+encoder, 6 more passes over E, would then add 0.47, where the text has "roughly twice".)
+"""
 
 EXTRA_PASSES = {"re3": 1 / 512, "contrastive": 4, "inverse_dynamics": 6}
 """Forward passes of one more encoder that the paper counts per item of a batch."""
