@@ -40,6 +40,7 @@ class AtariLanes(envpool.PoolLanes):
     envpool resets an ended lane in the next step and drops the action of that step. This class
     resets an ended lane at once, by itself, so that every action is played. It reads lost lives
     from the game's own count, because envpool's one-life episodes would drop an action per life.
+    The last life is lost with the game, as in Kaixhin's Rainbow.
 
     Attributes:
       spec: the game's specification.
@@ -110,7 +111,8 @@ class AtariLanes(envpool.PoolLanes):
         terminated, truncated = np.array(terminated[order]), np.array(truncated[order])
         truncated &= ~terminated
         lives = info["lives"][order]
-        life_lost = (lives < self._lives) & self._config.life_ends
+        # Q*bert may count no lives for some frames before it ends: one loss, not two.
+        life_lost = (lives < self._lives) & (lives > 0) & self._config.life_ends
         self._lives[:] = lives
         ended = np.flatnonzero(terminated | truncated).astype(np.int32)
         if len(ended):
