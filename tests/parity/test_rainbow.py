@@ -12,7 +12,9 @@ import torch
 from re3_jax.agents.rainbow import losses, networks
 from re3_jax.agents.rainbow.agent import RainbowBatch, make_rainbow
 from re3_jax.agents.rainbow.config import RainbowConfig
+from re3_jax.agents.rainbow.learner import make_learner
 from re3_jax.envs.base import Box, Discrete, EnvSpec
+from re3_jax.intrinsic.base import none
 from re3_jax.networks import noisy
 from tests.torch_oracle.rainbow import TorchRainbow
 from tests.torch_oracle.weights import assert_close, data, random_state, random_weights, values
@@ -133,6 +135,16 @@ def test_the_target_network_is_copied_every_so_many_updates():
     jax.tree.map(np.testing.assert_array_equal, second.target, second.online)
     third, *_ = update(second, batch, jax.random.key(3))
     jax.tree.map(np.testing.assert_array_equal, third.target, second.online)
+
+
+def test_agent_steps_of_the_first_copies():
+    """Kaixhin's defaults: its code copies when T % 8,000 == 0 and T >= 20,000, so at 24,000."""
+    spec = EnvSpec("probe:flat", (3,), np.dtype(np.float32), Discrete(2), 1_000)
+    learner = make_learner(RainbowConfig(torso="mlp"), spec, none())
+    steps = np.arange(1, 50_001)
+    updates = np.cumsum(learner.updates_due(steps - 1, steps))
+    every = RainbowConfig.target_every
+    assert [int(np.argmax(updates == i * every)) + 1 for i in (1, 2, 3)] == [27_996, 35_996, 43_996]
 
 
 @pytest.mark.parametrize("is_noisy", [True, False])

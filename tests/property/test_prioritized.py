@@ -111,6 +111,29 @@ def test_equals_a_list_of_steps(sizes, num_steps, end_probability, seed):
             np.testing.assert_array_equal(batch.next_observation[i], following)
 
 
+def kaixhins_nonterminal(terminated, t, n):
+    """Its mask: `nonterminal` of step t + n, where steps after the episode's end are blank."""
+    return not any(terminated[t : t + n]) and not terminated[t + n]
+
+
+def test_kaixhins_mask_looks_one_step_too_far():
+    """An episode that ends with step t + n goes on at o_{t+n}, which the n steps lead to."""
+    n, steps = 3, 10
+    add, sample = programs(n, 1)
+    ends_at = 6
+    terminated, replay = np.arange(steps) == ends_at, empty(n, 1)
+    no, zeros = jnp.zeros(LANES, bool), jnp.zeros(LANES, jnp.int32)
+    for t in range(steps):
+        frame = jnp.full((LANES, 2), t, jnp.uint8)
+        replay = add(replay, frame, zeros, zeros, jnp.full(LANES, terminated[t]), no, zeros)
+    batch = sample(jax.random.key(0), replay, 64)
+    found = dict(zip(np.asarray(batch.slot) // LANES, np.asarray(batch.discount) > 0, strict=True))
+    assert sorted(found) == list(range(steps - n))
+    theirs = {t: kaixhins_nonterminal(terminated, t, n) for t in found}
+    assert {t for t in found if found[t] != theirs[t]} == {ends_at - n}
+    assert found == {t: not terminated[t : t + n].any() for t in found}
+
+
 def test_priorities_weights_and_the_priority_of_what_is_new():
     """Against NumPy: P(i) = p_i / sum, w_i = (N P(i))^-beta over the largest."""
     add, sample = programs(1, 1)
