@@ -63,18 +63,26 @@ def init_released() -> RunningStats:
     )
 
 
-def update_released(stats: RunningStats, values: Float[Array, " batch"]) -> RunningStats:
+def update_released(
+    stats: RunningStats, values: Float[Array, " batch"], *, unbiased: bool = True
+) -> RunningStats:
     """The authors' recursion, with "mean + delta + n / total" in place of "mean + delta n / total".
 
     In effect, the mean is that of the last batch plus n / total. The second update therefore sees
     a spurious jump of 1, which inflates the standard deviation for some hundred updates; later
-    drift of the batch means hardly counts as variance. The batch variance is unbiased.
+    drift of the batch means hardly counts as variance.
+
+    Args:
+      stats: of the batches before.
+      values: the batch.
+      unbiased: divide the batch's sum of squares by n - 1, as their PyTorch code does, or by n, as
+        their Dreamer in TensorFlow does.
 
     Raises:
-      ValueError: if the batch holds a single value (its unbiased variance is undefined).
+      ValueError: if the batch holds a single value and its variance is to be unbiased.
     """
     size = values.shape[0]
-    if size < 2:
+    if unbiased and size < 2:
         raise ValueError(
             "the released running std needs at least 2 rewards per batch: use larger batches "
             "or the exact variant"
@@ -82,7 +90,8 @@ def update_released(stats: RunningStats, values: Float[Array, " batch"]) -> Runn
     batch = _batch_moments(values)
     total = stats.num_values + size
     delta = batch.mean - stats.mean
-    within = stats.variance * stats.num_values + batch.variance * (size / (size - 1)) * size
+    squares = batch.variance * (size / (size - 1)) if unbiased else batch.variance
+    within = stats.variance * stats.num_values + squares * size
     between = jnp.square(delta) * stats.num_values * size / total
     return RunningStats(
         mean=stats.mean + delta + size / total,

@@ -227,13 +227,21 @@ def state_entropy(
     return IntrinsicReward(init, observe, reward, update)
 
 
-def scaled(config: RE3Config, bonus: IntrinsicReward) -> IntrinsicReward:
-    """The complete bonus: normalisation, log(1 + .) (Eq. 3) and beta_t (Eq. 4) of the distance."""
+def scaled(
+    config: RE3Config, bonus: IntrinsicReward, released: transforms.RunningStd = "released"
+) -> IntrinsicReward:
+    """The complete bonus: normalisation, log(1 + .) (Eq. 3) and beta_t (Eq. 4) of the distance.
+
+    Args:
+      config: which of these, and beta.
+      bonus: the bare distance.
+      released: what `released_running_std` means: the authors' agents differ.
+    """
     steps = []
     if config.normalize == "running_std":
         steps.append(transforms.normalize_by_running_std("exact"))
     elif config.normalize == "released_running_std":
-        steps.append(transforms.normalize_by_running_std("released"))
+        steps.append(transforms.normalize_by_running_std(released))
     if config.log1p:
         steps.append(transforms.log1p())
     steps.append(transforms.scale_by_schedule(schedules.exponential_decay(config.beta, config.rho)))

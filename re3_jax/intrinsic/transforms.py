@@ -1,6 +1,8 @@
 """Transforms of intrinsic rewards, for use with `chain`."""
 
-from typing import Literal
+from collections.abc import Callable
+from functools import partial
+from typing import Literal, get_args
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -10,8 +12,11 @@ from re3_jax.intrinsic.base import Info, RewardTransform
 from re3_jax.running_stats import RunningStats
 from re3_jax.schedules import Schedule
 
+RunningStd = Literal["exact", "released", "released_dreamer"]
+"""Exact, or the recursion of the authors' code: in PyTorch, or in their Dreamer."""
 
-def normalize_by_running_std(variant: Literal["exact", "released"] = "exact") -> RewardTransform:
+
+def normalize_by_running_std(variant: RunningStd = "exact") -> RewardTransform:
     """Divides rewards by the running standard deviation of all rewards seen; subtracts no mean.
 
     A batch first updates the statistics and is then divided by them, as in the authors' code. While
@@ -20,17 +25,21 @@ def normalize_by_running_std(variant: Literal["exact", "released"] = "exact") ->
 
     Args:
       variant: `exact` for the population standard deviation of everything seen, `released`
-        for the authors' recursion (see `running_stats`).
+        for the authors' recursion (see `running_stats`), `released_dreamer` for that of their
+        Dreamer, with the population variance of each batch.
 
     Raises:
       ValueError: if the variant is unknown.
     """
+    update: Callable[[RunningStats, Float[Array, " batch"]], RunningStats]
     if variant == "exact":
         init, update = running_stats.init, running_stats.update
-    elif variant == "released":
-        init, update = running_stats.init_released, running_stats.update_released
+    elif variant in get_args(RunningStd):
+        init = running_stats.init_released
+        update = partial(running_stats.update_released, unbiased=variant == "released")
     else:
-        raise ValueError(f"unknown running std {variant!r}: choose exact or released")
+        choices = ", ".join(get_args(RunningStd))
+        raise ValueError(f"unknown running std {variant!r}: choose one of {choices}")
 
     def apply(stats: RunningStats, reward: Float[Array, " batch"], agent_steps: Int[Array, ""]):
         stats = update(stats, reward)

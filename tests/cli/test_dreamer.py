@@ -35,6 +35,7 @@ def test_the_papers_table(preset):
     assert (dreamer.env_frames_per_burst, dreamer.updates_per_burst) == (1_000, 100)
     assert (config.dmc.image_size, config.dmc.frame_stack, config.dmc.action_repeat) == (64, 1, 2)
     assert config.evaluation.episodes == (1 if preset == "released" else 10)
+    assert config.evaluation.every_env_frames == 10_000
     # The replay keeps every frame of the run.
     frames = config.steps // 2 + config.steps // 1_000
     assert dreamer.replay_capacity > frames

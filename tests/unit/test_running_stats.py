@@ -10,7 +10,7 @@ import pytest
 from re3_jax import running_stats
 
 update = jax.jit(running_stats.update)
-update_released = jax.jit(running_stats.update_released)
+update_released = jax.jit(running_stats.update_released, static_argnames="unbiased")
 
 
 def test_without_values_the_std_is_0():
@@ -43,26 +43,29 @@ def test_a_small_std_far_from_zero_is_accurate():
     assert running_stats.std(stats) == pytest.approx(expected, rel=1e-3)
 
 
-def released_recursion(batches):
-    """The authors' formula in double precision, written from its description."""
+def released_recursion(batches, ddof=1):
+    """The authors' formula in double precision, written from its description.
+
+    `torch.var` divides by n - 1; `tf.math.reduce_variance`, in their Dreamer, by n (ddof 0).
+    """
     mean, var, count = 0.0, 1.0, 1e-4
     for batch in batches:
         n = len(batch)
         delta = np.mean(batch) - mean
         tot = count + n
         mean = mean + delta + n / tot
-        m2 = var * count + np.var(batch, ddof=1) * n + delta**2 * count * n / tot
+        m2 = var * count + np.var(batch, ddof=ddof) * n + delta**2 * count * n / tot
         var = m2 / tot
         count = tot
         yield mean, var, count
 
 
-@pytest.mark.parametrize("size", [2, 128])
-def test_released_equals_the_authors_recursion(size):
+@pytest.mark.parametrize(("size", "ddof"), [(2, 1), (128, 1), (1, 0), (2, 0), (128, 0)])
+def test_released_equals_the_authors_recursion(size, ddof):
     batches = np.random.default_rng(1).gamma(2.0, 0.3, (40, size)).astype(np.float32)
-    stats = running_stats.init_released()
-    for batch, expected in zip(batches, released_recursion(batches.astype(float)), strict=True):
-        stats = update_released(stats, batch)
+    stats, theirs = running_stats.init_released(), released_recursion(batches.astype(float), ddof)
+    for batch, expected in zip(batches, theirs, strict=True):
+        stats = update_released(stats, batch, unbiased=ddof == 1)
         np.testing.assert_allclose(stats, expected, rtol=2e-5)
 
 

@@ -88,4 +88,4 @@ def sequence_re3(
       neighbours: sought among the frames of the batch taken together, or among all stored.
     """
     encoder = encoder_from(config, head_order, conv_depth)
-    return scaled(config, state_entropy(config, encoder, neighbours))
+    return scaled(config, state_entropy(config, encoder, neighbours), "released_dreamer")
