@@ -1,10 +1,13 @@
 """docs/deviations.md names every option that separates the presets, with both values."""
 
+import csv
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from experiments import statistics
 from experiments.config import RunConfig, field_types, flatten, option_name
 from experiments.resolve import resolve
 from re3_jax.envs import registry
@@ -103,6 +106,71 @@ def test_the_table_gives_the_values_of_the_presets():
     assert checked == {"re3.normalize", "a2c.bonus_target"}
     assert (paper["re3.first_neighbour"], paper["re3.last_neighbour"]) == (2, 3)
     assert (released["re3.first_neighbour"], released["re3.last_neighbour"]) == (1, 5)
+
+
+ROWS = {
+    "`released`": "released",
+    "with 5 frames per process": "5 frames per process",
+    "with RMSprop epsilon 0.01": "RMSprop eps 0.01",
+    "with the bonus in the reward": "bonus in the reward",
+    "with neighbours 2 to 3": "neighbours 2 to 3",
+    "without normalisation": "no normalisation",
+    "with the exact running std": "exact running std",
+    "`paper`": "paper",
+    "`paper` with RMSprop epsilon 1e-8": "paper, RMSprop eps 1e-8",
+    "`released` without bonus": "no bonus (released)",
+}
+"""The page's words for the rows of `results/minigrid_deviations/table.csv`."""
+
+
+def committed(path):
+    with (ROOT / "results" / path).open() as lines:
+        return list(csv.DictReader(lines))
+
+
+def with_interval(row):
+    mean, *bounds = (float(row[f"final_return_mean{suffix}"]) for suffix in ("", "_low", "_high"))
+    return f"{mean:.2f} ({' to '.join(f'{bound:.2f}' for bound in bounds)})"
+
+
+def test_the_returns_of_the_page_are_those_of_committed_runs():
+    section = PAGE.read_text().partition("### Which of them decides")[2].partition("\n## ")[0]
+    cells = [line.strip("| ").split(" | ") for line in section.splitlines() if " (" in line]
+    shown = {row[0]: row[1:] for row in cells if row[0] in ROWS}
+    found = {row["label"]: row for row in committed("minigrid_deviations/table.csv")}
+    assert shown.keys() == ROWS.keys() and len(ROWS) == len(found)
+    for words, label in ROWS.items():
+        area = f"{float(found[label]['area_under_curve']):.3f}"
+        assert shown[words] == [with_interval(found[label]), area]
+
+
+def test_the_comparisons_of_the_page_are_of_committed_runs():
+    text = " ".join(PAGE.read_text().split())
+    ends = []
+    for name in ("bonus_in_the_reward", "released"):
+        runs = committed(f"minigrid_deviations/{name}.csv")
+        last = max(int(run["env_frames"]) for run in runs)
+        kept = [float(run["return_mean"]) for run in runs if int(run["env_frames"]) == last]
+        ends.append(np.array(kept))
+    low, high = statistics.probability_of_improvement_interval(*ends)
+    said = (
+        f"{statistics.probability_of_improvement(*ends):.2f} (95% interval {low:.2f} to {high:.2f})"
+    )
+    assert f"with probability {said}" in text
+    of_task = {
+        (preset, row["label"]): row
+        for preset in ("recommended", "released")
+        for row in committed(f"minigrid/{preset}.csv")
+        if row["task"] == "doorkey_8x8"
+    }
+    searched = of_task["recommended", "A2C + RE3"]
+    assert f"ends at {with_interval(searched)}, `released`" in text
+    assert f"`released` at {with_interval(of_task['released', 'A2C + RE3'])}" in text
+    plain = with_interval(of_task["released", "A2C"]).rstrip(")")
+    assert f"A2C without bonus at {plain}; `results/minigrid`)" in text
+    weights = float(searched["beta"]), resolve("doorkey_8x8", preset="released").re3.beta
+    assert weights == (0.005, 0.01)
+    assert "seeds, 0.005, the second that of the paper's table, 0.01" in text
 
 
 def test_every_option_that_the_page_names_exists():
