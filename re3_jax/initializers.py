@@ -73,9 +73,9 @@ def layers(
     - `torch`: `torch_default` and `torch_default_bias`.
     - `xavier`: `xavier_uniform_` with gain 1, U(-b, b) with b = sqrt(6 / (fan_in + fan_out)).
     - `he`: `kaiming_normal_` for ReLU, N(0, 2 / fan_in), not truncated (JAX's `he_normal` is).
-    - `orthogonal`: `orthogonal_` with ReLU's gain sqrt(2) on the kernel flattened to
-      `[rest, out]`: uniform over matrices with orthogonal columns, or with orthogonal rows if
-      out > rest.
+    - `orthogonal`: `orthogonal_` on the kernel flattened to `[rest, out]`: uniform over matrices
+      with orthogonal columns, or with orthogonal rows if out > rest. The gain is 1 for a linear
+      layer and ReLU's sqrt(2) for a convolution, as in the released code's `weight_init`.
 
     Biases are zero except under `torch`.
 
@@ -120,7 +120,8 @@ def _orthogonalize(noise: list[Float[Array, "..."]]) -> list[Float[Array, "..."]
     for of_layer, matrix, (q, r) in zip(noise, matrices, qr_one_at_a_time(tall), strict=True):
         # The signs make Q uniform over the orthogonal matrices (Mezzadri, 2007).
         q = q * jnp.where(jnp.diagonal(r) < 0, -1.0, 1.0)
-        kernels.append(RELU_GAIN * (q if _is_tall(matrix) else q.T).reshape(of_layer.shape))
+        kernel = (q if _is_tall(matrix) else q.T).reshape(of_layer.shape)
+        kernels.append(kernel if kernel.ndim == 2 else RELU_GAIN * kernel)
     return kernels
 
 

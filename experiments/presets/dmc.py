@@ -63,9 +63,9 @@ COMMON: Values = {
     "checkpoint_seconds": 600.0,
     "video": True,
     **ANY_TASK,
-    # RND's authors, and Yarats et al. (2019), whose encoder the paper takes for ICM, initialise
-    # linear layers this way. With PyTorch's initialisation the inverse model does not begin to
-    # learn within 1,000 updates.
+    # Yarats et al. (2019), whose encoder the paper takes for ICM, initialise linear layers this
+    # way. With PyTorch's initialisation the inverse model does not begin to learn within 1,000
+    # updates.
     "icm.encoder_init": "orthogonal",
     "learned.shift_pad": 4,
     **options("evaluation", episodes=10, greedy=True),

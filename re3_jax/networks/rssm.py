@@ -75,7 +75,7 @@ def init(
     zeros = jnp.zeros(3 * deter)
     return RSSM(
         into=into,
-        gru=GRU(gru.kernel, recurrent.kernel / initializers.RELU_GAIN, zeros, zeros),
+        gru=GRU(gru.kernel, recurrent.kernel, zeros, zeros),
         prior=(others[0], others[1]),
         posterior=(others[2], others[3]),
     )

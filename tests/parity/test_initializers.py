@@ -43,6 +43,12 @@ def torch_layer(shape):
     return torch.nn.Conv2d(shape[2], shape[3], shape[:2])
 
 
+def orthogonal_as_released(kernel):
+    """The released code's `weight_init`: ReLU's gain for convolutions, 1 for linear layers."""
+    gain = torch.nn.init.calculate_gain("relu") if kernel.ndim == 4 else 1.0
+    return torch.nn.init.orthogonal_(kernel, gain)
+
+
 def assert_bounds(drawn, bound):
     assert abs(drawn).max() <= bound
     assert drawn.max() > 0.99 * bound
@@ -79,7 +85,7 @@ def test_single_draws_are_what_torch_starts_with():
     [
         ("xavier", torch.nn.init.xavier_uniform_),
         ("he", partial(torch.nn.init.kaiming_normal_, nonlinearity="relu")),
-        ("orthogonal", partial(torch.nn.init.orthogonal_, gain=math.sqrt(2.0))),
+        ("orthogonal", orthogonal_as_released),
     ],
 )
 def test_schemes_draw_from_the_distribution_of_torch_init(scheme, fill, shape):
@@ -95,12 +101,17 @@ def test_he_draws_are_not_truncated():
     assert abs(kernels).max() / math.sqrt(2.0 / 64) > 3.5
 
 
-@pytest.mark.parametrize("shape", [(2, 2, 3, 16), (2, 2, 32, 64), (40, 24)])
-def test_orthogonal_is_orthogonal_with_gain_sqrt_2(shape):
+@pytest.mark.parametrize("shape", [(2, 2, 3, 16), (2, 2, 32, 64), (40, 24), (24, 40)])
+def test_orthogonal_is_orthogonal_with_its_gain(shape):
+    """Equal to PyTorch's kernel of the same layer: its Gram matrix is gain^2 times the identity."""
     (layer,) = initializers.layers("orthogonal", jax.random.key(0), [shape])
     matrix = np.asarray(layer.kernel, np.float64).reshape(-1, shape[-1])
     gram = matrix.T @ matrix if matrix.shape[0] >= matrix.shape[1] else matrix @ matrix.T
-    np.testing.assert_allclose(gram, 2.0 * np.eye(len(gram)), atol=1e-5)
+    assert (len(shape) == 4) == (gram[0, 0] > 1.5)
+    theirs_flat = theirs(orthogonal_as_released, shape)[0].reshape(shape[-1], -1).T
+    tall = theirs_flat.shape[0] >= theirs_flat.shape[1]
+    expected = theirs_flat.T @ theirs_flat if tall else theirs_flat @ theirs_flat.T
+    np.testing.assert_allclose(gram, expected, atol=1e-5)
 
 
 def test_orthogonal_corners_have_either_sign():

@@ -76,17 +76,13 @@ def init(
     policy = kernel_shapes(encoding_dim, hidden, hidden, 2 * action_dim)
     made = iter(initializers.layers("orthogonal", key, [*kernels, *heads, *q, *q, *policy]))
 
-    def unit_gain() -> Layer:
-        layer = next(made)
-        return layer._replace(kernel=layer.kernel / initializers.RELU_GAIN)
-
     def head() -> Head:
-        return Head(unit_gain(), jnp.ones(config.latent_dim), jnp.zeros(config.latent_dim))
+        return Head(next(made), jnp.ones(config.latent_dim), jnp.zeros(config.latent_dim))
 
     frames = frame_stack if config.frame_differences else 1
     stack = conv_stack.of_layers(convs, [next(made) for _ in kernels], frames) if is_image else None
     critic_head, actor_head = (head(), head()) if is_image else (None, None)
-    first, second, last = (tuple(unit_gain() for _ in range(3)) for _ in range(3))
+    first, second, last = (tuple(next(made) for _ in range(3)) for _ in range(3))
     return Actor(actor_head, last), Critic(stack, critic_head, (first, second))
 
 
