@@ -9,8 +9,11 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from re3_jax.agents.dreamer.state_entropy import encoder_from
 from re3_jax.cpu import compilation
+from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.training.host_loop import HostProgram
+from tests.probe_host_env import spec
 from tests.unit.test_no_copies import HOST
 
 PLATFORMS = ("cpu", "cuda")
@@ -69,6 +72,16 @@ def test_jaxs_own_setting_overrides_it():
     with jax.default_matmul_precision("tensorfloat32"):
         (line,) = products(compilation.jit(product), x, platform="cuda")
     assert line.count("HIGH") == 2 and "HIGHEST" not in line
+
+
+def test_dreamers_random_encoder_keeps_float32_in_any_program():
+    encoder = encoder_from(RE3Config(latent_dim=4), "tanh_then_layer_norm", 2)
+    weights = jax.eval_shape(
+        lambda key: encoder.init(key, spec(stack=1, size=64)), jax.random.key(0)
+    )
+    frames = jax.ShapeDtypeStruct((3, 64, 64, 3), jnp.uint8)
+    found = products(jax.jit(encoder.encode), weights, frames, platform="cuda")
+    assert len(found) == 5 and all(map(is_full, found))
 
 
 def test_a_gradient_is_of_full_precision_too():

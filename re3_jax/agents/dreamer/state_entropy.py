@@ -59,8 +59,9 @@ def encoder_from(config: RE3Config, head_order: HeadOrder, conv_depth: int) -> E
     def encode_one(
         params: RandomEncoder, frames: UInt8[Array, "batch 64 64 channels"]
     ) -> Float[Array, "batch latent"]:
-        x = networks.encode(params.convs, networks.preprocess(frames))
-        x = mlp.linear(params.output, x)
+        with jax.default_matmul_precision("highest"):
+            x = networks.encode(params.convs, networks.preprocess(frames))
+            x = mlp.linear(params.output, x)
         if head_order == "layer_norm_then_tanh":
             return jnp.tanh(mlp.layer_norm(x, LAYER_NORM_EPSILON))
         return mlp.layer_norm(jnp.tanh(x), LAYER_NORM_EPSILON)
