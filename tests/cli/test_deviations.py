@@ -152,11 +152,10 @@ def test_the_comparisons_of_the_page_are_of_committed_runs():
         last = max(int(run["env_frames"]) for run in runs)
         kept = [float(run["return_mean"]) for run in runs if int(run["env_frames"]) == last]
         ends.append(np.array(kept))
-    low, high = statistics.probability_of_improvement_interval(*ends)
-    said = (
-        f"{statistics.probability_of_improvement(*ends):.2f} (95% interval {low:.2f} to {high:.2f})"
-    )
-    assert f"with probability {said}" in text
+    probability = statistics.probability_of_improvement
+    low, high = statistics.bootstrap_interval(probability, *ends)
+    interval = f"(95% interval {low:.2f} to {high:.2f})"
+    assert f"with probability {probability(*ends):.2f} {interval}" in text
     of_task = {
         (preset, row["label"]): row
         for preset in ("recommended", "released")
@@ -164,13 +163,14 @@ def test_the_comparisons_of_the_page_are_of_committed_runs():
         if row["task"] == "doorkey_8x8"
     }
     searched = of_task["recommended", "A2C + RE3"]
-    assert f"ends at {with_interval(searched)}, `released`" in text
+    assert f"`recommended` ends at {with_interval(searched)}, `released`" in text
     assert f"`released` at {with_interval(of_task['released', 'A2C + RE3'])}" in text
     plain = with_interval(of_task["released", "A2C"]).rstrip(")")
     assert f"A2C without bonus at {plain}; `results/minigrid`)" in text
-    weights = float(searched["beta"]), resolve("doorkey_8x8", preset="released").re3.beta
-    assert weights == (0.005, 0.01)
-    assert "seeds, 0.005, the second that of the paper's table, 0.01" in text
+    presets = "recommended", "released"
+    weights = [resolve("doorkey_8x8", preset=preset).re3.beta for preset in presets]
+    assert weights == [float(searched["beta"]), 0.01] == [0.005, 0.01]
+    assert "weight, 0.005, the second that of the paper's table, 0.01" in text
 
 
 def test_every_option_that_the_page_names_exists():

@@ -4,6 +4,7 @@ The lowered text shows it: JAX writes HIGHEST beside the operands of each dot an
 """
 
 import re
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,9 @@ import pytest
 from re3_jax.agents.dreamer.state_entropy import encoder_from
 from re3_jax.cpu import compilation
 from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.training.host_functions import SeedFunctions
 from re3_jax.training.host_loop import HostProgram
+from re3_jax.training.seeds import OverSeeds
 from tests.probe_host_env import spec
 from tests.unit.test_no_copies import HOST
 
@@ -31,32 +34,28 @@ def is_full(line):
 
 @pytest.fixture(scope="module", params=HOST)
 def agent(request):
-    """Programs of an agent with RE3 over pixels, and the shape of its state."""
+    """What the host loop compiles for an agent with RE3 over pixels, and its arguments' shapes."""
     program = HostProgram(
         HOST[request.param](), lambda lanes: None, seeds=range(1), chunk_agent_steps=1,
         eval_episodes=1, eval_greedy=True,
     )  # fmt: skip
-    return program, program.abstract_state(1)
-
-
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_products_of_an_update(agent, platform):
-    program, state = agent
-    found = products(program.programs.learn[0], state, platform=platform)
-    assert len(found) > 20
-    assert [line for line in found if not is_full(line)] == []
-
-
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_products_of_acting_and_storing(agent, platform):
-    program, state = agent
-    programs = program.programs
-    _, action = jax.eval_shape(programs.act, state)
+    one, compiled = SeedFunctions(program.learner), OverSeeds().compile
+    state = program.abstract_state(1)
+    _, action = jax.eval_shape(program.programs.act, state)
     step = jax.eval_shape(lambda: program.on_device(program._zero_step()))
-    for one, arguments in ((programs.act, (state,)), (programs.store, (state, action, step))):
-        found = products(one, *arguments, platform=platform)
-        assert len(found) >= 3
-        assert [line for line in found if not is_full(line)] == []
+    return {
+        "learn": (compiled(partial(one.learn, program.learner.phases[0])), state),
+        "act": (compiled(partial(one.act, False)), state),
+        "store": (compiled(one.store), state, action, step),
+    }
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize(("name", "least"), [("learn", 20), ("act", 3), ("store", 3)])
+def test_products_of_a_program(agent, name, least, platform):
+    found = products(*agent[name], platform=platform)
+    assert len(found) >= least
+    assert [line for line in found if not is_full(line)] == []
 
 
 def product(x):
