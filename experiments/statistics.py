@@ -1,4 +1,9 @@
-"""Statistics over seeds: means with Student's interval, others with a bootstrap interval."""
+"""Statistics over seeds: means with Student's interval, others with a bootstrap interval.
+
+Interquartile mean, probability of improvement, performance profile and stratified bootstrap are
+those of Agarwal et al. (2021), "Deep Reinforcement Learning at the Edge of the Statistical
+Precipice". They take scores by task and seed; a vector holds the seeds of one task.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,37 +17,56 @@ RESAMPLES = 2_000
 BOOTSTRAP_SEED = 0
 
 
-def interquartile_mean(values: Float[np.ndarray, "... seed"]) -> Float[np.ndarray, "..."]:
-    """Mean without the lowest and the highest quarter (each rounded down) of the last axis."""
-    ordered = np.sort(values, axis=-1)
+def interquartile_mean(scores: Float[np.ndarray, "... task seed"]) -> Float[np.ndarray, "..."]:
+    """Mean over all tasks and seeds, without the lowest and highest quarter (each rounded down)."""
+    scores = np.atleast_2d(scores)
+    ordered = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)
     cut = ordered.shape[-1] // 4
     return ordered[..., cut : ordered.shape[-1] - cut].mean(axis=-1)
 
 
 def probability_of_improvement(
-    ours: Float[np.ndarray, "... seed"], theirs: Float[np.ndarray, "... other_seed"]
+    ours: Float[np.ndarray, "... task seed"], theirs: Float[np.ndarray, "... task other_seed"]
 ) -> Float[np.ndarray, "..."]:
-    """P(X > Y) + P(X = Y) / 2 for a run X of ours and a run Y of theirs on one task.
+    """P(X > Y) + P(X = Y) / 2 for a run X of ours and a run Y of theirs, mean over tasks.
 
-    Agarwal et al. (2021): Mann and Whitney's U, divided by the number of pairs.
+    On one task, this is Mann and Whitney's U, divided by the number of pairs.
     """
+    ours, theirs = np.atleast_2d(ours), np.atleast_2d(theirs)
     wins = np.sign(ours[..., :, None] - theirs[..., None, :])
-    return (1 + wins.mean(axis=(-2, -1))) / 2
+    return (1 + wins.mean(axis=(-3, -2, -1))) / 2
+
+
+def performance_profile(
+    scores: Float[np.ndarray, "... task seed"], thresholds: Float[np.ndarray, " point"]
+) -> Float[np.ndarray, "... point"]:
+    """Share of all runs whose score is above each threshold."""
+    return (np.atleast_2d(scores)[..., None] > thresholds).mean(axis=(-3, -2))
 
 
 def bootstrap_interval(
-    statistic: Callable[..., np.ndarray], *samples: Float[np.ndarray, " seed"]
-) -> tuple[float, float]:
-    """95% percentile-bootstrap interval of a statistic of samples over the seeds of one task.
+    statistic: Callable[..., np.ndarray], *samples: Float[np.ndarray, "task seed"]
+) -> tuple[np.ndarray, np.ndarray]:
+    """95% percentile-bootstrap interval of a statistic, pointwise if it has several values.
 
-    The stratified bootstrap of Agarwal et al. (2021) with one stratum. The resampling has a fixed
+    The bootstrap is stratified: seeds are resampled within each task. The resampling has a fixed
     seed, so the interval is a function of the values.
+
+    Args:
+      statistic: samples with a leading axis of resamples -> [resample, ...].
+      samples: scores of one agent each.
+
+    Returns:
+      The lower and the upper bound, each of the shape [...].
     """
     rng = np.random.Generator(np.random.PCG64(BOOTSTRAP_SEED))
-    drawn = [x[rng.integers(len(x), size=(RESAMPLES, len(x)))] for x in samples]
+    drawn = []
+    for scores in map(np.atleast_2d, samples):
+        seeds = rng.integers(scores.shape[-1], size=(RESAMPLES, *scores.shape))
+        drawn.append(np.take_along_axis(scores[None], seeds, axis=-1))
     tail = 50 * (1 - CONFIDENCE)
-    low, high = np.percentile(statistic(*drawn), [tail, 100 - tail])
-    return float(low), float(high)
+    low, high = np.percentile(statistic(*drawn), [tail, 100 - tail], axis=0)
+    return low, high
 
 
 def final_returns(values: Float[np.ndarray, " seed"]) -> dict[str, Any]:
@@ -52,7 +76,7 @@ def final_returns(values: Float[np.ndarray, " seed"]) -> dict[str, Any]:
         "final_return_mean": mean,
         "final_return_mean_ci95": [mean - half, mean + half],
         "final_return_iqm": float(interquartile_mean(values)),
-        "final_return_iqm_ci95": list(bootstrap_interval(interquartile_mean, values)),
+        "final_return_iqm_ci95": [*map(float, bootstrap_interval(interquartile_mean, values))],
     }
 
 

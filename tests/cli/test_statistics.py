@@ -1,4 +1,4 @@
-"""Statistics over seeds against SciPy."""
+"""Statistics over seeds against SciPy, and rliable's formulas written out in NumPy."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ from experiments.statistics import (
     bootstrap_interval,
     interquartile_mean,
     mean_half_width,
+    performance_profile,
     probability_of_improvement,
 )
 
@@ -18,7 +19,9 @@ RNG = np.random.Generator(np.random.PCG64(3))
 def test_iqm_is_scipys_trimmed_mean(count):
     values = RNG.normal(size=(6, count))
     np.testing.assert_allclose(
-        interquartile_mean(values), scipy.stats.trim_mean(values, 0.25, axis=-1), rtol=1e-12
+        interquartile_mean(values[:, None]),
+        scipy.stats.trim_mean(values, 0.25, axis=-1),
+        rtol=1e-12,
     )
 
 
@@ -71,3 +74,74 @@ def test_interval_of_the_probability_agrees_with_scipys():
     interval = bootstrap_interval(probability_of_improvement, ours, theirs)
     np.testing.assert_allclose(interval, expected, atol=0.08 * (expected.high - expected.low))
     assert bootstrap_interval(probability_of_improvement, ours, ours - 10) == (1, 1)
+
+
+# Tasks of very different returns, so that resampling across tasks would show.
+MEANS, SPREADS = np.array([[0.0], [10.0], [100.0]]), np.array([[1.0], [2.0], [5.0]])
+SCORES = np.random.default_rng(4).normal(MEANS, SPREADS, size=(3, 12)).round(1)
+OTHERS = np.random.default_rng(5).normal(MEANS - 0.5, SPREADS, size=(3, 8)).round(1)
+THRESHOLDS = np.linspace(-3, 110, 40)
+
+
+def resampled(generator, scores, count):
+    """rliable's StratifiedBootstrap: indices of seeds, task by task."""
+    seeds = scores.shape[1]
+    return np.array(
+        [[task[generator.integers(seeds, size=seeds)] for task in scores] for _ in range(count)]
+    )
+
+
+def probability(ours, theirs):
+    """rliable: Mann and Whitney's U over the number of pairs, task by task, then the mean."""
+    u = scipy.stats.mannwhitneyu(ours, theirs, axis=-1, method="asymptotic").statistic
+    return (u / (ours.shape[-1] * theirs.shape[-1])).mean(axis=-1)
+
+
+def test_iqm_is_over_the_scores_of_all_tasks():
+    expected = scipy.stats.trim_mean(SCORES, proportiontocut=0.25, axis=None)
+    assert interquartile_mean(SCORES) == pytest.approx(expected, rel=1e-12)
+
+
+def test_performance_profile_is_the_share_of_runs_above():
+    expected = [np.mean([score > tau for score in SCORES.ravel()]) for tau in THRESHOLDS]
+    np.testing.assert_array_equal(performance_profile(SCORES, THRESHOLDS), expected)
+    # A score at the threshold is not above it.
+    assert performance_profile(np.array([1.0, 2.0]), np.array([1.0, 2.0])).tolist() == [0.5, 0]
+
+
+def test_probability_of_improvement_is_the_mean_over_tasks():
+    expected = probability(SCORES, OTHERS)
+    assert probability_of_improvement(SCORES, OTHERS) == pytest.approx(expected, rel=1e-12)
+
+
+def test_bootstrap_interval_of_several_tasks_is_stratified():
+    generator = np.random.default_rng(1)
+    x, y = (resampled(generator, scores, 8_000) for scores in (SCORES, OTHERS))
+    means = scipy.stats.trim_mean(x.reshape(len(x), -1), 0.25, axis=-1)
+    low, high = np.percentile(means, [2.5, 97.5])
+    interval = bootstrap_interval(interquartile_mean, SCORES)
+    np.testing.assert_allclose(interval, (low, high), atol=0.08 * (high - low))
+    low, high = np.percentile(probability(x, y), [2.5, 97.5])
+    interval = bootstrap_interval(probability_of_improvement, SCORES, OTHERS)
+    np.testing.assert_allclose(interval, (low, high), atol=0.08 * (high - low))
+
+
+@pytest.mark.parametrize("count", [1, 5, 10, 30])
+def test_one_task_is_resampled_as_the_committed_tables_were(count):
+    """One draw of indices from PCG64 with seed 0; another stream would change their digits."""
+    values = RNG.normal(size=count)
+    drawn = np.random.Generator(np.random.PCG64(0)).integers(count, size=(2_000, count))
+    ordered = np.sort(values[drawn], axis=-1)[:, count // 4 : count - count // 4]
+    expected = np.percentile(ordered.mean(axis=-1), [2.5, 97.5])
+    interval = bootstrap_interval(interquartile_mean, values)
+    np.testing.assert_allclose(interval, expected, rtol=1e-12)
+    assert bootstrap_interval(interquartile_mean, values[None]) == interval
+
+
+def test_profile_has_a_pointwise_interval():
+    low, high = bootstrap_interval(lambda x: performance_profile(x, THRESHOLDS), SCORES)
+    drawn = resampled(np.random.default_rng(2), SCORES, 4_000)
+    expected = np.percentile((drawn[..., None] > THRESHOLDS).mean(axis=(1, 2)), [2.5, 97.5], axis=0)
+    # The profile moves in steps of one run in 36.
+    np.testing.assert_allclose((low, high), expected, atol=1 / 36 + 1e-9)
+    assert low.shape == THRESHOLDS.shape and np.all(low <= high)
