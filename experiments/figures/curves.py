@@ -7,7 +7,7 @@ Runs of the same label are pooled. Beside FILE.png, FILE.csv holds the table.
 
 import csv
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,7 +49,7 @@ def read(path: Path, column: str) -> dict[str, dict[int, float]]:
     """Seed -> env frames -> value in a table of a run; NaN for an empty cell.
 
     Raises:
-      UsageError: there is no such file, or it has no such column.
+      UsageError: there is no such file, or it has no such column, or a line of it is broken.
     """
     series: dict[str, dict[int, float]] = {}
     try:
@@ -61,6 +61,8 @@ def read(path: Path, column: str) -> dict[str, dict[int, float]]:
         raise UsageError(f"{path.parent} has no {path.name}: give the folder of a run") from None
     except KeyError:
         raise UsageError(f"{path} has no column {column}: give the folder of another run") from None
+    except (ValueError, TypeError):
+        raise UsageError(f"{path} has a line without numbers: resume its run to mend it") from None
     return series
 
 
@@ -76,7 +78,10 @@ def load(label: str, folders: Sequence[Path]) -> Curve:
     tables = [read(folder / "eval.csv", "return_mean") for folder in folders]
     curve = common(label, [points for table in tables for points in table.values()])
     if not curve.env_frames.size:
-        raise UsageError(f"the runs of {label} have no evaluated frame in common")
+        raise UsageError(
+            f"the runs of {label} have no evaluated frame in common: give runs that were evaluated "
+            "equally often"
+        )
     return curve
 
 
@@ -89,31 +94,33 @@ def draw(curves: Sequence[Curve], title: str, path: Path) -> None:
 
 
 def draw_panels(
-    panels: Mapping[str, Sequence[Curve]], size: tuple[float, float], across: int, dpi: int = 130
+    panels: Mapping[str, Sequence[Curve]],
+    size: tuple[float, float],
+    across: int,
+    dpi: int = 130,
+    panel: Callable[[Axes, Sequence[Curve], str], None] | None = None,
 ) -> Figure:
-    """One panel per title, each of `size` inches, at most `across` in a row."""
+    """One panel per title, each of `size` inches, at most `across` in a row.
+
+    `panel` draws one; by default it is `draw_axes`.
+    """
     across = min(across, len(panels))
     down = math.ceil(len(panels) / across)
     figure = Figure(figsize=(size[0] * across, size[1] * down), dpi=dpi, layout="constrained")
     places = figure.subplots(down, across, squeeze=False).ravel()
     for axes, (title, curves) in zip(places, panels.items(), strict=False):
-        draw_axes(axes, curves, title)
+        (panel or draw_axes)(axes, curves, title)
     for axes in places[len(panels) :]:
         axes.set_visible(False)
     return figure
 
 
 def draw_axes(axes: Axes, curves: Sequence[Curve], title: str) -> None:
-    """Draws into existing axes, for figures of several panels."""
-    for i, curve in enumerate(curves):
-        colour = COLOURS[i % len(COLOURS)]
-        line = "-" if i < len(COLOURS) else "--"
-        frames, mean, seeds = curve.env_frames, curve.returns.mean(axis=0), len(curve.returns)
-        label = f"{curve.label} ({seeds} seed{'s' if seeds > 1 else ''})"
-        axes.plot(frames, mean, line, color=colour, linewidth=1.8, label=label)
-        if seeds > 1:
-            half = statistics.mean_half_width(curve.returns)
-            axes.fill_between(frames, mean - half, mean + half, color=colour, alpha=0.2, lw=0)
+    """Draws learning curves into existing axes, for figures of several panels."""
+    means = [curve.returns.mean(axis=0) for curve in curves]
+    halves = [statistics.mean_half_width(curve.returns) for curve in curves]
+    bands = [(mean - half, mean + half) for mean, half in zip(means, halves, strict=True)]
+    draw_lines(axes, curves, [curve.env_frames for curve in curves], means, bands)
     # The band of few seeds may reach far beyond every measured value; the axis does not.
     low = min(curve.returns.min() for curve in curves)
     high = max(curve.returns.max() for curve in curves)
@@ -122,6 +129,23 @@ def draw_axes(axes: Axes, curves: Sequence[Curve], title: str) -> None:
     axes.set(title=title, xlabel="env frames per seed", ylabel="evaluation return (mean, 95% band)")
     axes.xaxis.set_major_formatter(matplotlib.ticker.EngFormatter(sep=""))
     axes.set_xlim(left=0)
+
+
+def draw_lines(
+    axes: Axes,
+    curves: Sequence[Curve],
+    x: Sequence[Float[np.ndarray, " point"]],
+    y: Sequence[Float[np.ndarray, " point"]],
+    bands: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> None:
+    """One line per curve, with its legend, and with its band if it has several seeds."""
+    for i, curve in enumerate(curves):
+        colour = COLOURS[i % len(COLOURS)]
+        line, seeds = "-" if i < len(COLOURS) else "--", len(curve.returns)
+        label = f"{curve.label} ({seeds} seed{'s' if seeds > 1 else ''})"
+        axes.plot(x[i], y[i], line, color=colour, linewidth=1.8, label=label)
+        if seeds > 1:
+            axes.fill_between(x[i], *bands[i], color=colour, alpha=0.2, lw=0)
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="best")

@@ -207,9 +207,15 @@ class Runs:
 
 def options(folder: Path, *names: str) -> list[str]:
     """The values of these options of the run in a folder; a UsageError if there is no run."""
+    config = config_with(names, folder)
+    return [config[name] for name in names]
+
+
+def config_with(names: Sequence[str], folder: Path) -> dict[str, Any]:
+    """All options of the run in a folder; a UsageError if there is no run with these options."""
     try:
-        config = json.loads((folder / run_folder.CONFIG).read_text())["config"]
-        return [config[name] for name in names]
+        config: dict[str, Any] = json.loads((folder / run_folder.CONFIG).read_text())["config"]
+        return {**config, **{name: config[name] for name in names}}
     except (OSError, ValueError, LookupError, TypeError):
         raise UsageError(f"{folder} holds no run: give folders with a config.json") from None
 
