@@ -17,7 +17,7 @@ export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073
 glibc.malloc.trim_threshold=1073741824
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: run test test-all lint bench figure profile doctor docs try-docs help clean
+.PHONY: run test test-all lint bench figure compare profile doctor docs try-docs help clean
 
 # $(call option,VARIABLE,--flag): the flag if VARIABLE was written after `make`; the
 # environment is ignored, because shells have an ENV of their own.
@@ -44,6 +44,7 @@ help:
 	  'make lint                  ruff and mypy' \
 	  'make bench                 the benchmarks, one JSON each [BENCH=knn] [ARGS=]' \
 	  'make figure FIG=name       one figure of the paper [ARGS=]' \
+	  'make compare RUNS="a b"    run folders side by side: curves, profiles, a table [OUT=folder]' \
 	  'make profile ENV=...       where the time of a run goes, and a trace for Perfetto' \
 	  'make doctor                versions, devices, memory and a short speed check' \
 	  'make docs                  the documentation, into site/' \
@@ -55,6 +56,9 @@ help:
 
 run: $(RUN_READY)
 	@$(PY) -m experiments.train $(RUN_OPTIONS)
+
+compare: $(RUN_READY)
+	@$(PY) -m experiments.compare $(call given,RUNS) $(call option,OUT,--out) $(call given,ARGS)
 
 profile: $(RUN_READY)
 	@$(PY) -m experiments.profile $(RUN_OPTIONS)

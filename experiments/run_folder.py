@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -110,11 +110,15 @@ def claim(config: RunConfig) -> Path:
     return folder
 
 
-def make_empty(folder: Path) -> None:
-    """Makes a folder, or accepts an empty one; a UsageError if it is not empty."""
-    if inside := _make_writable(folder):
+def make_empty(folder: Path, own: Collection[str] = (), what: str = "a run") -> None:
+    """Makes a folder, or accepts one with nothing but files of `what` by the names `own`.
+
+    Raises:
+      UsageError: other files are in it, or it cannot be written.
+    """
+    if inside := [name for name in _make_writable(folder) if name not in own]:
         raise UsageError(
-            f"--out {folder} holds files that are not of a run ({', '.join(inside[:3])}"
+            f"--out {folder} holds files that are not of {what} ({', '.join(inside[:3])}"
             f"{', ...' if len(inside) > 3 else ''}): choose a new or empty folder"
         )
 

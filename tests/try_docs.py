@@ -55,6 +55,7 @@ BARE = ("make run", ".venv/bin/python -m experiments.train")
 NOT_RUN = {
     "make try-docs": "this very command",
     "FIG=name": "stands for any name",
+    'RUNS="a b"': "stands for any folders",
 }
 
 

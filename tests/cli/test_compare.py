@@ -1,0 +1,178 @@
+"""`python -m experiments.compare` on run folders written by hand."""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from experiments.compare import main, panels_of
+from experiments.run_folder import CONFIG
+from experiments.statistics import bootstrap_interval, interquartile_mean
+
+RNG = np.random.default_rng(0)
+FINALS = {"none": RNG.normal(0.3, 0.2, size=6), "re3": RNG.normal(0.6, 0.2, size=4)}
+
+
+def write_run(folder, bonus="re3", finals=(0.5, 0.7), frames=(0, 100, 400), first=1, **options):
+    """Returns that grow with the frames; a folder as `experiments.train` leaves it."""
+    folder.mkdir(parents=True)
+    config = {"env": "doorkey_6x6", "agent": "a2c", "bonus": bonus, "preset": "paper"}
+    config |= {"init": None}
+    config |= {
+        "seed": first,
+        "seeds": len(finals),
+        "out": str(folder),
+        "chunk_updates": len(finals),
+    }
+    config |= {"steps": frames[-1] if frames else 0, "re3": {"beta": 0.1, "latent_dim": 64}}
+    (folder / CONFIG).write_text(json.dumps({"config": config | options}))
+    with (folder / "eval.csv").open("w") as out:
+        out.write("seed,env_frames,wall_seconds,episodes,return_mean,return_std,length_mean\n")
+        for seed, final in enumerate(finals, first):
+            out.writelines(f"{seed},{x},1.0,4,{final * x / frames[-1]},0,9\n" for x in frames)
+    return folder
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """A2C in one run; A2C + RE3 in two, the second of which is longer."""
+    first, more = FINALS["re3"][:2], 2 * FINALS["re3"][2:]
+    return [
+        write_run(tmp_path / "none", "none", FINALS["none"]),
+        write_run(tmp_path / "re3", finals=first),
+        write_run(tmp_path / "more", finals=more, frames=(0, 100, 200, 400, 800), first=3),
+    ]
+
+
+def compare(folders, out, *words):
+    return main([*map(str, folders), "--out", str(out), *words])
+
+
+def table_of(out):
+    with (out / "table.csv").open() as lines:
+        return list(csv.DictReader(lines))
+
+
+def test_seeds_are_pooled_and_the_table_has_the_fields_statistics(folders, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert compare(folders, out) == 0
+    assert {path.name for path in out.iterdir()} == {"curves.png", "profiles.png", "table.csv"}
+    for name in ("curves.png", "profiles.png"):
+        assert (out / name).read_bytes().startswith(b"\x89PNG")
+    rows = table_of(out)
+    assert [(row["task"], row["label"], row["seeds"]) for row in rows] == [
+        ("doorkey_6x6", "A2C", "6"),
+        ("doorkey_6x6", "A2C + RE3", "4"),
+    ]
+    for row, finals in zip(rows, FINALS.values(), strict=True):
+        assert row["env_frames"] == "400"
+        low, high = scipy.stats.t.interval(
+            0.95, len(finals) - 1, loc=finals.mean(), scale=scipy.stats.sem(finals)
+        )
+        names = ("final_return_mean", "final_return_mean_low", "final_return_mean_high")
+        expected = pytest.approx([finals.mean(), low, high], rel=1e-5)
+        assert [float(row[name]) for name in names] == expected
+        iqm = scipy.stats.trim_mean(finals, 0.25)
+        assert float(row["final_return_iqm"]) == pytest.approx(iqm, rel=1e-5)
+        interval = bootstrap_interval(interquartile_mean, finals)
+        names = ("final_return_iqm_low", "final_return_iqm_high")
+        assert [float(row[name]) for name in names] == pytest.approx(interval, rel=1e-5)
+        # Under a straight line.
+        assert float(row["area_under_curve"]) == pytest.approx(finals.mean() / 2, rel=1e-5)
+    first, second = rows
+    better = [f"better_than_first{end}" for end in ("", "_low", "_high")]
+    assert [first[name] for name in better] == ["", "", ""]
+    p, low, high = (float(second[name]) for name in better)
+    u = scipy.stats.mannwhitneyu(FINALS["re3"], FINALS["none"]).statistic
+    assert p == pytest.approx(u / 24, rel=1e-5)
+    assert low <= p <= high
+    *printed, curves, profiles, table = capsys.readouterr().out.splitlines()
+    assert [curves, profiles, table] == [
+        str(out / name) for name in ("curves.png", "profiles.png", "table.csv")
+    ]
+    assert len(printed) == 3 and f"{p:.4g} ({low:.4g} to {high:.4g})" in printed[2]
+
+
+def test_rows_are_told_apart_by_what_differs(folders, tmp_path):
+    folders += [
+        write_run(tmp_path / "beta", re3={"beta": 0.2, "latent_dim": 64}),
+        write_run(tmp_path / "started", "none", init="runs/before"),
+        write_run(tmp_path / "same", env="minigrid:DoorKey-6x6", first=9),
+        write_run(tmp_path / "other", env="gymnax:CartPole-v1", preset="debug"),
+    ]
+    panels = panels_of(folders)
+    assert {task: [row.label for row in rows] for task, rows in panels.items()} == {
+        "doorkey_6x6": [
+            "A2C (paper)",
+            "A2C + RE3 (paper) --re3.beta 0.1",
+            "A2C + RE3 (paper) --re3.beta 0.2",
+            "A2C (paper) --init runs/before",
+        ],
+        "gymnax:CartPole-v1": ["A2C + RE3 (debug)"],
+    }
+    assert len(panels["doorkey_6x6"][1].returns) == 6
+
+
+def test_a_single_seed_is_no_comparison(folders, tmp_path, capsys):
+    one = write_run(tmp_path / "one", "rnd", finals=[0.4])
+    assert compare([one, folders[1]], tmp_path / "out") == 0
+    said = capsys.readouterr().out
+    assert "one seed is no comparison: train more seeds of A2C + RND on doorkey_6x6" in said
+    assert [row["better_than_first"] for row in table_of(tmp_path / "out")] == ["", ""]
+
+
+def test_only_an_earlier_comparison_is_overwritten(folders, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert compare(folders[:2], out) == 0
+    # As RUNS="runs/*" names it.
+    assert compare([*folders, out], out) == 0
+    assert table_of(out)[1]["seeds"] == "4"
+    (out / "notes.txt").touch()
+    assert compare(folders, out) == 2
+    assert "files that are not of a comparison (notes.txt): choose" in capsys.readouterr().err
+    (tmp_path / "mine").mkdir()
+    shutil.copy(out / "table.csv", tmp_path / "mine" / "table.csv")
+    assert compare(folders, tmp_path / "mine") == 2
+    assert compare(folders, folders[0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda run: shutil.rmtree(run), "holds no run: give folders with a config.json"),
+        (lambda run: (run / CONFIG).write_text('{"config": {"env": "a"}}'), "holds no run"),
+        (lambda run: (run / "eval.csv").unlink(), "has no eval.csv: give the folder of a run"),
+        (lambda run: (run / "eval.csv").write_text(""), "has no evaluation yet: train it further"),
+        (
+            lambda run: (run / "eval.csv").write_text("seed,env_frames,return_mean\n1,"),
+            "has a line without numbers: resume its run",
+        ),
+        (
+            lambda run: (run / "eval.csv").write_text("seed,env_frames,return_mean\n7,0,0\n"),
+            "fewer than 2 evaluated frames in common: train them further",
+        ),
+        (
+            lambda run: (run / "eval.csv").write_text("seed,env_frames,return_mean\n7,3,0\n"),
+            "no evaluated frame in common: give runs",
+        ),
+        (
+            lambda run: (run / "eval.csv").write_text("seed,env_frames,return_mean\n1,0,0\n"),
+            "both hold seed 1 of A2C + RE3: leave one out",
+        ),
+    ],
+)
+def test_runs_that_cannot_be_compared_are_refused(folders, tmp_path, capsys, change, sentence):
+    change(folders[2])
+    assert compare(folders, tmp_path / "out") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ") and said.count("\n") == 1 and sentence in said
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_comparison_needs_two_runs(folders, tmp_path, capsys, count):
+    assert compare(folders[:count], tmp_path / "out") == 2
+    assert "error: give two runs or more, as in make compare RUNS=" in capsys.readouterr().err
