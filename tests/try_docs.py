@@ -49,7 +49,7 @@ REFUSED = {
 }
 """Commands that must end with exit code 2 and one sentence here, and why."""
 
-BARE = ("make run", ".venv/bin/python -m experiments.train")
+BARE = ("make run", "make compare", ".venv/bin/python -m experiments.train")
 """Commands that pages mention without the options they need."""
 
 NOT_RUN = {
