@@ -139,7 +139,7 @@ def test_minigrid_has_a_panel_per_task_and_a_row_per_curve(started, tmp_path):
             final = (2 * i + j + 1) / 10
             write_run(runs / f"{task}-{bonus}-paper", env_frames=400_000, final=final)
     words = ["--presets", "paper", "--tasks", *tasks, "--seeds", "2"]
-    words += ["--rows", "none", "re3", "--betas", str(tmp_path)]
+    words += ["--rows", "none", "re3"]
     assert minigrid.main([*words, "--runs", str(runs), "--out", str(out)]) == 0
     assert started == []
     table = read(out / "paper.csv")

@@ -14,7 +14,7 @@ from experiments.build import task_spec
 from experiments.errors import UsageError
 from experiments.options import parse
 from experiments.resolve import resolve
-from tests.cli.test_bad_input import refused
+from tests.cli.refusal import refused
 from tests.resume.compare import leaves
 
 SMALL = (

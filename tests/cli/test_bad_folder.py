@@ -1,0 +1,138 @@
+"""A folder that cannot be used ends in one sentence with the remedy; nothing in it changes."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from experiments import run, run_folder, train
+from experiments.resolve import resolve
+from re3_jax.training.checkpoint import CheckpointStore
+from re3_jax.training.device_program import DeviceProgram
+from tests.cli.refusal import DOORKEY, own_folder, refused  # noqa: F401
+
+
+def test_folder_with_foreign_files(capsys, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").write_text("years of work")
+    assert "thesis.tex" in refused(capsys, *DOORKEY, "--out", "out")
+
+
+def test_folder_below_a_file_cannot_be_written(capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "choose another --out" in refused(capsys, *DOORKEY, "--out", "file")
+    assert "cannot be written" in refused(capsys, *DOORKEY, "--out", "file/run")
+
+
+def test_folder_that_even_root_cannot_make(capsys):
+    assert "cannot be written" in refused(capsys, *DOORKEY, "--out", "/proc/run")
+
+
+@pytest.fixture
+def started(tmp_path) -> Path:
+    """A run folder with config.json only."""
+    config = dataclasses.replace(resolve("doorkey_6x6", preset="debug"), chunk_updates=32)
+    folder = tmp_path / "started"
+    folder.mkdir()
+    run_folder.write_config(folder, config)
+    return folder
+
+
+def test_folder_of_another_run(capsys, started):
+    sentence = refused(capsys, *DOORKEY, "--out", "started")
+    assert "--resume" in sentence and "another --out" in sentence
+
+
+def test_resume_without_a_run(capsys):
+    assert "no config.json" in refused(capsys, *DOORKEY, "--out", "nowhere", "--resume")
+    assert "--out" in refused(capsys, *DOORKEY, "--resume")
+
+
+def test_resume_with_a_broken_config(capsys, started):
+    (started / "config.json").write_text('{"config": {"env"')
+    assert "config.json" in refused(capsys, "--resume", "--out", "started")
+
+
+def test_resume_with_a_config_of_other_options(capsys, started):
+    stored = json.loads((started / "config.json").read_text())
+    stored["config"]["magic"] = 1
+    (started / "config.json").write_text(json.dumps(stored))
+    assert "magic" in refused(capsys, "--resume", "--out", "started")
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ([], "[] is not a group of options"),
+        ({"a2c": 3}, "3 is not a group of options"),
+        ({"seeds": "5"}, "seeds cannot be '5'"),
+        ({"seeds": 2.5}, "seeds cannot be 2.5"),
+        ({"tensorboard": 1}, "tensorboard cannot be 1"),
+        ({"preset": "fast"}, "preset cannot be 'fast'"),
+        ({"a2c": {"num_envs": None}}, "a2c.num_envs cannot be None"),
+        ({"a2c": {"num_envs": 0}}, "--a2c.num-envs must be at least 1"),
+        ({"seeds": 0}, "--seeds 0 is not positive"),
+    ],
+)
+def test_resume_with_a_config_edited_by_hand(capsys, started, config, words):
+    (started / "config.json").write_text(json.dumps({"config": config}))
+    sentence = refused(capsys, "--resume", "--out", "started")
+    assert words in sentence and "config.json" in sentence
+
+
+def test_resume_from_a_checkpoint_of_another_version(capsys, monkeypatch, started):
+    """The state fits, but the host's record does not; no real program is compiled."""
+    state = {"x": jnp.zeros(3)}
+    store = CheckpointStore(started / run_folder.CHECKPOINTS)
+    store.save(1, state, {"chunks": 3, "magic": 1})
+    store.close()
+    runner = DeviceProgram(
+        env=None,
+        acting=None,
+        init=lambda key: state,
+        train=lambda state: (state, {}),
+        env_frames_per_chunk=1024,
+        eval_episodes=1,
+        eval_greedy=True,
+    )
+    monkeypatch.setattr(run, "build", lambda config, spec, report: runner)
+    monkeypatch.setattr(jax, "eval_shape", lambda function, *shapes: state)
+    assert train.main(("--resume", "--out", "started")) == 2
+    sentence = capsys.readouterr().err
+    assert "magic" in sentence and "another --out" in sentence and sentence.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "value"),
+    [
+        ("--a2c.learning-rate", "0.5"),
+        ("--seeds", "3"),
+        ("--re3.normalize", "none"),
+        ("--env", "doorkey_8x8"),
+        ("--bonus", "none"),
+        ("--preset", "paper"),
+        ("--pretrain", "8192"),
+    ],
+)
+def test_resume_with_a_changed_option(capsys, started, changed, value):
+    sentence = refused(capsys, "--out", "started", "--resume", changed, value)
+    assert f"{changed} is {value}" in sentence and "was started with" in sentence
+
+
+def test_resume_with_fewer_steps(capsys, started):
+    sentence = refused(capsys, "--out", "started", "--resume", "--steps", "512")
+    assert "--steps 512" in sentence and "4096" in sentence
+
+
+def test_resume_when_the_checkpoints_are_gone(capsys, started):
+    (started / "checkpoints").mkdir()
+    (started / "train.csv").write_text("seed,env_frames\n1,32\n")
+    assert "no checkpoint" in refused(capsys, "--out", "started", "--resume")
+
+
+def test_second_process_in_a_folder(capsys, started):
+    with run_folder.locked(started):
+        assert "another process" in refused(capsys, "--out", "started", "--resume")
