@@ -79,7 +79,7 @@ class Learner(NamedTuple):
       restart: (state, frame[lane]) -> state; restarts episodes that could not be restored.
       store: (state, action[lane], step) -> state; the bonus observes the step (of arrays, not
         NumPy's), the replay stores it with the index that the bonus returned, and the memory takes
-        in the new frame.
+        in the new frame. The agent stays as it is.
       updates_due: (before, after) -> updates that go with the step that took the number of agent
         steps from `before` to `after`; for integers and traced arrays. None are due while the
         replay holds nothing to sample.

@@ -24,11 +24,21 @@ class StateProgram:
     def of(
         cls, over_seeds: OverSeeds, function: Callable[..., Any], *changes: str
     ) -> "StateProgram":
-        """The program of `function`, (state, ...) -> (state, info) for one seed."""
+        """The program of `function`, (state, ...) -> (state, info) for one seed.
+
+        Raises:
+          ValueError: when it is traced, if `function` changes another field, which would be lost.
+        """
 
         def program(changing: dict[str, Any], rest: Any, *more: Any) -> tuple[dict[str, Any], Any]:
             state, info = function(rest._replace(**changing), *more)
-            return {name: getattr(state, name) for name in changes}, info
+            after = state._asdict()
+            changed = {name: after.pop(name) for name in changes}
+            for name, value in after.items():
+                before = jax.tree.leaves(getattr(rest, name))
+                if any(x is not y for x, y in zip(jax.tree.leaves(value), before, strict=True)):
+                    raise ValueError(f"{name} of the state changed, where only {changes} may")
+            return changed, info
 
         return cls(changes, over_seeds.compile(program, donate=0))
 
