@@ -36,7 +36,6 @@ POOLED = {*NOT_COMPARED_ON_RESUME, "seed", "seeds", "chunk_updates"}
 
 BARE = {name: bare for bare, name in PAPER_TASKS.items()}
 KIND = ("env", "agent", "bonus", "preset")
-BETTER = ("better_than_first", "better_than_first_low", "better_than_first_high")
 FILES = ("curves.png", "profiles.png", "table.csv")
 
 Options = dict[str, Any]
@@ -125,7 +124,7 @@ def readable(table: Path) -> str:
             frames, one_seed = f"{int(row['env_frames']):,}", row["seeds"] == "1"
             single += [f"{row['label']} on {row['task']}"] * one_seed
             numbers = []
-            for name in ("final_return_mean", "final_return_iqm", BETTER[0]):
+            for name in ("final_return_mean", "final_return_iqm", "better_than_first"):
                 ends = [f"{float(row[name + end] or 'nan'):.4g}" for end in ("", "_low", "_high")]
                 interval = "" if one_seed else f" ({ends[1]} to {ends[2]})"
                 numbers.append(ends[0] + interval if row[name] else "-")
@@ -156,10 +155,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     profiles.savefig(profile_file)
     curves.draw_panels(panels, (4.8, 3.9), across=3).savefig(curve_file)
     rows = [(task, row, panel[0]) for task, panel in panels.items() for row in panel]
-    better = [curves.improvement(row, None if row is first else first) for _, row, first in rows]
-    columns = dict(zip(BETTER, zip(*better, strict=True), strict=True))
+    pairs = [(row, None if row is first else first) for _, row, first in rows]
     tasks = [task for task, *_ in rows]
-    curves.write_table([row for _, row, _ in rows], table, task=tasks, **columns)
+    curves.write_table(
+        [row for _, row, _ in rows], table, task=tasks, **curves.better_than("first", pairs)
+    )
     print(readable(table), *paths, sep="\n")
     return 0
 

@@ -26,6 +26,11 @@ OF_RUNS: Options = {
 STEPS: Options = {"--steps": {"type": int, "help": "env frames; by default the figure's"}}
 
 
+FINISHED: Options = {
+    "--finished": {"action": "store_true", "help": "train nothing, draw what is finished"}
+}
+
+
 def some_of(names: Iterable[str]) -> Mapping[str, Any]:
     """An option that takes any of these values, by default all of them."""
     return {"nargs": "+", "default": list(names), "choices": list(names)}

@@ -33,9 +33,6 @@ TABLE_COLUMNS = (
     "area_under_curve",
 )
 
-IMPROVEMENT_COLUMNS = "better_than_none", "better_than_none_low", "better_than_none_high"
-"""Probability that a run with the bonus ends above one without it, and its 95% interval."""
-
 
 class Curve(NamedTuple):
     """Mean evaluation returns of all seeds under one label, and their env frames."""
@@ -115,12 +112,18 @@ def draw_panels(
     return figure
 
 
-def draw_axes(axes: Axes, curves: Sequence[Curve], title: str) -> None:
-    """Draws learning curves into existing axes, for figures of several panels."""
+def draw_axes(
+    axes: Axes, curves: Sequence[Curve], title: str, labels: Sequence[str] | None = None
+) -> None:
+    """Draws learning curves into existing axes, for figures of several panels.
+
+    A curve has the colour of its place in `labels`, by default in `curves`.
+    """
     means = [curve.returns.mean(axis=0) for curve in curves]
     halves = [statistics.mean_half_width(curve.returns) for curve in curves]
     bands = [(mean - half, mean + half) for mean, half in zip(means, halves, strict=True)]
-    draw_lines(axes, curves, [curve.env_frames for curve in curves], means, bands)
+    frames = [curve.env_frames for curve in curves]
+    draw_lines(axes, curves, frames, means, bands, labels)
     # The band of few seeds may reach far beyond every measured value; the axis does not.
     low = min(curve.returns.min() for curve in curves)
     high = max(curve.returns.max() for curve in curves)
@@ -137,11 +140,13 @@ def draw_lines(
     x: Sequence[Float[np.ndarray, " point"]],
     y: Sequence[Float[np.ndarray, " point"]],
     bands: Sequence[tuple[np.ndarray, np.ndarray]],
+    labels: Sequence[str] | None = None,
 ) -> None:
     """One line per curve, with its legend, and with its band if it has several seeds."""
     for i, curve in enumerate(curves):
-        colour = COLOURS[i % len(COLOURS)]
-        line, seeds = "-" if i < len(COLOURS) else "--", len(curve.returns)
+        place = labels.index(curve.label) if labels else i
+        colour = COLOURS[place % len(COLOURS)]
+        line, seeds = "-" if place < len(COLOURS) else "--", len(curve.returns)
         label = f"{curve.label} ({seeds} seed{'s' if seeds > 1 else ''})"
         axes.plot(x[i], y[i], line, color=colour, linewidth=1.8, label=label)
         if seeds > 1:
@@ -151,11 +156,19 @@ def draw_lines(
     axes.legend(frameon=False, loc="best")
 
 
+def note_missing(figure: Figure, missing: int, wanted: int) -> None:
+    """Says above a picture how many of its runs are missing, if any are."""
+    if missing:
+        figure.suptitle(f"{missing} of {wanted} runs are still missing")
+
+
 def area(curve: Curve) -> float:
-    """Mean height of a curve over its frames (trapezoids), mean over seeds, in units of return."""
-    heights = curve.returns.mean(axis=0)
-    span = curve.env_frames[-1] - curve.env_frames[0]
-    return float(np.trapezoid(heights, curve.env_frames) / span if span else heights[0])
+    """Mean height of a curve (trapezoids) from frame 0, mean over seeds, in units of return.
+
+    Frames before the first evaluation, those of pre-training, have height 0.
+    """
+    heights, last = curve.returns.mean(axis=0), curve.env_frames[-1]
+    return float(np.trapezoid(heights, curve.env_frames) / last if last else heights[0])
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -164,12 +177,24 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]
         csv.writer(out).writerows([header, *rows])
 
 
+def better_than(name: str, pairs: Iterable[tuple[Curve, Curve | None]]) -> dict[str, list[str]]:
+    """Columns of `improvement` for `write_table`, for pairs of a curve and its baseline, `name`."""
+    columns = [f"better_than_{name}{end}" for end in ("", "_low", "_high")]
+    cells = zip(*(improvement(*pair) for pair in pairs), strict=True)
+    return {column: [*values] for column, values in zip(columns, cells, strict=True)}
+
+
 def improvement(curve: Curve, baseline: Curve | None) -> list[str]:
-    """Cells of `IMPROVEMENT_COLUMNS`, at the last frame of both; empty if one has a single seed."""
+    """Probability that a run of `curve` ends above one of `baseline`, and its 95% interval.
+
+    The end is the evaluation of each that is nearest to the last frame that both reached. The cells
+    are empty if one has a single seed.
+    """
     if baseline is None or min(len(curve.returns), len(baseline.returns)) < 2:
-        return [""] * len(IMPROVEMENT_COLUMNS)
-    _, *last = np.intersect1d(curve.env_frames, baseline.env_frames, return_indices=True)
-    pair = [each.returns[:, at[-1]] for each, at in zip((curve, baseline), last, strict=True)]
+        return ["", "", ""]
+    end = min(curve.env_frames[-1], baseline.env_frames[-1])
+    both = curve, baseline
+    pair = [each.returns[:, np.abs(each.env_frames - end).argmin()] for each in both]
     probability = statistics.probability_of_improvement
     interval = statistics.bootstrap_interval(probability, *pair)
     return [f"{x:.6g}" for x in (probability(*pair), *interval)]

@@ -100,26 +100,22 @@ def _wanted(words: command.Words) -> list[Run]:
 
 def _make(words: command.Words) -> command.Lines:
     reference = _load_reference(words.reference) if words.reference else {}
-    folders, lacking = words.folders, 0
-    if not folders:
-        wanted, all_runs = _wanted(words), runs.Runs(words.runs, words.jobs)
-        folders = (all_runs.finished if words.finished else all_runs.ensure_all)(wanted)
-        lacking = len(wanted) - len(folders)
-    if not folders:
-        raise UsageError("none of the runs is finished: leave --finished out to train them")
+    wanted = words.folders
+    if not wanted:
+        wanted = runs.Runs(words.runs, words.jobs).of_figure(_wanted(words), not words.finished)
+    folders = [folder for folder in wanted if folder is not None]
     drawn = _panels(folders, reference)
     runs.copy_evaluations(folders, words.out)
     picture = curves.draw_panels(drawn, (4.6, 3.8), PANELS_PER_ROW)
-    if lacking:
-        picture.suptitle(f"{lacking} of {lacking + len(folders)} runs are still missing")
+    curves.note_missing(picture, len(wanted) - len(folders), len(wanted))
     picture.savefig(words.out / "curves.png")
-    cells = []
+    tasks, pairs = [], []
     for task, panel in drawn.items():
         without = {curve.label + BONUSES["re3"]: curve for curve in panel}
-        cells += [[task, *curves.improvement(c, without.get(c.label))] for c in panel]
-    every = [curve for panel in drawn.values() for curve in panel]
-    columns = zip(("task", *curves.IMPROVEMENT_COLUMNS), zip(*cells, strict=True), strict=True)
-    curves.write_table(every, words.out / "table.csv", **dict(columns))
+        pairs += [(curve, without.get(curve.label)) for curve in panel]
+        tasks += [task] * len(panel)
+    every, better = [curve for curve, _ in pairs], curves.better_than("none", pairs)
+    curves.write_table(every, words.out / "table.csv", task=tasks, **better)
     yield words.out / "curves.png"
 
 
@@ -128,11 +124,10 @@ OPTIONS: command.Options = {
     "--tasks": {"nargs": "+", "default": list(MAIN_TASKS)},
     "--agent": {"default": "rad", "choices": list(AGENTS)},
     "--preset": {"default": "released", "choices": get_args(PresetName)},
-    "--finished": {"action": "store_true", "help": "train nothing, draw what is finished"},
     "--reference": {"type": Path, "metavar": "FILE.csv"},
 }
 
-main = command.of("dmc", _make, OPTIONS | command.STEPS | command.OF_RUNS)
+main = command.of("dmc", _make, OPTIONS | command.FINISHED | command.STEPS | command.OF_RUNS)
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -1,16 +1,23 @@
 """The paper's MiniGrid figure: A2C with and without exploration bonuses and pre-training.
 
     make figure FIG=minigrid [ARGS="--jobs 2"]
-    python -m experiments.figures.minigrid [--presets recommended] [--rows none re3] [--seeds 10]
+    python -m experiments.figures.minigrid [--presets recommended] [--rows none re3] [--seeds 30]
 
 Trains missing runs, resumes interrupted ones, and writes, for each preset, a picture with one panel
-per task and a table, with every run's eval.csv beside them. Every number is the preset's; the
-weights of `recommended` are those that `minigrid_betas` found on other seeds.
+per task and a table, with every run's eval.csv beside them; `--finished` draws what is finished and
+trains nothing. Every number is the preset's; the weights of `recommended` are those that
+`minigrid_betas` found on other seeds.
+
+All rows of a task have the same total of env frames. A row with pre-training begins on the axis
+where its pre-training ended, and its eval.csv counts from there.
 """
 
+from collections.abc import Collection, Mapping
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple, get_args
 
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
 from experiments.config import BonusName, PresetName, flatten
@@ -95,34 +102,65 @@ VARIANTS = {
 """PT: pre-training. PT only: no bonus while fine-tuning, as in Liu and Abbeel (2021, APT)."""
 
 
-def _draw(panels: dict[str, list[Curve]]) -> Figure:
-    figure = curves.draw_panels(panels, (4.6, 4.3), len(panels))
-    lines, labels = figure.axes[0].get_legend_handles_labels()
+def _draw(panels: dict[str, list[Curve]], last_seed: int) -> Figure:
+    labels = [row.label for row in VARIANTS.values()]
+    axes_of = partial(curves.draw_axes, labels=labels)
+    figure = curves.draw_panels(panels, (4.6, 4.6), len(panels), panel=axes_of)
+    lines: dict[str, Artist] = {}
     for axes in figure.axes:
         axes.set_ylim(-0.02, 1.0)
+        axes.set_xlabel(f"env frames per seed ({FIRST_SEED} to {last_seed}), with pre-training")
+        handles, names = axes.get_legend_handles_labels()
+        lines |= zip(names, handles, strict=True)
         if (legend := axes.get_legend()) is not None:
             legend.remove()
-    figure.legend(lines, labels, loc="outside lower center", ncols=3, frameon=False)
+    handles, names = [*lines.values()], [*lines]
+    figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
+def _table(path: Path, found: Mapping[tuple[str, str], Curve], preset: PresetName) -> None:
+    """One line per task and row, with what it had and how probably it ends above A2C and RE3."""
+
+    def against(baseline: str, names: Collection[str]) -> dict[str, list[str]]:
+        pairs = [
+            (curve, found.get((task, baseline)) if name in names else None)
+            for (task, name), curve in found.items()
+        ]
+        return curves.better_than(baseline, pairs)
+
+    betas = [VARIANTS[name].preset_beta(task, preset) for task, name in found]
+    curves.write_table(
+        [*found.values()],
+        path,
+        task=[task for task, _ in found],
+        beta=["" if beta is None else f"{beta:g}" for beta in betas],
+        pretraining_frames=[str(curve.env_frames[0]) for curve in found.values()],
+        **against("none", VARIANTS.keys() - {"none"}),
+        **against("re3", [name for name, row in VARIANTS.items() if row.pretraining]),
+    )
+
+
 def _make(words: command.Words) -> command.Lines:
-    tasks = [task for task in TASKS if task in words.tasks]
-    cells = [(task, name) for task in tasks for name in VARIANTS if name in words.rows]
     for preset in words.presets:
-        of_cells, betas = [], []
-        for task, name in cells:
-            row, name = VARIANTS[name], f"{preset}-{task}-{name}"
-            of_cells.append(Row(row.label, name, row.run(task, preset)))
-            beta = row.preset_beta(task, preset)
-            betas.append("" if beta is None else f"{beta:g}")
-        drawn = rows.load(words, of_cells)
-        panels: dict[str, list[Curve]] = {TASKS[task]: [] for task in tasks}
-        for (task, _), curve in zip(cells, drawn, strict=True):
-            panels[TASKS[task]].append(curve)
-        _draw(panels).savefig(words.out / f"{preset}.png")
-        table = words.out / f"{preset}.csv"
-        curves.write_table(drawn, table, task=[task for task, _ in cells], beta=betas)
+        cells = {
+            f"{preset}-{task}-{name}": (task, name)
+            for task in TASKS
+            for name in VARIANTS
+            if task in words.tasks and name in words.rows
+        }
+        wanted = [
+            Row(VARIANTS[name].label, file, VARIANTS[name].run(task, preset))
+            for file, (task, name) in cells.items()
+        ]
+        drawn = {cells[file]: curve for file, curve in rows.load(words, wanted).items()}
+        panels: dict[str, list[Curve]] = {}
+        for (task, _), curve in drawn.items():
+            panels.setdefault(TASKS[task], []).append(curve)
+        picture = _draw(panels, FIRST_SEED + (words.seeds or SEEDS) - 1)
+        curves.note_missing(picture, len(wanted) - len(drawn), len(wanted))
+        picture.savefig(words.out / f"{preset}.png")
+        _table(words.out / f"{preset}.csv", drawn, preset)
         yield words.out / f"{preset}.png"
 
 
@@ -130,9 +168,10 @@ OPTIONS: command.Options = {
     "--presets": {"nargs": "+", "default": ["recommended"], "choices": get_args(PresetName)},
     "--tasks": command.some_of(TASKS),
     "--rows": command.some_of(VARIANTS),
+    "--seeds": {"type": int, "help": f"N for the seeds 11 to 10 + N, by default {SEEDS}"},
 }
 
-main = command.of("minigrid", _make, OPTIONS | command.OF_RUNS)
+main = command.of("minigrid", _make, command.FINISHED | command.OF_RUNS | OPTIONS)
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -1,7 +1,7 @@
 """Figures of runs: panels, their rows, and the picture and table of the rows' returns."""
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from experiments.figures import command, curves
 from experiments.figures.curves import Curve
-from experiments.figures.runs import Run, Runs
+from experiments.figures.runs import Run, Runs, first_run
 
 
 class Row(NamedTuple):
@@ -21,28 +21,51 @@ class Row(NamedTuple):
     run: Run
 
 
+def file_name(label: str) -> str:
+    """A label as a file name."""
+    return "".join(c if c.isalnum() or c in ".-" else "_" for c in label)
+
+
 Panels = dict[str, tuple[str, Sequence[Row]]]
 """Short name of a task -> title and rows of its panel."""
 
 
 def load(
     words: command.Words, rows: Sequence[Row], files: Sequence[str] = ("eval",)
-) -> list[Curve]:
-    """The curve of each row, once all runs are finished.
+) -> dict[str, Curve]:
+    """Name of a row -> its curve, once all runs are finished; with `--finished`, of those that are.
+
+    The env frames of a run that starts from another go on from those of the other.
 
     Args:
-      words: values of `command.OF_RUNS`, which override those of the rows, and of `--out`.
-      rows: the rows of all panels.
+      words: values of `command.OF_RUNS`, which override those of the rows, of `--out`, and of
+        `command.FINISHED` if the figure has it.
+      rows: the rows of all panels, with different names.
       files: tables to copy from every run: `eval` as NAME.csv, others as NAME-TABLE.csv.
     """
     given = {n: v for n, v in vars(words).items() if n in ("seeds", "steps") and v is not None}
-    folders = Runs(words.runs, words.jobs).ensure_all(row.run._replace(**given) for row in rows)
+    all_runs, wanted = Runs(words.runs, words.jobs), [row.run._replace(**given) for row in rows]
+    folders = all_runs.of_figure(wanted, train=not getattr(words, "finished", False))
     words.out.mkdir(parents=True, exist_ok=True)
-    for row, folder in zip(rows, folders, strict=True):
+    found = {}
+    for row, run, folder in zip(rows, wanted, folders, strict=True):
+        if folder is None:
+            continue
         for file in files:
             name = row.name if file == "eval" else f"{row.name}-{file}"
             shutil.copyfile(folder / f"{file}.csv", words.out / f"{name}.csv")
-    return [curves.load(row.label, [folder]) for row, folder in zip(rows, folders, strict=True)]
+        curve, ended = curves.load(row.label, [folder]), _frames_before(run, all_runs)
+        found[row.name] = curve._replace(env_frames=curve.env_frames + ended)
+    return found
+
+
+def _frames_before(run: Run, runs: Runs) -> int:
+    """Env frames per seed of the run that this one starts from."""
+    before = first_run(run)
+    if before is None:
+        return 0
+    trained = curves.load("", [runs.folder_of(before)]).env_frames[-1]
+    return int(trained) + _frames_before(before, runs)
 
 
 def figure(name: str, panels: Panels, losses: Sequence[str] = ()) -> Callable[..., int]:
@@ -58,22 +81,28 @@ def figure(name: str, panels: Panels, losses: Sequence[str] = ()) -> Callable[..
         chosen = {name: panels[name] for name in words.tasks}
         rows = [(name, row) for name, (_, rows) in chosen.items() for row in rows]
         files = ("eval", "train") if losses else ("eval",)
-        loaded = load(words, [row for _, row in rows], files)
-        tasks = [name for name, _ in rows]
-        curves.write_table(loaded, words.out / "table.csv", task=tasks)
-        _draw(chosen, iter(loaded), losses, words.out).savefig(words.out / "curves.png")
+        found = load(words, [row for _, row in rows], files)
+        drawn: Panels = {
+            name: (title, [row for row in rows if row.name in found])
+            for name, (title, rows) in chosen.items()
+        }
+        tasks = [name for name, row in rows if row.name in found]
+        curves.write_table([*found.values()], words.out / "table.csv", task=tasks)
+        picture = _draw(drawn, found, losses, words.out)
+        curves.note_missing(picture, len(rows) - len(found), len(rows))
+        picture.savefig(words.out / "curves.png")
         yield words.out / "curves.png"
 
     tasks: command.Options = {"--tasks": command.some_of(panels)}
-    return command.of(name, make, tasks | command.STEPS | command.OF_RUNS)
+    return command.of(name, make, tasks | command.FINISHED | command.STEPS | command.OF_RUNS)
 
 
-def _draw(panels: Panels, loaded: Iterator[Curve], losses: Sequence[str], out: Path) -> Figure:
+def _draw(panels: Panels, found: Mapping[str, Curve], losses: Sequence[str], out: Path) -> Figure:
     heights = [3.9] + [2.0] * len(losses)
     figure = Figure((4.8 * len(panels), sum(heights)), dpi=130, layout="constrained")
     places = figure.subplots(len(heights), len(panels), squeeze=False, height_ratios=heights)
     for (title, rows), (above, *below) in zip(panels.values(), places.T, strict=True):
-        curves.draw_axes(above, [next(loaded) for _ in rows], title)
+        curves.draw_axes(above, [found[row.name] for row in rows], title)
         for axes, loss in zip(below, losses, strict=True):
             for row, colour in zip(rows, curves.COLOURS, strict=False):
                 of_seeds = curves.read(out / f"{row.name}-train.csv", loss).values()

@@ -82,13 +82,28 @@ class Runs:
         changes = dict(run.changes)
         if run.seed != 1:
             changes["seed"] = str(run.seed)
-        if first := _first(run):
-            changes["init"] = str(self.folder_of(first))
+        if before := first_run(run):
+            changes["init"] = str(self.folder_of(before))
         return changes
 
     def finished(self, runs: Iterable[Run]) -> list[Path]:
         """The folders of those runs that are finished, in their order."""
         return [folder for run in runs if _is_finished(folder := self.folder_of(run), run)]
+
+    def of_figure(self, wanted: Sequence[Run], train: bool) -> list[Path | None]:
+        """The folder of each run, None for one that is not finished if none is to be trained.
+
+        Raises:
+          UsageError: none is finished.
+        """
+        folders: list[Path | None] = (
+            [*self.ensure_all(wanted)]
+            if train
+            else [next(iter(self.finished([run])), None) for run in wanted]
+        )
+        if not any(folders):
+            raise UsageError("none of the runs is finished: leave --finished out to train them")
+        return folders
 
     def ensure(self, run: Run) -> Path:
         """The folder of a finished run, which is trained or resumed if necessary.
@@ -97,8 +112,8 @@ class Runs:
           UsageError: the folder holds a run of another number of seeds.
           SystemExit: the run failed or was stopped; with its exit code.
         """
-        if first := _first(run):
-            self.ensure(first)
+        if before := first_run(run):
+            self.ensure(before)
         folder, changes = self.folder_of(run), self._changes(run)
         options = {"env": run.task, "agent": run.agent, "bonus": run.bonus, "preset": run.preset}
         options |= {"seeds": str(run.seeds), "out": str(folder)}
@@ -232,7 +247,7 @@ def copy_evaluations(folders: Sequence[Path], out: Path) -> list[str]:
     return names
 
 
-def _first(run: Run) -> Run | None:
+def first_run(run: Run) -> Run | None:
     """The run that this one starts from, seed by seed; None if it starts afresh."""
     return run.init and run.init._replace(seeds=run.seeds, seed=run.seed)
 

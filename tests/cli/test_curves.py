@@ -1,12 +1,14 @@
 """Figures and tables from eval.csv files written by hand."""
 
 import csv
+from functools import partial
 
 import numpy as np
 import pytest
 
 from experiments.errors import UsageError
 from experiments.figures import curves
+from experiments.figures.curves import Curve
 
 ROWS = {
     "a": [(1, 0, 0.0), (2, 0, 0.0), (1, 100, 0.5), (2, 100, 0.7), (1, 300, 1.0), (2, 300, 0.8)],
@@ -43,6 +45,27 @@ def test_command_writes_picture_and_table(runs, capsys):
     # Trapezoids under 0, 0.6, 0.9: (30 + 150) / 300.
     assert float(first["area_under_curve"]) == pytest.approx(0.6)
     assert second["final_return_iqm_low"] == second["final_return_iqm_high"] == "0.6"
+
+
+def test_frames_of_pretraining_are_in_the_area_and_in_no_comparison():
+    plain = Curve("A2C", np.array([0, 200, 400]), np.array([[0, 0.5, 0.6], [0, 0.7, 0.8]]))
+    tuned = Curve("PT", np.array([100, 300, 402]), np.array([[0, 0.9, 0.7], [0, 0.9, 0.9]]))
+    # Trapezoids of 90 and 86.7 over 402 frames, the first 100 with nothing above them.
+    assert curves.area(tuned) == pytest.approx((90 + 0.85 * 102) / 402)
+    # 402 is the frame nearest to 400: of the pairs 0.7 and 0.9 with 0.6 and 0.8, one is lost.
+    assert curves.improvement(tuned, plain)[0] == "0.75"
+    longer = tuned._replace(env_frames=np.array([100, 390, 600]))
+    assert curves.improvement(longer, plain)[0] == "1"
+
+
+def test_a_curve_has_the_colour_of_its_label_in_every_panel():
+    flat = np.zeros((1, 2))
+    panels = {"x": [Curve("a", np.arange(2), flat), Curve("b", np.arange(2), flat)]}
+    panels["y"] = panels["x"][1:]
+    draw = partial(curves.draw_axes, labels=["a", "b"])
+    first, second = curves.draw_panels(panels, (1, 1), 2, panel=draw).axes
+    (colour,) = [line.get_color() for line in second.get_lines()]
+    assert colour == first.get_lines()[1].get_color() == curves.COLOURS[1]
 
 
 def test_runs_without_a_common_frame(runs):

@@ -9,6 +9,7 @@ import pytest
 
 from experiments.errors import UsageError
 from experiments.figures import dreamer, minigrid, minigrid_deviations, rainbow
+from experiments.figures.rows import file_name
 from experiments.figures.runs import Run, Runs
 
 
@@ -137,7 +138,7 @@ def test_minigrid_has_a_panel_per_task_and_a_row_per_curve(started, tmp_path):
     for i, task in enumerate(tasks):
         for j, bonus in enumerate(BONUSES):
             final = (2 * i + j + 1) / 10
-            write_run(runs / f"{task}-{bonus}-paper", env_frames=400_000, final=final)
+            write_run(runs / f"{task}-{bonus}-paper-seed_11", env_frames=400_000, final=final)
     words = ["--presets", "paper", "--tasks", *tasks, "--seeds", "2"]
     words += ["--rows", "none", "re3"]
     assert minigrid.main([*words, "--runs", str(runs), "--out", str(out)]) == 0
@@ -152,7 +153,10 @@ def test_minigrid_has_a_panel_per_task_and_a_row_per_curve(started, tmp_path):
     assert {(row["seeds"], row["env_frames"]) for row in table} == {("2", "400000")}
     copies = {f"paper-{task}-{bonus}.csv" for task in tasks for bonus in BONUSES}
     assert {path.name for path in out.iterdir()} == {"paper.csv", "paper.png", *copies}
-    ours, theirs = out / "paper-doorkey_6x6-re3.csv", runs / "doorkey_6x6-re3-paper" / "eval.csv"
+    ours, theirs = (
+        out / "paper-doorkey_6x6-re3.csv",
+        runs / "doorkey_6x6-re3-paper-seed_11" / "eval.csv",
+    )
     assert ours.read_bytes() == theirs.read_bytes()
     assert (out / "paper.png").read_bytes().startswith(b"\x89PNG")
 
@@ -218,7 +222,7 @@ def test_deviations_have_one_row_per_change(asked, tmp_path):
     assert [float(row["final_return_mean"]) for row in table] == [
         pytest.approx((i + 1) / 10) for i in range(len(labels))
     ]
-    copies = {minigrid_deviations.file_name(label) + ".csv" for label in labels}
+    copies = {file_name(label) + ".csv" for label in labels}
     assert len(copies) == len(labels)
     assert {path.name for path in out.iterdir()} == {"table.csv", "curves.png", *copies}
     assert (out / "RMSprop_eps_0.01.csv").exists()
@@ -228,8 +232,8 @@ def test_deviations_have_one_row_per_change(asked, tmp_path):
 def test_other_seeds_end_the_command_with_one_sentence(figure, started, tmp_path, capsys):
     preset = "recommended" if figure is minigrid else "released"
     for bonus in BONUSES:
-        write_run(tmp_path / f"empty_16x16-{bonus}-{preset}", seeds=3)
-        write_run(tmp_path / f"doorkey_6x6-{bonus}-{preset}", seeds=3)
+        write_run(tmp_path / f"empty_16x16-{bonus}-{preset}-seed_11", seeds=3)
+        write_run(tmp_path / f"doorkey_6x6-{bonus}-{preset}-seed_11", seeds=3)
     words = ["--seeds", "2", "--runs", str(tmp_path), "--out", str(tmp_path / "out")]
     assert figure.main(words) == 2
     said = capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The MiniGrid figure: pre-training, beta, and the search for beta."""
+"""The MiniGrid figure: seeds, pre-training, budgets, beta, and the search for beta."""
 
 import csv
 import json
@@ -6,12 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
+from experiments.config import option_with
 from experiments.errors import UsageError
-from experiments.figures import minigrid, minigrid_betas
+from experiments.figures import curves, minigrid, minigrid_betas
 from experiments.figures.minigrid import VARIANTS
-from experiments.figures.runs import Runs
+from experiments.figures.runs import Runs, first_run
 from experiments.options import parse
+
+TRAINED = 100_480
+"""Env frames of a pre-training run, which ends after whole chunks."""
 
 
 @pytest.fixture
@@ -21,8 +26,10 @@ def asked(monkeypatch):
 
     def ensure(runs, run):
         asked.append(run)
-        folder = runs.folder / f"{len(asked)}-{run.task}-{run.bonus}"
+        folder = runs.folder_of(run)
         write_evaluations(folder, [(0, 0.0), (run.steps, height(run.changes))], run.seeds)
+        if before := first_run(run):
+            write_evaluations(runs.folder_of(before), [(0, 0.0), (TRAINED, 0.0)], run.seeds)
         return folder
 
     def height(options):
@@ -35,27 +42,89 @@ def asked(monkeypatch):
 
 
 def write_evaluations(folder, points, seeds=1):
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     with (folder / "eval.csv").open("w") as out:
         out.write("seed,env_frames,wall_seconds,episodes,return_mean,return_std,length_mean\n")
         for frames, value in points:
             out.writelines(f"{seed},{frames},1.0,4,{value},0,9\n" for seed in range(seeds))
 
 
-def test_every_cell_is_run_to_the_papers_budget_as_the_preset_has_it(asked, tmp_path):
-    words = ["--seeds", "2", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+BUDGETS = {"empty_16x16": 400_000, "doorkey_6x6": 400_000, "doorkey_8x8": 2_400_000}
+
+
+def drawn(tmp_path, *words):
+    """The figure's table, of two seeds."""
+    runs, out = tmp_path / "runs", tmp_path / "out"
+    words = ["--seeds", "2", "--runs", str(runs), "--out", str(out), *words]
     assert minigrid.main(words) == 0
+    with (out / "recommended.csv").open() as lines:
+        return list(csv.DictReader(lines))
+
+
+def test_every_cell_is_run_to_the_papers_budget_as_the_preset_has_it(asked, tmp_path):
+    table = drawn(tmp_path)
     assert len(asked) == 3 * len(VARIANTS)
-    budgets = {"empty_16x16": 400_000, "doorkey_6x6": 400_000, "doorkey_8x8": 2_400_000}
-    assert {(run.task, run.steps) for run in asked} == set(budgets.items())
-    assert {run.seeds for run in asked} == {2}
-    assert not any(run.changes for run in asked)
-    with (tmp_path / "out" / "recommended.csv").open() as lines:
-        table = list(csv.DictReader(lines))
+    # With pre-training, all rows of a task have as many frames.
+    totals = {(run.task, run.steps + (run.init.steps if run.init else 0)) for run in asked}
+    assert totals == set(BUDGETS.items())
+    assert {(run.seed, run.seeds) for run in asked} == {(11, 2)}
+    assert not any(name.endswith("beta") for run in asked for name in run.changes)
     assert [row["label"] for row in table] == 3 * [row.label for row in VARIANTS.values()]
     # None for rows without a bonus.
-    assert {row["beta"] for row in table if "Contrastive" in row["label"]} == {""}
+    assert {row["beta"] for row in table if row["label"].endswith("PT only")} == {""}
     assert len(list((tmp_path / "out").glob("recommended-*.csv"))) == len(asked)
+
+
+def test_the_figures_seeds_are_neither_those_of_the_preset_nor_those_of_the_search():
+    last = minigrid.FIRST_SEED + minigrid.SEEDS - 1
+    assert 10 < minigrid.FIRST_SEED < last < minigrid_betas.FIRST_SEED
+
+
+def test_frames_of_pretraining_are_on_the_axis_and_in_the_total(asked, tmp_path, monkeypatch):
+    axes_of = {}
+    draw = curves.draw_axes
+
+    def draw_axes(axes, panel, title, labels):
+        axes_of[title] = {curve.label: curve.env_frames.tolist() for curve in panel}
+        draw(axes, panel, title, labels)
+
+    monkeypatch.setattr(curves, "draw_axes", draw_axes)
+    table = drawn(tmp_path, "--tasks", "doorkey_6x6", "--rows", "none", "re3", "apt_pt_only")
+    assert axes_of["DoorKey-6x6"] == {
+        "A2C": [0, 400_000],
+        "A2C + RE3": [0, 400_000],
+        "A2C + APT PT only": [TRAINED, TRAINED + 300_000],
+    }
+    found = [(row["pretraining_frames"], row["env_frames"]) for row in table]
+    assert found == [("0", "400000"), ("0", "400000"), (str(TRAINED), str(TRAINED + 300_000))]
+    assert [bool(row["better_than_none"]) for row in table] == [False, True, True]
+    assert [bool(row["better_than_re3"]) for row in table] == [False, False, True]
+    # Every made-up run ends at the same return.
+    assert (table[1]["better_than_none"], table[2]["better_than_none"]) == ("0.5", "0.5")
+
+
+@pytest.mark.parametrize("name", ["apt_pt", "apt_pt_only"])
+def test_apt_takes_neighbours_from_the_minibatch(name):
+    run = VARIANTS[name].run("doorkey_6x6", "recommended", 0.01)
+    assert run.init.changes["learned.neighbours"] == "minibatch"
+    assert run.changes.get("learned.neighbours") == (None if "only" in name else "minibatch")
+
+
+def test_finished_rows_are_drawn_without_training(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(Runs, "ensure", None)
+    words = ["--finished", "--tasks", "doorkey_6x6", "--rows", "none", "rnd", "--seeds", "2"]
+    words += ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+    assert minigrid.main(words) == 2
+    assert "none of the runs is finished" in capsys.readouterr().err
+    run = VARIANTS["rnd"].run("doorkey_6x6", "recommended")
+    folder = Runs(tmp_path / "runs").folder_of(run)
+    write_evaluations(folder, [(0, 0.0), (400_000, 1.0)], seeds=2)
+    summary = {"final_return": {"11": 1, "12": 1}, "complete": True, "env_frames": 400_000}
+    (folder / "summary.json").write_text(json.dumps(summary))
+    titles = []
+    monkeypatch.setattr(Figure, "suptitle", lambda figure, title: titles.append(title))
+    assert [row["label"] for row in drawn(tmp_path, *words)] == ["A2C + RND"]
+    assert titles == ["1 of 2 runs are still missing"]
 
 
 @pytest.mark.parametrize("task", minigrid.TASKS)
@@ -75,10 +144,10 @@ def test_the_papers_weights_are_the_papers(preset, task, rnd, fine_tuning):
     assert VARIANTS["re3_pt"].preset_beta(task, preset) == fine_tuning
 
 
-@pytest.mark.parametrize("first_seed", [1, 101])
+@pytest.mark.parametrize("first_seed", [11, 101])
 @pytest.mark.parametrize(
     ("name", "pretrained", "then"),
-    [("re3_pt", "re3", "re3"), ("contrastive_pt", "contrastive", "none")],
+    [("re3_pt", "re3", "re3"), ("contrastive_pt_only", "contrastive", "none")],
 )
 def test_a_row_starts_from_its_pretraining_with_the_same_seeds(
     monkeypatch, tmp_path, name, pretrained, then, first_seed
@@ -95,7 +164,7 @@ def test_a_row_starts_from_its_pretraining_with_the_same_seeds(
     Runs(tmp_path).ensure(run._replace(seeds=2, seed=first_seed, steps=1_000))
     before, after = started
     shared = {"--agent": "a2c", "--preset": "recommended", "--seeds": "2"}
-    shared |= {} if first_seed == 1 else {"--seed": str(first_seed)}
+    shared |= {"--seed": str(first_seed)}
     folder = before.pop("--out")
     assert before == shared | {
         "--env": "empty_16x16",
@@ -144,10 +213,6 @@ def test_the_score_is_the_area_up_to_the_rung(tmp_path):
     assert minigrid_betas.area(tmp_path / "run", 100) == pytest.approx(0.2)
 
 
-def test_the_figures_seeds_are_not_searched_with():
-    assert minigrid_betas.FIRST_SEED > 10
-
-
 @pytest.mark.parametrize("text", ["", "[]", '{"searched": {"doorkey_6x6": 1}}', '{"found": {}}'])
 def test_a_file_that_is_no_search_is_refused(tmp_path, text):
     (tmp_path / "recommended.json").write_text(text)
@@ -157,11 +222,10 @@ def test_a_file_that_is_no_search_is_refused(tmp_path, text):
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_options_of_every_row_are_options_of_a_run(name):
-    row = VARIANTS[name]
-    words = ["--env", "doorkey_6x6", "--bonus", row.bonus]
-    if row.beta:
-        words += [f"--{row.beta}", "0.01"]
-    assert parse(words).bonus == row.bonus
-    if row.pretraining:
-        words = ["--env", "empty_16x16", "--bonus", row.pretraining, "--pretrain", "100000"]
-        assert parse(words).steps == 100_000
+    run = VARIANTS[name].run("doorkey_6x6", "recommended", 0.01)
+    for each in filter(None, (run, run.init)):
+        words = ["--env", each.task, "--bonus", each.bonus]
+        for option, value in each.changes.items():
+            words += option_with(option, value).split()
+        assert parse(words).bonus == each.bonus
+    assert run.init is None or parse(words).steps == 100_000
