@@ -38,6 +38,7 @@ SHORT = {
     "bench debug_presets": 'ARGS="--only gymnax"',
     "figure minigrid": 'ARGS="--presets debug --seeds 1 --tasks doorkey_6x6 --rows none re3"',
     "figure minigrid_betas": 'ARGS="--preset debug --seeds 1 --tasks doorkey_6x6 --rows re3"',
+    "figure minigrid_ablations": 'ARGS="--seeds 1 --steps 4000 --groups ensemble"',
     "figure minigrid_deviations": 'ARGS="--seeds 1 --steps 4000"',
     "figure neighbours": 'ARGS="--frames 200"',
 }

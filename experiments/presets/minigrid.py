@@ -54,7 +54,12 @@ SEARCHED: dict[str, Values] = {
 }
 """`recommended`'s in place of the table's: the best of `results/minigrid_betas`."""
 
-SEARCHED_FINE_TUNING_BETA = {"Empty-16x16": 1e-5, "DoorKey-6x6": 0.01, "DoorKey-8x8": 0.01}
+SEARCHED_FINE_TUNING_BETA = {
+    "re3": {"Empty-16x16": 1e-5, "DoorKey-6x6": 0.01, "DoorKey-8x8": 0.01},
+    "contrastive": {"Empty-16x16": 0.01, "DoorKey-6x6": 0.01, "DoorKey-8x8": 0.01},
+}
+"""`recommended`'s; the contrastive bonus has its neighbours in the minibatch, as in APT. The others
+use RE3's."""
 
 COMMON: Values = {
     # Independent runs behind each curve of the paper's MiniGrid figure.
@@ -99,8 +104,10 @@ def of_a2c(name: PresetName, row: Values) -> tuple[Values, ...]:
 
 def fine_tuned(task_id: str, config: RunConfig) -> RunConfig:
     """`config` for a run that starts from a pre-trained one."""
-    searched = config.preset == "recommended"
-    betas = SEARCHED_FINE_TUNING_BETA if searched else FINE_TUNING_BETA
+    betas = FINE_TUNING_BETA
+    if config.preset == "recommended":
+        searched = SEARCHED_FINE_TUNING_BETA
+        betas = searched.get(config.bonus, searched["re3"])
     return replace(config, re3=replace(config.re3, beta=betas[_nearest(task_id)]))
 
 
