@@ -56,10 +56,10 @@ SEARCHED: dict[str, Values] = {
 
 SEARCHED_FINE_TUNING_BETA = {
     "re3": {"Empty-16x16": 1e-5, "DoorKey-6x6": 0.01, "DoorKey-8x8": 0.01},
-    "contrastive": {"Empty-16x16": 0.01, "DoorKey-6x6": 0.01, "DoorKey-8x8": 0.01},
+    "contrastive": {"DoorKey-6x6": 5e-5},
 }
-"""`recommended`'s; the contrastive bonus has its neighbours in the minibatch, as in APT. The others
-use RE3's."""
+"""`recommended`'s, where they were searched; elsewhere RE3's. The contrastive bonus was searched
+with its neighbours in the minibatch, as in APT."""
 
 COMMON: Values = {
     # Independent runs behind each curve of the paper's MiniGrid figure.
@@ -107,7 +107,7 @@ def fine_tuned(task_id: str, config: RunConfig) -> RunConfig:
     betas = FINE_TUNING_BETA
     if config.preset == "recommended":
         searched = SEARCHED_FINE_TUNING_BETA
-        betas = searched.get(config.bonus, searched["re3"])
+        betas = searched["re3"] | searched.get(config.bonus, {})
     return replace(config, re3=replace(config.re3, beta=betas[_nearest(task_id)]))
 
 

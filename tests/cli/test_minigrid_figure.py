@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from experiments.config import option_with
 from experiments.errors import UsageError
 from experiments.figures import curves, minigrid, minigrid_betas
-from experiments.figures.minigrid import VARIANTS
+from experiments.figures.minigrid import TASKS, VARIANTS
 from experiments.figures.runs import Runs, first_run
 from experiments.options import parse
 
@@ -127,11 +127,12 @@ def test_finished_rows_are_drawn_without_training(monkeypatch, tmp_path, capsys)
     assert titles == ["1 of 2 runs are still missing"]
 
 
-@pytest.mark.parametrize("task", minigrid.TASKS)
-@pytest.mark.parametrize("name", minigrid_betas.WITH_BETA)
-def test_the_preset_has_the_weights_that_the_search_found(task, name):
+def test_the_preset_has_the_weights_that_the_search_found():
     found = minigrid_betas.searched(Path("results/minigrid_betas/recommended.json"))
-    assert VARIANTS[name].preset_beta(task, "recommended") == found[task][name]["beta"]
+    searched = [(task, name) for task, of_task in found.items() for name in of_task]
+    assert found.keys() == TASKS.keys() and len(searched) >= 3 * 4
+    for task, name in searched:
+        assert VARIANTS[name].preset_beta(task, "recommended") == found[task][name]["beta"]
 
 
 @pytest.mark.parametrize(
