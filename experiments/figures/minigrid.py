@@ -106,16 +106,17 @@ def _draw(panels: dict[str, list[Curve]], last_seed: int) -> Figure:
     labels = [row.label for row in VARIANTS.values()]
     axes_of = partial(curves.draw_axes, labels=labels)
     figure = curves.draw_panels(panels, (4.6, 4.6), len(panels), panel=axes_of)
+    x_label = f"env frames, pre-training included (seeds {FIRST_SEED} to {last_seed})"
     lines: dict[str, Artist] = {}
     for axes in figure.axes:
         axes.set_ylim(-0.02, 1.0)
-        axes.set_xlabel(f"env frames per seed ({FIRST_SEED} to {last_seed}), with pre-training")
+        axes.set_xlabel(x_label)
         handles, names = axes.get_legend_handles_labels()
         lines |= zip(names, handles, strict=True)
         if (legend := axes.get_legend()) is not None:
             legend.remove()
     handles, names = [*lines.values()], [*lines]
-    figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(handles, names, loc="outside lower center", ncols=len(panels), frameon=False)
     return figure
 
 
