@@ -9,8 +9,8 @@ on the one new frame. Rings of latents are full. All contenders take turns; a ti
 median over rounds, a ratio the median of the ratios within a round.
 
 Beside the ratios on pixels stand those of the paper's count of floating-point operations
-(Appendix "Calculation of Floating Point Operations"), which has one encoder of 84x84 stacks for
-all. Weights of pre-trained encoders are random here: their values cost nothing.
+(`experiments.operations`), which has one encoder of 84x84 stacks for all. Weights of pre-trained
+encoders are random here: their values cost nothing.
 """
 
 import argparse
@@ -32,10 +32,11 @@ from benchmarks.knn import take_turns, walk_latents
 from benchmarks.sac_update import ACTION_DIM, PHASES, STACK, TASK, full_replay
 from benchmarks.sac_update import Contender as Update
 from benchmarks.sac_update import with_latents as with_ring
-from experiments import machine
+from experiments import machine, operations
 from experiments.build import make_bonus
 from experiments.config import BonusName, PresetName, RunConfig
 from experiments.resolve import resolve
+from re3_jax.agents.sac.config import SACConfig
 from re3_jax.cpu import compilation
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.intrinsic import pretrained
@@ -57,21 +58,6 @@ WITHOUT_WEIGHTS: tuple[BonusName, ...] = (
     "inverse_dynamics",
 )
 """Bonuses that need no file."""
-
-ENCODER_OPERATIONS, HEAD_OPERATIONS = 44.24e6, 3.32e6
-"""Multiply-adds of one forward pass: E of the encoder, M of the actor and both critics."""
-
-RAD_PASSES = 6
-"""Forward passes over E + M that an update of RAD takes per item of a batch.
-
-The paper calls them F + 2 B and gives no number, but RAD + RE3 takes 7.233e16 operations over
-500,000 env frames: 250,000 batches of 512. With 2 operations for each multiply-add, which the count
-of E + M has, these are 5.94 passes. (With 1 operation they would be 11.88, but an inverse-dynamics
-encoder, 6 more passes over E, would then add 0.47, where the text has "roughly twice".)
-"""
-
-EXTRA_PASSES = {"re3": 1 / 512, "contrastive": 4, "inverse_dynamics": 6}
-"""Forward passes of one more encoder that the paper counts per item of a batch."""
 
 
 def minigrid(rounds: int, seeds: int, preset: PresetName) -> dict[str, Any]:
@@ -211,10 +197,11 @@ def _normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 def paper_ratio(bonus: str) -> float | None:
     """Operations of RAD with a bonus over those of RAD; None if the paper gives no count."""
-    if bonus not in EXTRA_PASSES:
-        return None
-    all_of_rad = RAD_PASSES * (ENCODER_OPERATIONS + HEAD_OPERATIONS)
-    return round(1 + EXTRA_PASSES[bonus] * ENCODER_OPERATIONS / all_of_rad, 3)
+    sizes = SACConfig()
+    image = sizes.crop_size, sizes.crop_size, 3 * STACK
+    networks = operations.networks(sizes, image, ACTION_DIM)
+    ratio = operations.times_rad(bonus, networks, sizes.batch_size)
+    return None if ratio is None else round(ratio, 3)
 
 
 def main() -> None:
