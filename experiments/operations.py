@@ -22,7 +22,7 @@ FORWARD_PASSES, BACKWARD_PASSES = 4, 1
 
 The paper gives no numbers; these are the released code's. The critic's target takes two forward
 passes over o', its loss one forward and one backward pass over o, and every second update learns
-the actor, which takes two more forward passes. RAD + RE3 then takes 1.0% more operations than the
+the actor, which takes two more forward passes. RAD + RE3 then takes 1.1% more operations than the
 7.233e16 that the paper states. Twice as many passes and one operation for each multiply-add would
 fit that number as well, but not the "roughly twice" of inverse dynamics: it would add 47%.
 """

@@ -21,7 +21,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "help", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
+NOT_TRIED = "reproduction.md"
+"""Names runs of days; `tests/cli/test_reproduction.py` checks its commands."""
+
+DOCS = [page.name for page in (ROOT / "docs").glob("*.md") if page.name != NOT_TRIED]
+PAGES = ["README.md", "help", *sorted(f"docs/{name}" for name in DOCS)]
 STARTS = ("make ", ".venv/bin/python -m ", "python -m experiments", "pip install ")
 
 SHORT = {
@@ -40,6 +44,7 @@ SHORT = {
     "figure minigrid_betas": 'ARGS="--preset debug --seeds 1 --tasks doorkey_6x6 --rows re3"',
     "figure minigrid_ablations": 'ARGS="--seeds 1 --steps 4000 --groups ensemble"',
     "figure minigrid_deviations": 'ARGS="--seeds 1 --steps 4000"',
+    "figure flops": 'ARGS="--presets debug --rows none re3"',
     "figure neighbours": 'ARGS="--frames 200"',
 }
 """Target and its figure or benchmark -> the options that shorten it."""

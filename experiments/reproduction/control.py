@@ -1,0 +1,266 @@
+"""Section 4.1: agents on DeepMind Control with and without bonuses (Figures 4 to 6 and 14)."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from experiments.presets.dmc import MAIN_TASKS
+from experiments.reproduction import costs, rules
+from experiments.reproduction.entry import Entry, Find, Finding, Verdict, never, not_run
+from experiments.reproduction.results import Results, Row, interval, seeds_and_frames
+
+PAPERS_SIZE = "dmc"
+FOLDERS = {PAPERS_SIZE: Verdict.REPRODUCED, "dmc_small": Verdict.SMALLER}
+"""Folder of results -> the verdict that its runs can reach; the first that has the rows counts."""
+
+DREAMER_FOLDERS = {
+    PAPERS_SIZE: Verdict.REPRODUCED,
+    "dmc_small": Verdict.SMALLER,
+    "dmc_dreamer_small": Verdict.SMALLER,
+}
+
+SCORE, SPARSE_TASK = 601.6, "cheetah_run_sparse"
+"""Average return of RAD + RE3 that Section 4.1 states, at 500,000 env frames."""
+
+FAILS = 100.0
+"""Return below which an agent fails SPARSE_TASK here: a sixth of RAD + RE3's; the paper has no
+number."""
+
+
+def _rows(results: Results, folder: str, task: str, *labels: str) -> list[Row] | None:
+    """The rows of these labels; None unless all are there."""
+    found = [results.row(f"results/{folder}/table.csv", task=task, label=x) for x in labels]
+    return [row for row in found if row] if all(found) else None
+
+
+def _command(folder: str, task: str, agent: str) -> str:
+    words = f"--tasks {task}" + f" --agent {agent}" * (agent != "rad")
+    if folder != PAPERS_SIZE:
+        words = f"--preset small {words} --out results/{folder}"
+    return f'make figure FIG=dmc ARGS="{words}"'
+
+
+def with_and_without_re3(
+    tasks: Sequence[str],
+    label: str = "RAD",
+    folders: dict[str, Verdict] = FOLDERS,
+    cost: Callable[[Results], str] = costs.rad,
+    needed: int = 1,
+    judge: rules.Judge | None = None,
+) -> Find:
+    """Compares an agent with RE3 and without, by returns at the end, on the tasks that have run.
+
+    Args:
+      tasks: those that the statement is about.
+      label: the agent's in the tables.
+      folders: where its runs are, see `FOLDERS`.
+      cost: of a run that is missing.
+      needed: on how many tasks RE3 must be better.
+      judge: decides instead of `needed`.
+    """
+
+    def decide(compared: list[rules.Comparison | None], reproduced: Verdict) -> rules.Judged:
+        known = [one for one in compared if one]
+        if len(known) < len(compared):
+            # Tables leave the cells of a single seed empty.
+            return Verdict.NOT_REPRODUCED, rules.too_few(1)
+        return judge(known, reproduced) if judge else rules.better(known, needed, reproduced)
+
+    def find(results: Results) -> Finding:
+        for folder, reproduced in folders.items():
+            pairs = {task: _rows(results, folder, task, f"{label} + RE3", label) for task in tasks}
+            found = {task: pair for task, pair in pairs.items() if pair}
+            if not found:
+                continue
+            compared = {task: rules.by_column(pair[0], pair[1]) for task, pair in found.items()}
+            verdict, reason = decide([*compared.values()], reproduced)
+            words = [
+                f"{task}: {_return(ours)} with RE3, {_return(theirs)} without"
+                + rules.in_words(compared[task])
+                for task, (ours, theirs) in found.items()
+            ]
+            ran = _size(folder) + f", {len(found)} of {len(tasks)} tasks" * (len(tasks) > 1)
+            first = next(iter(found))
+            ran += f", {seeds_and_frames(found[first][0])}"
+            command = _command(folder, first, label.lower())
+            return Finding(verdict, "; ".join(words), ran, reason, command)
+        return not_run(cost(results))
+
+    return find
+
+
+def _size(folder: str) -> str:
+    return "the paper's size" if folder == PAPERS_SIZE else "`small`"
+
+
+def _return(row: Row) -> str:
+    """Mean with its interval, which few seeds do not have in a way worth printing."""
+    found = interval(row)
+    return str(found) if int(row["seeds"]) >= rules.FEWEST_SEEDS else f"{found.value:.0f}"
+
+
+def _states_its_score(results: Results) -> Finding:
+    table = f"results/{PAPERS_SIZE}/table.csv"
+    row = results.row(table, task=SPARSE_TASK, label="RAD + RE3")
+    if row is None:
+        return not_run(costs.rad(results))
+    verdict, reason = rules.contains(interval(row), int(row["seeds"]), SCORE, Verdict.REPRODUCED)
+    return Finding(verdict, f"{_return(row)} against {SCORE}", seeds_and_frames(row), reason)
+
+
+def _fail(results: Results) -> Finding:
+    for folder, reproduced in FOLDERS.items():
+        rows = _rows(results, folder, SPARSE_TASK, "RAD", "DrQ")
+        if rows:
+            judged = [
+                rules.below(interval(row), int(row["seeds"]), FAILS, reproduced) for row in rows
+            ]
+            verdict, reason = max(judged, key=lambda one: one[0] is Verdict.NOT_REPRODUCED)
+            words = ", ".join(f"{row['label']} {_return(row)}" for row in rows)
+            ran, command = seeds_and_frames(rows[0]), _command(folder, SPARSE_TASK, "rad")
+            words += f"; {FAILS:.0f} or more is no failure"
+            return Finding(verdict, words, ran, reason, command)
+    return not_run(costs.rad(results))
+
+
+def better_than(others: Sequence[str], tasks: Sequence[str]) -> Find:
+    """Compares RAD + RE3 with RAD and other bonuses, which the tables compare with none only."""
+
+    def find(results: Results) -> Finding:
+        for folder, reproduced in FOLDERS.items():
+            found = {
+                (task, other): rows
+                for task in tasks
+                for other in others
+                if (rows := _rows(results, folder, task, "RAD + RE3", f"RAD + {other}"))
+            }
+            if not found:
+                continue
+            seeds = min(int(row["seeds"]) for rows in found.values() for row in rows)
+            pairs = [(interval(ours), interval(theirs)) for ours, theirs in found.values()]
+            verdict, reason = rules.apart(pairs, seeds, reproduced)
+            words = "; ".join(
+                f"{task}: {_return(a)} against {other} {_return(b)}"
+                for (task, other), (a, b) in found.items()
+            )
+            return Finding(verdict, words, f"{folder}, at least {seeds} seed(s)", reason)
+        return not_run(costs.rad(results))
+
+    return find
+
+
+_of_dreamer = partial(
+    with_and_without_re3, label="Dreamer", folders=DREAMER_FOLDERS, cost=costs.dreamer
+)
+
+
+def _run(bonus: str, task: str = "hopper_hop", more: str = "") -> str:
+    return f"make run ENV={task} BONUS={bonus} PRESET=released{more}"
+
+
+ONLINE = (
+    *(
+        Entry(
+            "Figure 4",
+            f"RE3 consistently improves the sample-efficiency of RAD: {task}.",
+            _command(PAPERS_SIZE, task, "rad"),
+            with_and_without_re3([task]),
+        )
+        for task in MAIN_TASKS
+    ),
+    Entry(
+        "Section 4.1",
+        f"RAD + RE3 reaches {SCORE} on Cheetah Run Sparse.",
+        _command(PAPERS_SIZE, SPARSE_TASK, "rad"),
+        _states_its_score,
+    ),
+    Entry(
+        "Section 4.1",
+        "RAD and DrQ fail to solve Cheetah Run Sparse.",
+        _command(PAPERS_SIZE, SPARSE_TASK, "drq"),
+        _fail,
+    ),
+    Entry(
+        "Figure 4",
+        "RE3 improves the sample-efficiency of Dreamer on most of these tasks.",
+        _command(PAPERS_SIZE, SPARSE_TASK, "dreamer"),
+        _of_dreamer(MAIN_TASKS, needed=len(MAIN_TASKS) // 2 + 1),
+    ),
+)
+
+OTHER_ENCODERS = (
+    Entry(
+        "Figure 5",
+        "A random encoder does better than one learned by contrastive learning.",
+        _run("contrastive"),
+        better_than(["SE w/ Contrastive"], MAIN_TASKS),
+    ),
+    Entry(
+        "Figure 5",
+        "A random encoder does better than one learned by inverse dynamics.",
+        _run("inverse_dynamics"),
+        better_than(["SE w/ Inverse dynamics"], MAIN_TASKS),
+    ),
+    Entry(
+        "Figure 5",
+        "A random encoder does better than ResNet-50 trained on ImageNet.",
+        _run("imagenet", more=' ARGS="--bonus.weights resnet50.safetensors"'),
+        better_than(["SE w/ ImageNet"], MAIN_TASKS),
+    ),
+    Entry(
+        "Appendix A.2",
+        "RAD + SE w/ ATC: an encoder pre-trained on other tasks of the suite (three tasks).",
+        _run("atc", more=' ARGS="--bonus.weights params.pkl"'),
+        never("the weights of ATC's authors are not public; the bonus reads rlpyt's snapshots"),
+    ),
+)
+
+OTHER_BONUSES = (
+    Entry(
+        "Figure 6",
+        "RAD + RE3 is more sample-efficient than RAD + RND and RAD + ICM on most tasks.",
+        _run("rnd"),
+        better_than(["RND", "ICM"], MAIN_TASKS),
+    ),
+)
+
+IMPROVED, DENSE = ("reacher_hard", "hopper_stand"), "cartpole_balance"
+"""Tasks that Appendix B names: improved, and not degraded."""
+
+OTHER_TASKS = (
+    *("acrobot_swingup", "ball_in_cup_catch", "cartpole_swingup", "finger_spin"),
+    *("walker_run", "walker_walk"),
+)
+"""The other tasks of Figure 14."""
+
+SEVERAL = 2
+
+
+MORE_TASKS = (
+    *(
+        Entry(
+            "Figure 14",
+            f"RE3 improves the sample-efficiency of RAD: {task}.",
+            _command(PAPERS_SIZE, task, "rad"),
+            with_and_without_re3([task]),
+        )
+        for task in IMPROVED
+    ),
+    Entry(
+        "Figure 14",
+        f"RE3 does not degrade tasks with dense rewards: {DENSE}.",
+        _command(PAPERS_SIZE, DENSE, "rad"),
+        with_and_without_re3([DENSE], judge=rules.not_worse),
+    ),
+    Entry(
+        "Figure 14",
+        "RE3 improves the sample-efficiency of RAD in several of the other six tasks.",
+        _command(PAPERS_SIZE, OTHER_TASKS[0], "rad"),
+        with_and_without_re3(OTHER_TASKS, needed=SEVERAL),
+    ),
+    Entry(
+        "Figure 14",
+        "RE3 improves the sample-efficiency of Dreamer in several of the nine tasks.",
+        _command(PAPERS_SIZE, IMPROVED[0], "dreamer"),
+        _of_dreamer((*IMPROVED, DENSE, *OTHER_TASKS), needed=SEVERAL),
+    ),
+)

@@ -1,0 +1,40 @@
+"""How long the paper's runs take here, from committed measurements: why many did not run."""
+
+from experiments.reproduction.results import Results
+
+MEASURED = "benchmarks/results"
+SECONDS_PER_DAY = 86_400
+
+DREAMER_UPDATES = 50_000
+"""Of 500,000 env frames: 100 after every 1,000."""
+
+RAINBOW_UPDATES = 12_500_000
+"""Of 200 million env frames, as in Rainbow's papers: one for every four agent steps of four frames.
+
+The paper does not state the length of its runs."""
+
+
+def rad(results: Results) -> str:
+    """Of one run of RAD + RE3, 500,000 env frames at the paper's size."""
+    measured = results.json(f"{MEASURED}/sac_update.json")["sizes"]["released"]["ms"]
+    calls = results.json("results/flops/counts.json")["operations_of_one_call"]["released"]
+    seconds = measured["re3_jax"]["mean"] / 1e3
+    return _words("run", seconds, calls["re3"]["updates"])
+
+
+def dreamer(results: Results) -> str:
+    """Of one run of Dreamer + RE3, 500,000 env frames at the paper's size."""
+    measured = results.json(f"{MEASURED}/dreamer_update.json")["of_one_update"]
+    return _words("run", measured["re3_jax+re3"]["seconds"], DREAMER_UPDATES)
+
+
+def rainbow(results: Results) -> str:
+    """Of one run of Rainbow + RE3, 200 million env frames."""
+    measured = results.json(f"{MEASURED}/rainbow_update.json")["of_one_update"]
+    seconds = measured["re3_jax+re3 100000"]["ms"] / 1e3
+    return _words("run of 200 million frames", seconds, RAINBOW_UPDATES)
+
+
+def _words(run: str, seconds: float, updates: int) -> str:
+    days = seconds * updates / SECONDS_PER_DAY
+    return f"one {run} takes {days:.1f} days on two CPU cores, for its updates alone"

@@ -1,0 +1,183 @@
+"""Sections 1 and 3: neighbours, equations, algorithms, and what the method costs."""
+
+import math
+
+from experiments.reproduction import rules
+from experiments.reproduction.entry import (
+    Entry,
+    Finding,
+    Verdict,
+    never,
+    not_run,
+    tested,
+)
+from experiments.reproduction.results import Interval, Results, interval
+
+REPRODUCED = Verdict.REPRODUCED
+
+CHANCE = Interval(0.5, 0.5, 0.5)
+"""Share of frames nearer than a neighbour that carries no information."""
+
+FRAMES_ASKED = 200
+"""Frames whose neighbours the figure scores; each gives a share between 0 and 1."""
+
+NEIGHBOURS = 3
+"""Of the rows of results/neighbours/table.csv; the paper's k."""
+
+
+def _neighbours(results: Results) -> Finding:
+    scored = [
+        row
+        for row in results.table("results/neighbours/table.csv")
+        if (row["representation"], row["k"]) == ("random encoder", str(NEIGHBOURS))
+    ]
+    if scored:
+        shares = {row["task"]: interval(row, "share_nearer") for row in scored}
+        seeds = int(scored[0]["seeds"])
+        ran = f"{seeds} seeds of each task, released encoder"
+        judged = rules.apart([(CHANCE, share) for share in shares.values()], seeds, REPRODUCED)
+    elif found := results.json("results/neighbours/hopper_hop.json"):
+        share = found["share_nearer_in_true_state"]
+        # Hoeffding's inequality for the mean of that many numbers between 0 and 1.
+        half = math.sqrt(math.log(2 / 0.05) / (2 * FRAMES_ASKED))
+        bounded = Interval(share, max(0, share - half), share + half)
+        shares = {found["task"]: bounded}
+        ran = f"one task, one seed, released encoder, {FRAMES_ASKED} frames"
+        judged = rules.apart([(CHANCE, bounded)], FRAMES_ASKED, REPRODUCED)
+    else:
+        return not_run("no committed result")
+    words = "; ".join(f"{task} {share}" for task, share in shares.items())
+    return Finding(
+        judged[0],
+        f"share of frames nearer in the true state than the encoder's neighbours are: {words}; "
+        f"chance is {CHANCE.value}",
+        ran,
+        judged[1],
+    )
+
+
+def _share_of_an_update(results: Results) -> Finding:
+    measured = results.json("benchmarks/results/sac_update.json")
+    if measured is None:
+        return not_run("no committed measurement")
+    share = measured["sizes"]["released"]["percent_of_update_that_is_re3"]
+    words = f"RE3 takes {share:.1f}% of the time of an update; latents are stored"
+    return Finding(REPRODUCED, words, "batch 512, 100,000 latents, on a CPU")
+
+
+def _whole_buffer(results: Results) -> Finding:
+    measured = results.json("benchmarks/results/knn.json")
+    if measured is None:
+        return not_run("no committed measurement")
+    methods = measured["cases"]["rad"]["methods"]
+    ours, theirs = methods["re3_jax"]["ms"], methods["authors_broadcast"]["ms"]
+    words = f"exact search in {ours:.0f} ms (by the authors' broadcast {theirs:,.0f} ms)"
+    return Finding(REPRODUCED, words, "512 queries, 100,000 latents of 50 numbers, on a CPU")
+
+
+INTRODUCTION = (
+    Entry(
+        "Figure 1",
+        "Neighbours under a random encoder look like neighbours in the true state (Hopper).",
+        "make figure FIG=neighbours",
+        _neighbours,
+    ),
+)
+
+ENTRIES = (
+    Entry(
+        "Equations 1, 2",
+        "Particle estimate of the entropy, and its form without constants.",
+        "",
+        tested(
+            "equal to the entropy of known distributions, and to each other up to a constant",
+            "tests/parity/test_state_entropy.py::test_closed_form_entropy",
+            "tests/parity/test_state_entropy.py::test_all_constants_of_equation_1",
+            "tests/parity/test_state_entropy.py::test_equation_2_differs_by_a_constant_per_dimension",
+        ),
+    ),
+    Entry(
+        "Figure 2",
+        "Illustration of the method: latents of a fixed encoder, distance to the k-th "
+        "neighbour, sum with the task's reward.",
+        "",
+        tested(
+            "the parts exist and follow the text and the released code",
+            "tests/parity/test_re3.py::test_papers_bonus_equals_its_text",
+            "tests/parity/test_re3.py::test_released_bonus_equals_the_authors_procedure",
+        ),
+    ),
+    Entry(
+        "Figure 3",
+        "Image observations of six bodies of DeepMind Control.",
+        "",
+        tested(
+            "frames equal dm_control's bit for bit",
+            "tests/parity/test_dmc.py::test_frames_of_gl_equal_dm_controls_bit_for_bit",
+        ),
+    ),
+    Entry(
+        "Equation 3",
+        "Intrinsic reward log(‖y_i - y_i^kNN‖ + 1).",
+        "",
+        tested(
+            "distances equal scikit-learn's, rewards equal the paper's text",
+            "tests/parity/test_knn.py::test_all_rows_equal_scikit_learn",
+            "tests/parity/test_re3.py::test_papers_bonus_equals_its_text",
+        ),
+    ),
+    Entry(
+        "Section 3.2",
+        "Stored latents save the encoding of a batch at every update.",
+        "make bench BENCH=sac_update",
+        _share_of_an_update,
+    ),
+    Entry(
+        "Section 3.2",
+        "The distance to all entries of the buffer is feasible, not only to a minibatch.",
+        "make bench BENCH=knn",
+        _whole_buffer,
+    ),
+    Entry(
+        "Section 3.2",
+        "Distances in a fixed space give a more stable intrinsic reward.",
+        "",
+        never("stated without a measure; Figure 5 compares returns"),
+    ),
+    Entry(
+        "Equation 4",
+        "Total reward r_e + beta_t r_i.",
+        "",
+        tested(
+            "whole updates equal PyTorch's with the bonus in the reward",
+            "tests/parity/test_sac.py::test_updates_equal_pytorch",
+            "tests/parity/test_a2c.py::test_two_updates_equal_pytorch",
+        ),
+    ),
+    Entry(
+        "Section 3.2",
+        "beta_t = beta_0 (1 - rho)^t.",
+        "",
+        tested(
+            "equal to double precision over whole runs",
+            "tests/unit/test_schedules.py::test_values_of_the_papers_settings",
+            "tests/unit/test_schedules.py::test_long_runs_equal_double_precision",
+        ),
+    ),
+    Entry(
+        "Section 3.2",
+        "The intrinsic reward falls to 0 as similar states are collected.",
+        "",
+        never("no committed run at the paper's size records it; `train.csv` of a run would"),
+    ),
+    Entry(
+        "Algorithm 1",
+        "RE3 with an off-policy agent.",
+        "",
+        tested(
+            "updates equal PyTorch's, and every stored transition has its latent",
+            "tests/parity/test_sac.py::test_updates_equal_pytorch",
+            "tests/unit/test_host_loop.py::test_every_stored_transition_has_its_latent",
+        ),
+    ),
+)

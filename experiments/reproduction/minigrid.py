@@ -1,0 +1,295 @@
+"""Section 4.2 and Appendices C, G: A2C on MiniGrid (Figures 11, 12 and 16)."""
+
+from collections.abc import Sequence
+
+from experiments.figures.curves import Curve
+from experiments.figures.minigrid import PRETRAINING_FRAMES, TASKS
+from experiments.presets.minigrid import FINE_TUNING_BETA
+from experiments.presets.minigrid import TASKS as OF_TABLE
+from experiments.reproduction import rules
+from experiments.reproduction.entry import (
+    Entry,
+    Find,
+    Finding,
+    Verdict,
+    never,
+    not_run,
+    tested,
+)
+from experiments.reproduction.results import Results, areas, interval, seeds_and_frames
+
+COMMAND = "make figure FIG=minigrid"
+RELEASED = 'make figure FIG=minigrid ARGS="--presets released paper --rows none re3"'
+FOLDER = "results/minigrid"
+PRESET = "recommended"
+"""Its weights are the best of a search over the paper's nine values, as in the paper's figure."""
+
+DOORKEY = ("doorkey_6x6", "doorkey_8x8")
+HARDEST = "doorkey_8x8"
+
+RE3_SCORE, ICM_SCORE = 0.49, 0.20
+"""Returns on DoorKey-8x8 at 2,400,000 frames in the text of Section 4.2."""
+
+
+def _curve(results: Results, task: str, names: Sequence[str]) -> Curve | None:
+    """Evaluations of the first row of these names that exists, pre-training on the axis."""
+    for name in names:
+        before = PRETRAINING_FRAMES if "_pt" in name else 0
+        if curve := results.curve(f"{FOLDER}/{PRESET}-{task}-{name}.csv", before):
+            return curve
+    return None
+
+
+def _pair(results: Results, task: str, ours: str, theirs: str) -> tuple[Curve, Curve] | None:
+    pair = [_curve(results, task, names.split("|")) for names in (ours, theirs)]
+    return (pair[0], pair[1]) if pair[0] and pair[1] else None
+
+
+def _versus(
+    ours: str, theirs: str, tasks: Sequence[str], needed: int | None = None, are_alike: bool = False
+) -> Find:
+    """Compares areas under the curves of two rows of the figure, task by task.
+
+    Args:
+      ours: names of a row's files, separated by `|`; the first that exists counts.
+      theirs: likewise.
+      tasks: those that the statement is about.
+      needed: on how many of them ours must be better; by default on all.
+      are_alike: the statement is that there is no difference.
+    """
+
+    def find(results: Results) -> Finding:
+        pairs = {task: _pair(results, task, ours, theirs) for task in tasks}
+        found = {task: pair for task, pair in pairs.items() if pair}
+        if len(found) < len(tasks):
+            return not_run("no committed result of one of the rows")
+        compared = {task: rules.by_area(*pair) for task, pair in found.items()}
+        every = [*compared.values()]
+        if are_alike:
+            verdict, reason = rules.alike(every, Verdict.REPRODUCED)
+        else:
+            verdict, reason = rules.better(every, needed or len(tasks), Verdict.REPRODUCED)
+        words = "; ".join(
+            f"{TASKS[task]}: {_area(found[task][0], found[task])} against "
+            f"{_area(found[task][1], found[task])}, larger with probability {one.probability}"
+            for task, one in compared.items()
+        )
+        ran = f"preset {PRESET}, {min(one.seeds for one in every)} seeds, the paper's frames"
+        return Finding(verdict, f"area under the curve on {words}", ran, reason)
+
+    return find
+
+
+def _area(curve: Curve, pair: tuple[Curve, Curve]) -> str:
+    end = int(min(each.env_frames[-1] for each in pair))
+    return f"{areas(curve, end).mean():.2f}"
+
+
+def _number(label: str, number: float, preset: str, also: str = "", command: str = COMMAND) -> Find:
+    """Compares the return on DoorKey-8x8 at the end with a number in the text of Section 4.2.
+
+    Args:
+      label: the row.
+      number: the paper's.
+      preset: what decides.
+      also: a preset to mention.
+      command: of the preset that decides.
+    """
+
+    def find(results: Results) -> Finding:
+        row, *more = (
+            results.row(f"{FOLDER}/{name}.csv", task=HARDEST, label=label)
+            for name in (preset, also)
+            if name
+        )
+        if row is None:
+            return not_run("no committed result")
+        found, seeds = interval(row), int(row["seeds"])
+        verdict, reason = rules.contains(found, seeds, number, Verdict.REPRODUCED)
+        words = f"{found} against {number:.2f}"
+        words += "".join(f"; {interval(other)} with `{also}`" for other in more if other)
+        ran = f"preset {preset}, {seeds_and_frames(row)}"
+        return Finding(verdict, words, ran, reason, command)
+
+    return find
+
+
+def _is_trivial(label: str) -> Find:
+    def find(results: Results) -> Finding:
+        row = results.row(f"{FOLDER}/{PRESET}.csv", task=HARDEST, label=label)
+        if row is None:
+            return not_run("no committed result")
+        found, seeds = interval(row), int(row["seeds"])
+        verdict, reason = rules.below(found, seeds, ICM_SCORE, Verdict.REPRODUCED)
+        words = f"{found}; trivial is below ICM's {ICM_SCORE:.2f}"
+        if row.get("beta"):
+            printed = OF_TABLE[TASKS[HARDEST]]["rnd.beta"]
+            words += f". The searched weight is {row['beta']}, that of Table 3 is {printed:g}"
+        return Finding(verdict, words, f"preset {PRESET}, {seeds_and_frames(row)}", reason)
+
+    return find
+
+
+def _table_to_the_letter(results: Results) -> Finding:
+    rows = {
+        task: results.row(f"{FOLDER}/paper.csv", task=task, label="A2C + RE3") for task in TASKS
+    }
+    found = {task: row for task, row in rows.items() if row}
+    epsilon = results.row("results/minigrid_deviations/table.csv", label="paper, RMSprop eps 1e-8")
+    if len(found) < len(rows) or epsilon is None:
+        return not_run("no committed result")
+    hardest = found[HARDEST]
+    seeds = int(hardest["seeds"])
+    verdict, reason = rules.contains(interval(hardest), seeds, RE3_SCORE, Verdict.REPRODUCED)
+    words = "; ".join(f"{TASKS[task]} {interval(row)}" for task, row in found.items())
+    words += (
+        f". RMSprop's epsilon of 0.01 is the reason: with 1e-8 DoorKey-6x6 ends at "
+        f"{interval(epsilon)}, see [Deviations](deviations.md#which-of-them-decides)"
+    )
+    return Finding(verdict, words, f"preset paper, {seeds} seeds", reason, RELEASED)
+
+
+def _searched_weights(results: Results) -> Finding:
+    report = results.json("results/minigrid_betas/recommended.json")
+    if report is None:
+        return not_run("no committed result")
+    searched = report["searched"]
+    printed = {
+        task: {name: OF_TABLE[title][f"{name}.beta"] for name in ("re3", "rnd", "icm")}
+        | {"re3_pt": FINE_TUNING_BETA[title]}
+        for task, title in TASKS.items()
+    }
+    cells = [
+        (found["beta"], printed[task][name])
+        for task, rows in searched.items()
+        for name, found in rows.items()
+        if name in printed[task]
+    ]
+    same = sum(ours == theirs for ours, theirs in cells)
+    is_same = same == len(cells)
+    seeds = {
+        seed for rows in searched.values() for found in rows.values() for seed in found["seeds"]
+    }
+    return Finding(
+        Verdict.REPRODUCED if is_same else Verdict.NOT_REPRODUCED,
+        f"the same weight as in Table 3 in {same} of {len(cells)} cells; all scores are in "
+        "`results/minigrid_betas/recommended.json`",
+        f"nine values for each cell, {len(seeds)} seeds that no figure plots",
+        "" if is_same else "other weights are best here",
+        "make figure FIG=minigrid_betas",
+    )
+
+
+MAIN = (
+    Entry(
+        "Figure 12",
+        "The tasks Empty-16x16, DoorKey-6x6 and DoorKey-8x8 with views of 7x7x3.",
+        "",
+        tested(
+            "every view, reward and end equals Farama's `minigrid`, with the same layouts",
+            "tests/parity/test_minigrid.py::test_thousands_of_episodes_equal_farama",
+            "tests/parity/test_minigrid_layouts.py::test_layouts_are_distributed_as_faramas",
+        ),
+    ),
+    Entry(
+        "Figure 11",
+        "RE3 improves the sample-efficiency of A2C in most tasks.",
+        COMMAND,
+        _versus("re3", "none", [*TASKS], needed=2),
+    ),
+    Entry(
+        "Figure 11",
+        "RE3 is more effective than RND in most tasks.",
+        COMMAND,
+        _versus("re3", "rnd", [*TASKS], needed=2),
+    ),
+    Entry(
+        "Figure 11",
+        "RE3 is more effective than ICM in most tasks.",
+        COMMAND,
+        _versus("re3", "icm", [*TASKS], needed=2),
+    ),
+    Entry(
+        "Section 4.2",
+        f"A2C + RE3 reaches {RE3_SCORE} on DoorKey-8x8 at 2.4 million frames.",
+        RELEASED,
+        _number("A2C + RE3", RE3_SCORE, "released", also=PRESET, command=RELEASED),
+    ),
+    Entry(
+        "Section 4.2",
+        f"A2C + ICM reaches {ICM_SCORE:.2f} there.",
+        COMMAND,
+        _number("A2C + ICM", ICM_SCORE, PRESET),
+    ),
+    Entry("Section 4.2", "A2C fails there.", COMMAND, _is_trivial("A2C")),
+    Entry("Section 4.2", "A2C + RND fails there.", COMMAND, _is_trivial("A2C + RND")),
+    Entry(
+        "Figure 11",
+        "RE3 with pre-training significantly improves on A2C in the DoorKey tasks.",
+        COMMAND,
+        _versus("re3_pt", "none", DOORKEY),
+    ),
+    Entry(
+        "Figure 11",
+        "Pre-training further improves A2C + RE3.",
+        COMMAND,
+        _versus("re3_pt", "re3", DOORKEY),
+    ),
+)
+
+DETAILS = (
+    Entry(
+        "Table 3",
+        "Hyperparameters of MiniGrid.",
+        "",
+        tested(
+            "`PRESET=paper` has every number that A2C uses",
+            "tests/cli/test_options.py::test_table",
+            "tests/cli/test_options.py::test_rows_that_differ_between_tasks",
+            "tests/cli/test_bonus_presets.py::test_minigrid",
+        ),
+    ),
+    Entry(
+        "Table 3",
+        f"With these, A2C + RE3 learns the tasks ({RE3_SCORE} on DoorKey-8x8).",
+        RELEASED,
+        _table_to_the_letter,
+    ),
+    Entry(
+        "Appendix C",
+        "Search of beta over nine values for RE3, ICM and RND; Table 3 has the best.",
+        "make figure FIG=minigrid_betas",
+        _searched_weights,
+    ),
+    Entry(
+        "Appendix C",
+        "The mean over the 2nd to the k-th neighbour performs better than the k-th alone.",
+        'make run ENV=doorkey_6x6 PRESET=paper ARGS="--re3.first-neighbour 3"',
+        never("no row compares the two; `paper` learns nothing with either"),
+    ),
+    Entry(
+        "Appendix C",
+        "Architecture: three 2x2 convolutions of 16, 32 and 64 filters, heads of 64 units.",
+        "",
+        tested(
+            "agent and random encoder equal PyTorch's",
+            "tests/parity/test_random_encoder.py::test_minigrid_features_equal_pytorch",
+            "tests/parity/test_a2c.py::test_two_updates_equal_pytorch",
+        ),
+    ),
+)
+
+CONTRASTIVE = (
+    Entry(
+        "Figure 16",
+        "Pre-training with a random encoder outperforms pre-training with a contrastive one.",
+        COMMAND,
+        _versus("re3_pt", "contrastive_pt_only|contrastive_pt", DOORKEY),
+    ),
+    Entry(
+        "Appendix G",
+        "A bonus while fine-tuning makes little difference after contrastive pre-training.",
+        COMMAND,
+        _versus("apt_pt", "apt_pt_only", DOORKEY, are_alike=True),
+    ),
+)

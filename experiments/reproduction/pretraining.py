@@ -1,0 +1,120 @@
+"""Section 4.1: behaviours without a reward, and fine-tuning (Figures 8 and 9)."""
+
+from experiments.reproduction import costs, rules
+from experiments.reproduction.entry import Entry, Find, Finding, Verdict, never, not_run
+from experiments.reproduction.results import Results, Row, interval, seeds_and_frames
+
+PRETRAIN = "make run ENV=hopper_hop BONUS=re3 PRESET=paper PRETRAIN=500000 OUT=runs/explorer"
+FINE_TUNE = "make run ENV={task} BONUS=re3 PRESET=paper INIT=runs/explorer"
+
+ENTROPY = "results/pretraining/table.csv"
+STRIPS = "results/behaviours/strips.png"
+FINE_TUNED = "results/fine_tuning/table.csv"
+
+OURS = "RE3"
+LEARNED = ("APT (SE w/ Contrastive)", "SE w/ Inverse dynamics")
+RANDOM = "random actions"
+
+
+def _higher_entropy(*others: str) -> Find:
+    """Compares the entropy of the true states under RE3 with that under others."""
+
+    def find(results: Results) -> Finding:
+        rows = {(row["task"], row["label"]): row for row in results.table(ENTROPY)}
+        found = {
+            (task, other): (rows[task, OURS], rows[task, other])
+            for task, label in rows
+            for other in others
+            if label == OURS and (task, other) in rows
+        }
+        if not found:
+            return not_run(costs.rad(results))
+        values = {
+            cell: (interval(ours, "state_entropy"), interval(theirs, "state_entropy"))
+            for cell, (ours, theirs) in found.items()
+        }
+        seeds = min(int(row["seeds"]) for pair in found.values() for row in pair)
+        verdict, reason = rules.apart([*values.values()], seeds, Verdict.SMALLER)
+        words = "; ".join(
+            f"{task}: {ours} nats against {theirs} ({other})"
+            for (task, other), (ours, theirs) in values.items()
+        )
+        first = next(iter(found.values()))[0]
+        return Finding(
+            verdict,
+            words,
+            f"`small`, {seeds_and_frames(first)}",
+            reason,
+            "make figure FIG=pretraining",
+        )
+
+    return find
+
+
+def _behaviours(results: Results) -> Finding:
+    if not results.exists(STRIPS):
+        return not_run(costs.rad(results))
+    measured = _higher_entropy(LEARNED[0], RANDOM)(results)
+    words = (
+        f"strips and videos in `results/behaviours`; measured by their entropy: {measured.result}"
+    )
+    return measured._replace(result=words, command="make figure FIG=behaviours")
+
+
+def _fine_tuned(title: str, other: str) -> Find:
+    """Compares RAD + RE3 + PT with another row of a panel, by returns at the end."""
+
+    def find(results: Results) -> Finding:
+        labels = "RAD + RE3 + PT", other
+        rows = [results.row(FINE_TUNED, task=title, label=label) for label in labels]
+        found: list[Row] = [row for row in rows if row]
+        if len(found) < len(rows):
+            return not_run(costs.rad(results))
+        ours, theirs = map(interval, found)
+        seeds = min(int(row["seeds"]) for row in found)
+        verdict, reason = rules.apart([(ours, theirs)], seeds, Verdict.SMALLER)
+        words = f"{ours} against {theirs}"
+        ran = f"`small`, {seeds_and_frames(found[0])}, pre-training included"
+        return Finding(verdict, words, ran, reason, "make figure FIG=fine_tuning")
+
+    return find
+
+
+ENTRIES = (
+    Entry(
+        "Figure 8",
+        "After 500,000 frames without a reward, RE3 shows more diverse behaviours than APT or "
+        "random actions.",
+        PRETRAIN,
+        _behaviours,
+    ),
+    Entry(
+        "Figure 9 (a)",
+        "Pre-training with RE3 gives a higher entropy of the true states than contrastive learning "
+        "and inverse dynamics.",
+        PRETRAIN,
+        _higher_entropy(*LEARNED),
+    ),
+    *(
+        Entry(
+            f"Figure 9 ({panel})",
+            f"Pre-training with RE3 improves on {other} when fine-tuned: {title}.",
+            FINE_TUNE.format(task=task),
+            _fine_tuned(title, label),
+        )
+        for panel, task, title in (
+            ("b", "hopper_hop", "Hopper Hop"),
+            ("c", "hopper_stand", "Hopper Stand"),
+        )
+        for other, label in (
+            ("RAD + RE3", "RAD + RE3"),
+            ("other pre-training", "RAD + SE w/ Contrastive + PT"),
+        )
+    ),
+    Entry(
+        "Section 4.1",
+        "500,000 frames of pre-training are enough, where earlier work reported 5 million.",
+        PRETRAIN,
+        never("about numbers of frames in other papers; Figure 9 has the returns"),
+    ),
+)

@@ -1,0 +1,97 @@
+"""The committed results that the page is made of (io)."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from experiments.figures import curves
+from experiments.figures.curves import Curve
+
+Row = dict[str, str]
+
+
+class Interval(NamedTuple):
+    """A value and the bounds of its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """Two decimals for values such as returns of MiniGrid, none for those up to 1,000."""
+        digits = 2 if abs(self.value) < 20 else 0
+        value, low, high = (f"{x:.{digits}f}" for x in self)
+        return f"{value} ({low} to {high})"
+
+
+class Results:
+    """Files below the root of the repository; `read` holds the names of those that were found."""
+
+    def __init__(self, root: Path):
+        """Reads nothing yet."""
+        self.root = root
+        self.read: set[str] = set()
+
+    def table(self, name: str) -> list[Row]:
+        """The rows of a CSV; none if there is no such file."""
+        if not self.exists(name):
+            return []
+        with (self.root / name).open(newline="") as lines:
+            return list(csv.DictReader(lines))
+
+    def row(self, name: str, **cells: str) -> Row | None:
+        """The first row of a CSV with these cells; None if there is none."""
+        for row in self.table(name):
+            if all(row.get(column) == cell for column, cell in cells.items()):
+                return row
+        return None
+
+    def json(self, name: str) -> Any:
+        """The content of a JSON file; None if there is no such file."""
+        return json.loads((self.root / name).read_text()) if self.exists(name) else None
+
+    def curve(self, name: str, frames_before: int = 0) -> Curve | None:
+        """The evaluations in a copy of a run's eval.csv; None if there is no such file.
+
+        Args:
+          name: of the copy.
+          frames_before: env frames of pre-training, which the copy does not count.
+        """
+        if not self.exists(name):
+            return None
+        curve = curves.common("", curves.read(self.root / name, "return_mean").values())
+        return curve._replace(env_frames=curve.env_frames + frames_before)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a file; notes that it was read."""
+        found = (self.root / name).is_file()
+        if found:
+            self.read.add(name)
+        return found
+
+
+def interval(row: Row, column: str = "final_return_mean") -> Interval:
+    """A column of a table with its two bounds; NaN for an empty cell."""
+    return Interval(*(float(row[column + end] or "nan") for end in ("", "_low", "_high")))
+
+
+def seeds_and_frames(row: Row) -> str:
+    """How much ran, of a row of a table."""
+    seeds = int(row["seeds"])
+    return f"{seeds} seed{'s' * (seeds > 1)}, {int(row['env_frames']):,} frames"
+
+
+def areas(curve: Curve, end: int) -> Float[np.ndarray, " seed"]:
+    """Mean height of each seed's curve from frame 0 to `end`; it is 0 before its first frame.
+
+    Args:
+      curve: reaches `end`; linear between its frames.
+      end: in env frames.
+    """
+    frames = np.append(curve.env_frames[curve.env_frames < end], end)
+    heights = [np.interp(frames, curve.env_frames, returns) for returns in curve.returns]
+    return np.trapezoid(heights, frames, axis=1) / end

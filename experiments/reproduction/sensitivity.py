@@ -1,0 +1,116 @@
+"""Section 4.1: ensembles, k, initialisation (Figure 10); the logarithm and the decay of beta."""
+
+from collections.abc import Sequence
+
+from experiments.reproduction import costs, rules
+from experiments.reproduction.entry import Entry, Find, Finding, Verdict, not_run
+from experiments.reproduction.results import Interval, Results, interval, seeds_and_frames
+
+ROBUSTNESS = "results/robustness/table.csv"
+ABLATIONS = "results/minigrid_ablations/table.csv"
+
+ENSEMBLE, ONE, PIXELS = "5 encoders", "1 encoder", "raw pixels"
+ALL_TASKS = "all tasks"
+K = "3"
+
+
+def _neighbours_found(conditions: Sequence[str], other: str) -> Find:
+    """Compares how many true neighbours an ensemble and another distance find."""
+
+    def find(results: Results) -> Finding:
+        table = [
+            row
+            for row in results.table(ROBUSTNESS)
+            if row["k"] == K and row["task"] == ALL_TASKS and row["condition"] in conditions
+        ]
+        if not table:
+            return not_run("no committed result of ensembles")
+        cells = {(row["condition"], row["representation"]): row for row in table}
+        pairs, words = [], []
+        for condition in conditions:
+            pair = [cells[condition, name] for name in (ENSEMBLE, other)]
+            ours, theirs = (interval(row, "recall") for row in pair)
+            # Paired by seed where the table has it, which is the sharper comparison.
+            gain = interval(pair[0], "recall_gain")
+            pairs.append((gain, Interval(0, 0, 0)) if other == ONE else (ours, theirs))
+            words.append(f"{condition}: {ours} against {theirs}")
+            words[-1] += f", difference {gain}" if other == ONE else ""
+        seeds = min(int(row["seeds"]) for row in table)
+        verdict, reason = rules.apart(pairs, seeds, Verdict.REPRODUCED)
+        shares = "share of the true nearest frames among those found: " + "; ".join(words)
+        ran = f"all tasks of the table, released encoder, {seeds} seeds, k = {K}"
+        return Finding(verdict, shares, ran, reason, "make figure FIG=robustness")
+
+    return find
+
+
+def _ablation(group: str, judge: rules.Judge) -> Find:
+    """Judges changes of one option of A2C + RE3 on DoorKey-6x6 against `recommended`."""
+
+    def find(results: Results) -> Finding:
+        rows = [row for row in results.table(ABLATIONS) if row["group"] == group]
+        compared = {
+            row["label"]: rules.by_column(row, rows[0], "better_than_recommended") for row in rows
+        }
+        found = {label: one for label, one in compared.items() if one}
+        if not found:
+            return not_run(costs.rad(results))
+        verdict, reason = judge([*found.values()], Verdict.SMALLER)
+        words = "; ".join(
+            f"{label}: ends higher with probability {one.probability}"
+            for label, one in found.items()
+        )
+        ran = f"A2C + RE3 on DoorKey-6x6, {seeds_and_frames(rows[0])}, against {rows[0]['label']}"
+        return Finding(verdict, words, ran, reason, "make figure FIG=minigrid_ablations")
+
+    return find
+
+
+def _improves(comparisons: Sequence[rules.Comparison], reproduced: Verdict) -> rules.Judged:
+    return rules.better(comparisons, len(comparisons), reproduced)
+
+
+def _hopper(options: str) -> str:
+    return f'make run ENV=hopper_hop PRESET=released ARGS="{options}"'
+
+
+ENTRIES = (
+    Entry(
+        "Figure 10 (a)",
+        "An ensemble of random encoders is more robust to Gaussian noise.",
+        "",
+        _neighbours_found(("noise 10", "noise 25"), ONE),
+    ),
+    Entry(
+        "Figure 10 (b)",
+        "With changed colours, an ensemble finds similar positions, raw pixels similar colours.",
+        "",
+        _neighbours_found(("tinted", "recoloured"), PIXELS),
+    ),
+    Entry(
+        "Figure 10 (c)",
+        "RE3 is robust to k in 1, 3, 5, 7, 9 (Hopper Hop).",
+        _hopper("--re3.first-neighbour 10 --re3.last-neighbour 10"),
+        _ablation("neighbours", rules.alike),
+    ),
+    Entry(
+        "Figure 10 (d)",
+        "RE3 is robust to Xavier, He and orthogonal initialisation (Hopper Hop).",
+        _hopper("--re3.encoder-init xavier"),
+        _ablation("initialisation", rules.alike),
+    ),
+)
+
+DECAY = Entry(
+    "Section 3.2",
+    "Decaying beta_t stabilises the performance.",
+    _hopper("--re3.rho 0"),
+    _ablation("decay", _improves),
+)
+
+LOGARITHM = Entry(
+    "Appendix A.2",
+    "Results with the logarithm of Equation 3 are similar to those without.",
+    _hopper("--re3.log1p"),
+    _ablation("logarithm", rules.alike),
+)

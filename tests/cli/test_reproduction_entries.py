@@ -1,0 +1,190 @@
+"""Entries of docs/reproduction.md pick their results up when the files appear."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.figures import curves
+from experiments.figures.curves import Curve
+from experiments.reproduction import page
+from experiments.reproduction.entry import Verdict
+from experiments.reproduction.results import Results
+
+ROOT = Path(__file__).parents[2]
+REPRODUCED, SMALLER, NOT_REPRODUCED, NOT_RUN = Verdict
+ENTRIES = [entry for section in page.SECTIONS for entry in section.entries]
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A repository with measurements and counts alone, no runs."""
+    shutil.copytree(ROOT / "benchmarks" / "results", tmp_path / "benchmarks" / "results")
+    shutil.copytree(ROOT / "results" / "flops", tmp_path / "results" / "flops")
+    return tmp_path
+
+
+def found(root, *words):
+    """The finding of the one entry with these words."""
+    text = {entry: f"{entry.item}. {entry.statement}" for entry in ENTRIES}
+    (entry,) = (entry for entry in ENTRIES if all(word in text[entry] for word in words))
+    return entry.find(Results(root))
+
+
+def write(path, label, finals, better=None, **cells):
+    """Appends a row of a figure's table: `finals` are the seeds' last returns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    curve = Curve(label, np.array([0, 500_000]), np.array([[0.0, final] for final in finals]))
+    for name, values in (better or {}).items():
+        ends = ("", "_low", "_high")
+        cells |= {f"{name}{end}": f"{x}" for end, x in zip(ends, values, strict=True)}
+    rows = path.read_text().splitlines()[1:] if path.exists() else []
+    curves.write_table([curve], path, **{name: [value] for name, value in cells.items()})
+    first, *new = path.read_text().splitlines()
+    path.write_text("\n".join([first, *rows, *new]) + "\n")
+
+
+def test_without_runs_what_needs_them_has_not_run_and_says_why(root):
+    for entry in ENTRIES:
+        finding = entry.find(Results(root))
+        assert finding.result
+        is_measured = finding.verdict is REPRODUCED
+        assert is_measured or finding.verdict is NOT_RUN and not finding.ran
+    assert found(root, "Figure 4", "hopper_hop").verdict is NOT_RUN
+    assert "days on two CPU cores" in found(root, "Figure 4", "hopper_hop").result
+    assert found(root, "Figure 7", "7.233e+16").verdict is REPRODUCED
+
+
+NONE = {"better_than_none": ("", "", "")}
+
+
+def dmc(folder, seeds, better, task="cheetah_run_sparse", label="RAD"):
+    table = folder / "table.csv"
+    write(table, label, [1.0] * seeds, NONE, task=task)
+    high = {"better_than_none": better}
+    write(table, f"{label} + RE3", np.linspace(590, 610, seeds), high, task=task)
+
+
+@pytest.mark.parametrize(
+    ("folder", "seeds", "better", "verdict"),
+    [
+        ("dmc", 5, (1, 0.9, 1), REPRODUCED),
+        ("dmc_small", 5, (1, 0.9, 1), SMALLER),
+        ("dmc", 5, (0.6, 0.4, 0.8), NOT_REPRODUCED),
+        ("dmc", 2, (1, 1, 1), NOT_REPRODUCED),
+        ("dmc", 1, ("", "", ""), NOT_REPRODUCED),
+    ],
+)
+def test_runs_of_deepmind_control(root, folder, seeds, better, verdict):
+    dmc(root / "results" / folder, seeds, better)
+    finding = found(root, "Figure 4", "cheetah_run_sparse")
+    assert finding.verdict is verdict
+    assert f"{seeds} seed" in finding.ran
+    assert ("higher with probability" in finding.result) == (seeds > 2)
+    stated = found(root, "601.6", "reaches")
+    # At a smaller size, the paper's number says nothing.
+    at_size = folder == "dmc"
+    assert stated.verdict is ((REPRODUCED if seeds > 2 else NOT_REPRODUCED) if at_size else NOT_RUN)
+
+
+def test_runs_of_the_papers_size_come_before_smaller_ones(root):
+    dmc(root / "results" / "dmc_small", 5, (0.5, 0.2, 0.8))
+    assert found(root, "Figure 4", "cheetah_run_sparse").verdict is NOT_REPRODUCED
+    dmc(root / "results" / "dmc", 5, (1, 0.9, 1))
+    assert found(root, "Figure 4", "cheetah_run_sparse").verdict is REPRODUCED
+
+
+def test_dreamer_needs_most_tasks(root):
+    folder = root / "results" / "dmc"
+    for number, task in enumerate(("hopper_hop", "quadruped_run", "cheetah_run_sparse")):
+        dmc(folder, 5, (1, 0.9, 1), task, "Dreamer")
+        finding = found(root, "Figure 4", "Dreamer")
+        assert finding.verdict is NOT_REPRODUCED
+        assert f"{number + 1} of 6 tasks" in finding.ran
+    dmc(folder, 5, (1, 0.9, 1), "pendulum_swingup", "Dreamer")
+    assert found(root, "Figure 4", "Dreamer").verdict is REPRODUCED
+
+
+def test_bonuses_are_compared_by_their_intervals(root):
+    table = root / "results" / "dmc" / "table.csv"
+    for label, finals in (("RE3", [600, 610, 620]), ("RND", [100, 110, 120]), ("ICM", [600] * 3)):
+        write(table, f"RAD + {label}", finals, NONE, task="hopper_hop")
+    finding = found(root, "Figure 6")
+    assert (finding.verdict, finding.reason) == (NOT_REPRODUCED, "apart in 1 of 2")
+    write(table, "RAD + SE w/ Contrastive", [100, 110, 120], NONE, task="hopper_hop")
+    assert found(root, "Figure 5", "contrastive").verdict is REPRODUCED
+    assert found(root, "Figure 5", "inverse").verdict is NOT_RUN
+
+
+def test_fine_tuning_and_ablations(root):
+    table = root / "results" / "fine_tuning" / "table.csv"
+    for label, finals in (("RAD + RE3", [1, 2, 3]), ("RAD + RE3 + PT", [50, 51, 52])):
+        write(table, label, finals, NONE, task="Hopper Hop")
+    assert found(root, "Figure 9 (b)", "RAD + RE3").verdict is SMALLER
+    assert found(root, "Figure 9 (b)", "other").verdict is NOT_RUN
+    assert found(root, "Figure 9 (c)", "RAD + RE3").verdict is NOT_RUN
+
+    table = root / "results" / "minigrid_ablations" / "table.csv"
+    for group, label, better in (
+        ("neighbours", "k = 4 (recommended)", ("", "", "")),
+        ("neighbours", "k = 1", (0.5, 0.4, 0.6)),
+        ("neighbours", "k = 9", (0.45, 0.3, 0.6)),
+        ("initialisation", "PyTorch's (recommended)", ("", "", "")),
+        ("initialisation", "He", (0.2, 0.1, 0.3)),
+    ):
+        write(table, label, [0.5] * 30, {"better_than_recommended": better}, group=group)
+    assert found(root, "Figure 10 (c)").verdict is SMALLER
+    assert found(root, "Figure 10 (d)").reason == "1 of 1 differ"
+    assert found(root, "Decaying").verdict is NOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("seeds", "high", "verdict"),
+    [(5, 0.2, REPRODUCED), (5, 0.6, NOT_REPRODUCED), (2, 0.2, NOT_REPRODUCED)],
+)
+def test_neighbours_nearer_than_chance(root, seeds, high, verdict):
+    folder = root / "results" / "neighbours"
+    folder.mkdir()
+    columns = "task,representation,k,seeds,share_nearer,share_nearer_low,share_nearer_high"
+    lines = [f"hopper_hop,{name},3,{seeds},0.1,0,{high}" for name in ("random encoder", "pixels")]
+    (folder / "table.csv").write_text("\n".join([columns, *lines]) + "\n")
+    assert found(root, "Figure 1.").verdict is verdict
+
+
+def test_entropy_and_ensembles(root):
+    folder = root / "results" / "pretraining"
+    folder.mkdir()
+    rows = [
+        ("RE3", 30, 29, 31),
+        ("APT (SE w/ Contrastive)", 20, 19, 21),
+        ("random actions", 9, 8, 10),
+    ]
+    columns = "task,label,seeds,env_frames,state_entropy,state_entropy_low,state_entropy_high\n"
+    lines = [
+        ",".join(map(str, ("hopper_hop", label, 3, 100_000, *values))) for label, *values in rows
+    ]
+    (folder / "table.csv").write_text(columns + "\n".join(lines) + "\n")
+    assert found(root, "Figure 9 (a)").verdict is SMALLER
+    assert found(root, "Figure 8").verdict is NOT_RUN
+    (root / "results" / "behaviours").mkdir()
+    (root / "results" / "behaviours" / "strips.png").touch()
+    assert found(root, "Figure 8").verdict is SMALLER
+
+    folder = root / "results" / "robustness"
+    folder.mkdir()
+    scores = [
+        f"{score}{end}" for score in ("recall", "recall_gain") for end in ("", "_low", "_high")
+    ]
+    lines = ["task,condition,representation,k,seeds," + ",".join(scores)]
+    for condition in ("noise 10", "noise 25", "tinted", "recoloured"):
+        for name, recall, gain in (
+            ("5 encoders", 0.5, 0.1),
+            ("1 encoder", 0.4, 0),
+            ("raw pixels", 0.7, 0),
+        ):
+            values = [x + d for x in (recall, gain) for d in (0, -0.05, 0.05)]
+            lines.append(",".join(map(str, ("all tasks", condition, name, 3, 5, *values))))
+    (folder / "table.csv").write_text("\n".join(lines) + "\n")
+    assert found(root, "Figure 10 (a)").verdict is REPRODUCED
+    assert found(root, "Figure 10 (b)").verdict is NOT_REPRODUCED
