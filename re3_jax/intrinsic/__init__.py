@@ -27,7 +27,7 @@ from re3_jax.intrinsic.base import (
 )
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.re3 import RE3Config, from_config
-from re3_jax.intrinsic.rewarding import reward_batch
+from re3_jax.intrinsic.rewarding import reward_batch, reward_rollout
 from re3_jax.intrinsic.transforms import log1p, normalize_by_running_std, scale_by_schedule
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "pretrained",
     "re3",
     "reward_batch",
+    "reward_rollout",
     "rnd",
     "scale_by_schedule",
     "state_entropy",

@@ -61,6 +61,39 @@ def with_bonus(
     return batch._replace(bonus=reward), intrinsic, info
 
 
+def reward_rollout(
+    bonus: IntrinsicReward,
+    intrinsic: IntrinsicState,
+    steps: Step,
+    agent_steps: Int[Array, ""],
+    key: PRNGKeyArray,
+) -> tuple[Float[Array, "time lane"], IntrinsicState, Info]:
+    """Observes a rollout, rewards it and trains the bonus on it (Algorithm 2).
+
+    Every frame of the rollout is observed before any is rewarded, so each finds itself and its
+    rollout among its neighbours.
+
+    Args:
+      bonus: the intrinsic reward.
+      intrinsic: the bonus's state.
+      steps: what the lanes did; leaves have the leading axes time and lane.
+      agent_steps: agent steps taken before it.
+      key: random stream of the bonus's update.
+
+    Returns:
+      The rewards beta_t r_i, the new state, and the info of `reward_batch`.
+    """
+    with jax.named_scope("bonus"):
+        intrinsic, index = observe_rollout(bonus, intrinsic, steps)
+    observation, action, following, rows = jax.tree.map(
+        lambda leaf: leaf.reshape(-1, *leaf.shape[2:]),
+        (steps.observation, steps.action, steps.next_observation, index),
+    )
+    batch = IntrinsicBatch(observation, action, following, rows, agent_steps)
+    reward, intrinsic, info = reward_batch(bonus, intrinsic, batch, key)
+    return reward.reshape(index.shape), intrinsic, info
+
+
 Steps = TypeVar("Steps", bound=Any)
 """A NamedTuple with the fields of `Step` [time, lane, ...], `reward` and `bonus`."""
 
@@ -72,18 +105,7 @@ def rollout_with_bonus(
     agent_steps: Int[Array, ""],
     key: PRNGKeyArray,
 ) -> tuple[Steps, IntrinsicState, Info]:
-    """The rollout of an on-policy agent with its intrinsic rewards (Algorithm 2).
-
-    Every frame of the rollout is observed before any is rewarded, so each finds itself and its
-    rollout among its neighbours.
-
-    Args:
-      bonus: the intrinsic reward; it also learns from the rollout.
-      intrinsic: the bonus's state.
-      rollout: what the lanes did.
-      agent_steps: agent steps taken before it.
-      key: random stream of the bonus's update.
-    """
+    """The rollout of an on-policy agent with its intrinsic rewards, see `reward_rollout`."""
     steps = Step(
         rollout.observation,
         rollout.action,
@@ -91,12 +113,5 @@ def rollout_with_bonus(
         rollout.terminated,
         rollout.truncated,
     )
-    with jax.named_scope("bonus"):
-        intrinsic, index = observe_rollout(bonus, intrinsic, steps)
-    observation, action, following, index = jax.tree.map(
-        lambda leaf: leaf.reshape(-1, *leaf.shape[2:]),
-        (rollout.observation, rollout.action, rollout.next_observation, index),
-    )
-    batch = IntrinsicBatch(observation, action, following, index, agent_steps)
-    reward, intrinsic, info = reward_batch(bonus, intrinsic, batch, key)
-    return rollout._replace(bonus=reward.reshape(rollout.reward.shape)), intrinsic, info
+    reward, intrinsic, info = reward_rollout(bonus, intrinsic, steps, agent_steps, key)
+    return rollout._replace(bonus=reward), intrinsic, info

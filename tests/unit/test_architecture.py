@@ -40,6 +40,7 @@ def imported_by(folder: str) -> dict[str, set[str]]:
         ("re3_jax/replay", ["re3_jax.agents", "re3_jax.intrinsic", "re3_jax.training"]),
         ("re3_jax/envs", ["re3_jax.agents", "re3_jax.intrinsic", "re3_jax.training"]),
         ("re3_jax/knn", ["re3_jax.agents", "re3_jax.intrinsic", "re3_jax.training"]),
+        ("re3_jax/interop", ["re3_jax.agents"]),
         ("re3_jax", ["experiments", "tests", "benchmarks"]),
     ],
 )
@@ -47,6 +48,13 @@ def test_lower_layers_do_not_import_higher_ones(folder, forbidden):
     for path, names in imported_by(folder).items():
         for name, room in itertools.product(names, forbidden):
             assert not f"{name}.".startswith(f"{room}."), f"{path} imports {name}"
+
+
+def test_only_loops_of_other_libraries_use_the_wrappers_for_them():
+    for path, names in imported_by("re3_jax").items():
+        assert path.startswith("re3_jax/interop/") or not any(
+            name.startswith("re3_jax.interop") for name in names
+        ), path
 
 
 @pytest.mark.parametrize("agent", AGENTS)

@@ -1,0 +1,278 @@
+"""Any bonus for loops that keep NumPy arrays: an object with a state behind the pure functions.
+
+The programs are those of `re3_jax.intrinsic`, compiled, so the numbers are the same. A loop takes
+one of two ways:
+
+- on-policy (Algorithm 2): `reward_rollout` once for every rollout;
+- off-policy (Algorithm 1): `observe` for every step that a replay stores, with the index that it
+  returns; `reward` and `update` for every batch that the replay returns.
+
+Each new number of rows is compiled once, so keep the sizes of rollouts and batches.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, Int32, PRNGKeyArray
+
+from re3_jax.cpu import compilation
+from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.intrinsic import rewarding
+from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, IntrinsicState, Step
+from re3_jax.training.transfer import name_of
+
+Info = dict[str, float]
+"""The scalars of a bonus's `info`."""
+
+
+class NumpyBonusState(NamedTuple):
+    """All that `NumpyBonus.save` writes.
+
+    Attributes:
+      intrinsic: state of the bonus.
+      key: random stream of its updates; each takes the second half of a split and leaves the first.
+      agent_steps: steps observed so far, int64, summed over lanes.
+    """
+
+    intrinsic: IntrinsicState
+    key: PRNGKeyArray
+    agent_steps: Any
+
+
+class NumpyBonus:
+    """A bonus, its state and its random stream.
+
+    Arrays are copied when they are passed, so a loop may reuse its buffers at once. They are cast
+    to the dtypes of the task's `EnvSpec` where NumPy calls that a cast of the same kind, such as
+    float64 to float32. Every method that gets an array of another shape or kind raises a
+    ValueError and leaves the state as it was.
+
+    Attributes:
+      spec: the task.
+      num_lanes: number of environments (lanes).
+    """
+
+    def __init__(self, bonus: IntrinsicReward, spec: EnvSpec, num_lanes: int, seed: int = 0):
+        """Draws the initial state.
+
+        Args:
+          bonus: such as `re3_jax.intrinsic.from_config(RE3Config(beta=0.01))`.
+          spec: the task.
+          num_lanes: number of environments; at least 1.
+          seed: decides the random encoder, and the random streams of a bonus that learns.
+
+        Raises:
+          ValueError: if the bonus does not suit the task.
+        """
+        self.spec, self.num_lanes, self._in_order = spec, num_lanes, bonus.in_order
+
+        def init(key: PRNGKeyArray) -> tuple[IntrinsicState, PRNGKeyArray]:
+            init_key, stream = jax.random.split(key)
+            return bonus.init(init_key, spec, num_lanes), stream
+
+        def update(intrinsic: IntrinsicState, stream: PRNGKeyArray, batch: IntrinsicBatch):
+            stream, key = jax.random.split(stream)
+            return *bonus.update(intrinsic, batch, key), stream
+
+        def reward_rollout(
+            intrinsic: IntrinsicState, stream: PRNGKeyArray, steps: Step, agent_steps: Array
+        ):
+            stream, key = jax.random.split(stream)
+            return *rewarding.reward_rollout(bonus, intrinsic, steps, agent_steps, key), stream
+
+        intrinsic, stream = compilation.jit(init)(jax.random.key(seed))
+        self._state = NumpyBonusState(intrinsic, stream, np.int64(0))
+        self._observe = compilation.jit(bonus.observe, donate_argnums=0)
+        self._reward = compilation.jit(bonus.reward, donate_argnums=0)
+        self._update = compilation.jit(update, donate_argnums=0)
+        self._reward_rollout = compilation.jit(reward_rollout, donate_argnums=0)
+
+    @property
+    def agent_steps(self) -> int:
+        """Steps observed so far, summed over lanes: the t of beta_t."""
+        return int(self._state.agent_steps)
+
+    def observe(
+        self,
+        observation: Any,
+        action: Any = None,
+        next_observation: Any = None,
+        terminated: Any = None,
+        truncated: Any = None,
+    ) -> Int32[np.ndarray, " lane"]:
+        """Observes one step of every lane; a replay stores the index with the transition.
+
+        A bonus accepts None for what it does not use; RE3 uses the observation only. One that does
+        not remember episodes (`IntrinsicReward.in_order`) takes any number of rows, such as a
+        whole data set.
+
+        Args:
+          observation: o_t [lane, ...].
+          action: a_t [lane, ...].
+          next_observation: o_{t+1} of the same episode, even if the episode ended [lane, ...].
+          terminated: whether the task ended at this step, bool [lane].
+          truncated: whether a time limit ended the episode at this step, bool [lane].
+
+        Returns:
+          The index, int32 [lane].
+        """
+        given = Step(observation, action, next_observation, terminated, truncated)
+        step = self._checked(given, (self._lanes(len(observation)),))
+        intrinsic, index = self._observe(self._state.intrinsic, step)
+        self._advance(step.observation.shape[0], intrinsic)
+        return np.array(index)
+
+    def reward(self, batch: IntrinsicBatch) -> tuple[Float32[np.ndarray, " batch"], Info]:
+        """Rewards a batch with beta_t r_i, against all that was observed so far.
+
+        Args:
+          batch: NumPy arrays; `bonus_index` as `observe` returned it, and `agent_steps` is usually
+            this object's.
+
+        Returns:
+          The rewards, float32 [batch], and the info.
+        """
+        value, intrinsic, info = self._reward(self._state.intrinsic, self._checked_batch(batch))
+        self._state = self._state._replace(intrinsic=intrinsic)
+        return np.array(value), _floats(info)
+
+    def update(self, batch: IntrinsicBatch) -> Info:
+        """Trains what the bonus learns on a batch; RE3 learns nothing."""
+        intrinsic, info, stream = self._update(*self._state[:2], self._checked_batch(batch))
+        self._state = self._state._replace(intrinsic=intrinsic, key=stream)
+        return _floats(info)
+
+    def reward_rollout(self, steps: Step) -> tuple[Float32[np.ndarray, "time lane"], Info]:
+        """Observes a rollout, rewards it and trains the bonus on it.
+
+        Args:
+          steps: NumPy arrays as in `observe`, with a leading axis of time.
+
+        Returns:
+          The rewards beta_t r_i, float32 [time, lane], and the info. t is `agent_steps` before the
+          rollout.
+        """
+        time, lanes = np.shape(steps.observation)[:2]
+        checked = self._checked(steps, (time, self._lanes(lanes)))
+        agent_steps = np.int32(self.agent_steps)
+        value, intrinsic, info, stream = self._reward_rollout(
+            *self._state[:2], checked, agent_steps
+        )
+        self._state = self._state._replace(key=stream)
+        self._advance(value.size, intrinsic)
+        return np.array(value), _floats(info)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the whole state into one file, NumPy's npz (io).
+
+        The file is written beside `path` and then renamed, so that a process killed meanwhile
+        leaves the old file whole.
+        """
+        path = Path(path)
+        beside = path.with_name(f"{path.name}.tmp")
+        with beside.open("wb") as file:
+            np.savez(file, **_as_numpy(self._state))
+        os.replace(beside, path)
+
+    def restore(self, path: str | Path) -> None:
+        """Goes on from a saved state exactly as if there had been no stop (io).
+
+        This object must have been made with the same bonus, task and number of lanes.
+
+        Raises:
+          ValueError: if the file is missing or damaged, or if its state has another form than this
+            bonus's; the state is then left as it was.
+        """
+        try:
+            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                found = {name: arrays[name] for name in arrays.files}
+        except (OSError, ValueError, EOFError, BadZipFile) as error:
+            raise ValueError(f"cannot read the state of a bonus from {path} ({error})") from None
+        own = {name: (leaf.shape, leaf.dtype) for name, leaf in _as_numpy(self._state).items()}
+        if own != {name: (leaf.shape, leaf.dtype) for name, leaf in found.items()}:
+            raise ValueError(
+                f"{path} does not hold a state of this bonus: restore it into a NumpyBonus with "
+                "the same bonus, task and number of lanes"
+            )
+
+        def restored(path: Any, leaf: Any) -> Any:
+            value = found[name_of(path)]
+            if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+                return jax.random.wrap_key_data(jnp.array(value), impl=jax.random.key_impl(leaf))
+            return jnp.array(value)
+
+        agent_steps = np.int64(found["agent_steps"])
+        others = jax.tree_util.tree_map_with_path(restored, self._state._replace(agent_steps=None))
+        self._state = others._replace(agent_steps=agent_steps)
+
+    def _advance(self, steps: int, intrinsic: IntrinsicState) -> None:
+        agent_steps = np.int64(self.agent_steps + steps)
+        self._state = self._state._replace(intrinsic=intrinsic, agent_steps=agent_steps)
+
+    def _lanes(self, given: int) -> int:
+        """The length that the lane axis must have."""
+        return self.num_lanes if self._in_order else given
+
+    def _checked(self, step: Step, rows: tuple[int, ...]) -> Step:
+        observations = rows, self.spec.observation_shape, self.spec.observation_dtype
+        flags = rows, (), np.dtype(bool)
+        return Step(
+            _array("observation", step.observation, *observations),
+            _array("action", step.action, rows, *self._action_form()),
+            _array("next_observation", step.next_observation, *observations),
+            _array("terminated", step.terminated, *flags),
+            _array("truncated", step.truncated, *flags),
+        )
+
+    def _checked_batch(self, batch: IntrinsicBatch) -> IntrinsicBatch:
+        rows = (len(batch.observation),)
+        step: Any = self._checked(Step(*batch[:3]), rows)
+        index = _array("bonus_index", batch.bonus_index, rows, (), np.dtype(np.int32))
+        agent_steps: Any = np.int32(batch.agent_steps)
+        return IntrinsicBatch(
+            step.observation, step.action, step.next_observation, index, agent_steps
+        )
+
+    def _action_form(self) -> tuple[tuple[int, ...], np.dtype]:
+        space = self.spec.action_space
+        if isinstance(space, Discrete):
+            return (), np.dtype(np.int32)
+        return space.shape, np.dtype(np.float32)
+
+
+def _array(
+    name: str, value: Any, rows: tuple[int, ...], shape: tuple[int, ...], dtype: np.dtype
+) -> Any:
+    """A copy of `value`: a compiled program may read its arguments after the call returned.
+
+    Raises:
+      ValueError: if it has not the shape [*rows, *shape] or not a dtype of the kind of `dtype`.
+    """
+    if value is None:
+        return None
+    given = np.asarray(value)
+    wanted = (*rows, *shape)
+    if given.shape != wanted or not np.can_cast(given.dtype, dtype, "same_kind"):
+        raise ValueError(
+            f"{name} must be {dtype}{list(wanted)}, but it is {given.dtype}{list(given.shape)}"
+        )
+    return np.array(given, dtype, order="C")
+
+
+def _floats(info: Any) -> Info:
+    return {name: float(value) for name, value in jax.device_get(info).items()}
+
+
+def _as_numpy(state: NumpyBonusState) -> dict[str, Any]:
+    """The leaves by their path; keys as their data."""
+
+    def of(leaf: Any) -> np.ndarray:
+        is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+
+    return {name_of(path): of(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(state)}

@@ -1,0 +1,236 @@
+"""The NumPy facade: the numbers of the functions behind it, exact saving, refused arrays."""
+
+from functools import cache
+
+import jax
+import numpy as np
+import pytest
+
+from re3_jax.cpu import compilation
+from re3_jax.interop.numpy_bonus import NumpyBonus
+from re3_jax.intrinsic import (
+    LearnedEncoderConfig,
+    RE3Config,
+    contrastive,
+    from_config,
+    icm,
+    inverse_dynamics,
+    none,
+    pretrained,
+    rnd,
+)
+from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, Step
+from re3_jax.intrinsic.rewarding import reward_rollout
+from re3_jax.intrinsic.state_entropy import scaled
+from tests.prediction_tasks import SIZES, TASKS, make_batch
+from tests.torch_oracle import atc
+from tests.unit.test_episodic_bonus import episodic_counts
+
+LANES, TIME = 4, 3
+ENTROPY = RE3Config(
+    ring_size=32, latent_dim=6, num_filters=4, image_crop=16, beta=0.5, rho=0.01,
+    normalize="running_std",
+)  # fmt: skip
+LEARNED = LearnedEncoderConfig(hidden_dim=16)
+WHITENED = rnd.RNDConfig(**SIZES, normalize_observations=True)
+
+
+@cache
+def with_atc() -> IntrinsicReward:
+    weights = pretrained.atc_network.from_tensors(
+        {name: leaf.numpy() for name, leaf in atc.Encoder(filters=4, code=12).state_dict().items()}
+    )
+    return scaled(ENTROPY, pretrained.atc(ENTROPY, weights))
+
+
+BONUSES = {
+    "none": none,
+    "re3": lambda: from_config(ENTROPY),
+    "re3 ensemble": lambda: from_config(RE3Config(ring_size=32, ensemble_size=2)),
+    "rnd": lambda: rnd.from_config(WHITENED),
+    "icm": lambda: icm.from_config(icm.ICMConfig(**SIZES)),
+    "contrastive": lambda: scaled(ENTROPY, contrastive.contrastive(ENTROPY, LEARNED)),
+    "inverse dynamics": lambda: scaled(
+        ENTROPY, inverse_dynamics.inverse_dynamics(ENTROPY, LEARNED)
+    ),
+    "atc": with_atc,
+    "episodic": lambda: episodic_counts(lambda seen: (seen[:, 0] > 0).astype(int), 2),
+}
+FAST = {("re3", "vectors"), ("rnd", "vectors"), ("episodic", "vectors")}
+CASES = [
+    pytest.param(*case, marks=[] if case in FAST else pytest.mark.slow)
+    for case in [
+        *((name, "vectors") for name in BONUSES if name not in ("contrastive", "atc")),
+        ("icm", "joints"),
+        ("contrastive", "views"),
+        ("re3", "pixels"),
+        ("rnd", "pixels"),
+        ("atc", "pixels"),
+    ]
+]
+
+
+@cache
+def program(name, function):
+    bonus = BONUSES[name]()
+    if function == "rollout":
+        return compilation.jit(lambda *given: reward_rollout(bonus, *given))
+    return compilation.jit(getattr(bonus, function))
+
+
+def steps(task, seed):
+    """One step of every lane, as a loop in NumPy has it."""
+    batch = make_batch(task, seed, LANES)
+    rng = np.random.default_rng(seed)
+    ends = rng.random((2, LANES)) < 0.3
+    arrays = batch.observation, batch.action, batch.next_observation
+    return Step(*(np.asarray(leaf) for leaf in arrays), *ends)
+
+
+def rollout(task, seed):
+    """`TIME` such steps."""
+    return jax.tree.map(lambda *rows: np.stack(rows), *(steps(task, seed + t) for t in range(TIME)))
+
+
+def start(name, task, seed=5):
+    """State and random stream of the same seed, from the function `init`."""
+    init_key, stream = jax.random.split(jax.random.key(seed))
+    bonus = BONUSES[name]()
+    init = compilation.jit(lambda key: bonus.init(key, TASKS[task], LANES))
+    return init(init_key), stream
+
+
+def make(name, task, seed=5):
+    return NumpyBonus(BONUSES[name](), TASKS[task], LANES, seed)
+
+
+def batch_of(step, index, agent_steps):
+    return IntrinsicBatch(*step[:3], index, np.int32(agent_steps))
+
+
+@pytest.mark.parametrize(("name", "task"), CASES)
+def test_an_off_policy_loop_gets_the_numbers_of_the_functions(name, task):
+    facade, (state, stream) = make(name, task), start(name, task)
+    for number in range(1, 4):
+        step = steps(task, number)
+        index = facade.observe(*step)
+        state, expected = program(name, "observe")(state, step)
+        np.testing.assert_array_equal(index, expected)
+        assert facade.agent_steps == number * LANES
+        batch = batch_of(step, index, facade.agent_steps)
+        reward, info = facade.reward(batch)
+        trained = facade.update(batch)
+        expected, state, told = program(name, "reward")(state, batch)
+        stream, key = jax.random.split(stream)
+        state, told_by_update = program(name, "update")(state, batch, key)
+        assert reward.dtype == np.float32 and reward.flags.writeable
+        np.testing.assert_array_equal(reward, expected)
+        assert info == {key: float(value) for key, value in told.items()}
+        assert trained == {key: float(value) for key, value in told_by_update.items()}
+    assert name == "none" or reward.any()
+
+
+@pytest.mark.parametrize(("name", "task"), CASES)
+def test_an_on_policy_loop_gets_the_numbers_of_the_functions(name, task):
+    facade, (state, stream) = make(name, task), start(name, task)
+    for number in range(2):
+        lanes = rollout(task, 10 * number)
+        reward, info = facade.reward_rollout(lanes)
+        stream, key = jax.random.split(stream)
+        before = np.int32(number * TIME * LANES)
+        expected, state, told = program(name, "rollout")(state, lanes, before, key)
+        assert reward.shape == (TIME, LANES)
+        np.testing.assert_array_equal(reward, expected)
+        assert info == {key: float(value) for key, value in told.items()}
+    assert name == "none" or reward.any()
+
+
+@pytest.mark.parametrize(("name", "task"), [("re3", "vectors"), ("rnd", "vectors")])
+def test_a_restored_bonus_goes_on_as_if_it_had_not_stopped(name, task, tmp_path):
+    path = tmp_path / "bonus.npz"
+    whole = make(name, task)
+    whole.reward_rollout(rollout(task, 0))
+    whole.save(path)
+    # Another seed: nothing of it may remain.
+    resumed = make(name, task, seed=6)
+    resumed.restore(path)
+    assert resumed.agent_steps == whole.agent_steps == TIME * LANES
+    for number in (1, 2):
+        ours, theirs = (bonus.reward_rollout(rollout(task, number)) for bonus in (resumed, whole))
+        np.testing.assert_array_equal(ours[0], theirs[0])
+        assert ours[1] == theirs[1]
+    both = tmp_path / "resumed.npz", tmp_path / "whole.npz"
+    resumed.save(both[0]), whole.save(both[1])
+    with np.load(both[0]) as ours, np.load(both[1]) as theirs:
+        assert ours.files == theirs.files
+        for leaf in ours.files:
+            np.testing.assert_array_equal(ours[leaf], theirs[leaf])
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(
+        ["bonus.npz", "resumed.npz", "whole.npz"]
+    )
+
+
+def test_a_bad_file_is_refused_and_the_state_stays(tmp_path):
+    bonus, path = make("re3", "vectors"), tmp_path / "bonus.npz"
+    bonus.reward_rollout(rollout("vectors", 0))
+    bonus.save(path)
+    whole = path.read_bytes()
+    other = make("re3 ensemble", "vectors")
+    with pytest.raises(ValueError, match="does not hold a state of this bonus: restore it into"):
+        other.restore(path)
+    with pytest.raises(ValueError, match="cannot read the state of a bonus from .*none.npz"):
+        bonus.restore(tmp_path / "none.npz")
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 1
+    for damaged in (whole[:-200], bytes(flipped), b"text"):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="cannot read the state of a bonus from"):
+            bonus.restore(path)
+    path.write_bytes(whole)
+    expected, _ = bonus.reward_rollout(rollout("vectors", 1))
+    bonus.restore(path)
+    np.testing.assert_array_equal(bonus.reward_rollout(rollout("vectors", 1))[0], expected)
+
+
+def test_a_loop_may_reuse_its_buffers_at_once():
+    """This bonus pays the newest observation, which it keeps as it was given."""
+    keeps = IntrinsicReward(
+        init=lambda key, spec, num_lanes: np.zeros((num_lanes, *spec.observation_shape)),
+        observe=lambda state, step: (step.observation, step.action),
+        reward=lambda state, batch: (state[batch.bonus_index, 0], state, {}),
+        update=lambda state, batch, key: (state, {}),
+    )
+    bonus, buffer = NumpyBonus(keeps, TASKS["vectors"], LANES), np.ones((LANES, 5), np.float32)
+    index = bonus.observe(buffer, np.arange(LANES, dtype=np.int32) % 3)
+    buffer[:] = 7.0
+    reward, _ = bonus.reward(batch_of(steps("vectors", 0), index, 0))
+    np.testing.assert_array_equal(reward, np.ones(LANES))
+
+
+def test_arrays_are_cast_within_their_kind_and_refused_otherwise():
+    bonus, twin = make("rnd", "vectors"), make("rnd", "vectors")
+    step = steps("vectors", 0)
+    wide = Step(step.observation.astype(np.float64), step.action.astype(np.int64), *step[2:])
+    np.testing.assert_array_equal(bonus.observe(*wide), twin.observe(*step))
+    batches = (batch_of(one, np.zeros(LANES, np.int64), 4) for one in (wide, step))
+    np.testing.assert_array_equal(bonus.reward(next(batches))[0], twin.reward(next(batches))[0])
+    refused = [
+        (dict(observation=step.observation[:, :3]), r"observation must be float32\[4, 5\], but it"),
+        (dict(action=np.ones(LANES, np.float32)), r"action must be int32\[4\], but it is float32"),
+        (dict(next_observation=step.observation[:2]), r"next_observation must be .* float32\[2, 5"),
+        (dict(terminated=np.zeros(LANES, np.float32)), r"terminated must be bool\[4\], but it is"),
+        (dict(truncated=np.zeros((LANES, 1), bool)), r"truncated must be bool\[4\], but it is boo"),
+    ]
+    for changed, words in refused:
+        with pytest.raises(ValueError, match=words):
+            bonus.observe(**{**step._asdict(), **changed})
+    with pytest.raises(ValueError, match=r"bonus_index must be int32\[4\]"):
+        bonus.reward(batch_of(step, np.zeros(3, np.int32), 4))
+    assert bonus.agent_steps == LANES
+
+
+def test_only_a_bonus_that_remembers_episodes_needs_every_lane():
+    step = jax.tree.map(lambda leaf: leaf[:3], steps("vectors", 0))
+    np.testing.assert_array_equal(make("re3", "vectors").observe(*step), [0, 1, 2])
+    with pytest.raises(ValueError, match=r"observation must be float32\[4, 5\], but .*\[3, 5\]"):
+        make("episodic", "vectors").observe(*step)
