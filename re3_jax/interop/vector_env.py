@@ -1,0 +1,152 @@
+"""A wrapper of Gymnasium's `VectorEnv` that adds a bonus to the reward, for on-policy loops.
+
+Every step is observed, rewarded and learned from at once: o_t is compared with all observations
+before it and with those of the other lanes at t. Where a loop can wait for a whole rollout,
+`NumpyBonus.reward_rollout` costs less.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from re3_jax.envs.base import Box, Discrete, EnvSpec
+from re3_jax.envs.names import pip_install
+from re3_jax.interop.numpy_bonus import Info, NumpyBonus
+from re3_jax.intrinsic.base import IntrinsicReward, Step
+
+try:
+    from gymnasium import spaces
+    from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+except ImportError as error:
+    raise ImportError(
+        f"this wrapper needs the package gymnasium ({error}): {pip_install('gymnasium==1.3.0')}"
+    ) from error
+
+NO_LIMIT = np.iinfo(np.int32).max
+"""Time limit of a task that states none."""
+
+
+class BonusVectorEnv(VectorWrapper):
+    """Rewards with r = r_e + beta_t r_i (Equation 4).
+
+    Both of Gymnasium's auto-resets give the same rewards for the same trajectories. With
+    `AutoresetMode.SAME_STEP`, o_{t+1} of the last step of an episode is the lane's `final_obs`.
+    With `NEXT_STEP`, the step after the last one only resets its lane: it is no transition, so it
+    is not observed, its bonus is 0, and the loop must not learn from it. With `DISABLED`, the loop
+    resets ended lanes by `reset(options={"reset_mask": mask})`.
+
+    `info` holds `task_reward` and `intrinsic_reward`, float64 [lane]. Wrappers inside this one,
+    such as `RecordEpisodeStatistics`, see the task's reward.
+
+    Attributes:
+      bonus: the bonus with its state, to `save` and `restore`.
+      diagnostics: `info` of the bonus at the newest step that was rewarded.
+    """
+
+    def __init__(
+        self, env: VectorEnv, bonus: IntrinsicReward, seed: int = 0, spec: EnvSpec | None = None
+    ):
+        """Draws the initial state of the bonus.
+
+        Args:
+          env: the environments.
+          bonus: such as `re3_jax.intrinsic.from_config(RE3Config(beta=0.01))`.
+          seed: that of `NumpyBonus`.
+          spec: of one environment; `spec_of(env)` if None.
+
+        Raises:
+          ValueError: if the environments do not tell how they reset, if `spec_of` cannot describe
+            them, or if the bonus remembers episodes and a step may be no transition (`NEXT_STEP`).
+        """
+        super().__init__(env)
+        self._mode = env.metadata.get("autoreset_mode")
+        if not isinstance(self._mode, AutoresetMode):
+            raise ValueError(
+                f"{env} does not tell how it resets: set its metadata['autoreset_mode'] to a "
+                "gymnasium.vector.AutoresetMode"
+            )
+        if bonus.in_order and self._mode is AutoresetMode.NEXT_STEP:
+            raise ValueError(
+                "this bonus remembers episodes, so every lane must make a transition in every "
+                "step: make the environments with autoreset_mode=AutoresetMode.SAME_STEP"
+            )
+        self.bonus = NumpyBonus(bonus, spec or spec_of(env), env.num_envs, seed)
+        self.diagnostics: Info = {}
+        self._observation: Any = None
+        self._only_resets = np.zeros(env.num_envs, bool)
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Resets all lanes, or those of `options["reset_mask"]`; the bonus keeps its state."""
+        # Read first: the environments take the mask out of `options`.
+        mask = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._observation = np.array(observation)
+        self._only_resets = self._only_resets & ~mask
+        return observation, info
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Steps all lanes and adds the bonus of o_t, the observation that was acted on."""
+        observation, reward, terminated, truncated, info = self.env.step(actions)
+        done = terminated | truncated
+        following = self._following(observation, done, info)
+        moved, paid = ~self._only_resets, np.zeros(self.num_envs)
+        if moved.any():
+            step = self._observation, np.asarray(actions), following, terminated, truncated
+            rollout: Any = [leaf[None, moved] for leaf in step]
+            rewards, self.diagnostics = self.bonus.reward_rollout(Step(*rollout))
+            paid[moved] = rewards[0]
+        self._observation = np.array(observation)
+        self._only_resets = done & (self._mode is AutoresetMode.NEXT_STEP)
+        info = {**info, "task_reward": np.array(reward, np.float64), "intrinsic_reward": paid}
+        return observation, reward + paid, terminated, truncated, info
+
+    def _following(self, observation: Any, done: Any, info: dict[str, Any]) -> np.ndarray:
+        """o_{t+1} of the same episode, also where it ended."""
+        following = np.array(observation)
+        if self._mode is AutoresetMode.SAME_STEP:
+            for lane in np.flatnonzero(done):
+                following[lane] = info["final_obs"][lane]
+        return following
+
+
+def spec_of(env: VectorEnv) -> EnvSpec:
+    """Describes one of the environments.
+
+    Images are uint8 [height, width, channels]; a number of channels that 3 divides counts as
+    frames in colour, any other as grey frames, the newest last. Bounds of actions are the
+    outermost ones.
+
+    Raises:
+      ValueError: if observations are not one array, or if actions are neither numbers from 0 nor
+        an array.
+    """
+    seen, acted = env.single_observation_space, env.single_action_space
+    if not isinstance(seen, spaces.Box):
+        raise ValueError(
+            f"a bonus needs observations that are one array, but these are {seen}: wrap the "
+            "environments, for example in gymnasium.wrappers.vector.FlattenObservation"
+        )
+    if isinstance(acted, spaces.Discrete) and acted.start == 0:
+        action_space: Discrete | Box = Discrete(int(acted.n))
+    elif isinstance(acted, spaces.Box):
+        action_space = Box(acted.shape, float(acted.low.min()), float(acted.high.max()))
+    else:
+        raise ValueError(
+            "a bonus needs actions that are numbers from 0 or one array of real numbers, but "
+            f"these are {acted}: wrap the environments"
+        )
+    is_image = seen.dtype == np.uint8 and len(seen.shape) == 3
+    channels = seen.shape[-1] if is_image else 1
+    colours = 3 if not is_image or channels % 3 == 0 else 1
+    is_float = np.issubdtype(seen.dtype, np.floating)
+    return EnvSpec(
+        task=f"gymnasium:{env.spec.id if env.spec else type(env.unwrapped).__name__}",
+        observation_shape=seen.shape,
+        observation_dtype=np.dtype(np.float32) if is_float else np.dtype(seen.dtype),
+        action_space=action_space,
+        max_agent_steps=(env.spec and env.spec.max_episode_steps) or NO_LIMIT,
+        colours=colours,
+        frame_stack=channels // colours if is_image else 1,
+    )
