@@ -60,7 +60,7 @@ def make(name: str, backend: Backend = "generalized") -> DeviceEnv:
       ImportError: if brax is not installed.
       ValueError: if there is no such task or no such backend.
     """
-    envs = _import_brax()
+    envs = import_brax()
     if name not in TASKS:
         raise unknown_name("brax task", name, TASKS)
     if backend not in get_args(Backend):
@@ -112,7 +112,12 @@ def make(name: str, backend: Backend = "generalized") -> DeviceEnv:
     return DeviceEnv(spec=spec, reset=reset, step=step)
 
 
-def _import_brax() -> Any:
+def import_brax() -> Any:
+    """The module `brax.envs`, without the warnings of its import.
+
+    Raises:
+      ImportError: if brax is not installed.
+    """
     try:
         with warnings.catch_warnings():
             _ignore_what_brax_says_of_itself()

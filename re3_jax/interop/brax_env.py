@@ -1,0 +1,120 @@
+"""A wrapper of brax environments that adds a bonus to the reward, for brax's own training.
+
+    train(environment=env, wrap_env_fn=partial(brax_env.wrap, bonus=from_config(RE3Config())), ...)
+
+The state of the bonus travels in `State.info`, so it lives where brax keeps its lanes: every device
+has its own, and `num_resets_per_eval` above 0 empties it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.envs.device.brax import import_brax
+from re3_jax.intrinsic.base import IntrinsicReward, Step
+from re3_jax.intrinsic.rewarding import reward_rollout
+
+envs: Any = import_brax()
+
+STATE, TASK, BONUS = "bonus_state", "task_reward", "intrinsic_reward"
+"""Names in `State.info`, and of the two metrics."""
+
+
+def wrap(
+    env: Any,
+    episode_length: int = 1000,
+    action_repeat: int = 1,
+    randomization_fn: Callable[..., Any] | None = None,
+    *,
+    bonus: IntrinsicReward,
+) -> Any:
+    """Brax's wrapping for training (`brax.envs.training.wrap`), with a bonus.
+
+    Args:
+      env: one environment, whose observations are vectors.
+      episode_length: steps after which an episode is truncated.
+      action_repeat: steps for which an action is repeated; the bonus sees the last observation.
+      randomization_fn: brax's, which draws a system for every lane.
+      bonus: such as `re3_jax.intrinsic.from_config(RE3Config(beta=0.01))`.
+
+    Raises:
+      ValueError: if observations are not vectors.
+    """
+    if randomization_fn is None:
+        lanes = envs.training.VmapWrapper(env)
+    else:
+        lanes = envs.training.DomainRandomizationVmapWrapper(env, randomization_fn)
+    episodes = envs.training.EpisodeWrapper(lanes, episode_length, action_repeat)
+    return envs.training.AutoResetWrapper(BonusEnv(episodes, bonus, episode_length))
+
+
+class BonusEnv(envs.Wrapper):
+    """Rewards a batch of environments with r = r_e + beta_t r_i (Equation 4).
+
+    It belongs inside brax's auto-reset, where the last observation of an episode is still seen.
+    Every step is observed, rewarded and learned from at once. The metrics `task_reward` and
+    `intrinsic_reward` hold both parts: brax's evaluations report them as
+    `eval/episode_task_reward` and `eval/episode_intrinsic_reward`. (The bonus of an evaluation
+    begins anew and knows its own episodes only.)
+    """
+
+    def __init__(self, env: Any, bonus: IntrinsicReward, episode_length: int = 1000):
+        """Wraps `env`, brax's `EpisodeWrapper` of a batch."""
+        super().__init__(env)
+        if not isinstance(env.observation_size, int):
+            raise ValueError(
+                f"a bonus needs observations that are vectors, but these are {env.observation_size}"
+            )
+        self._bonus = bonus
+        self._spec = EnvSpec(
+            task=f"brax:{type(env.unwrapped).__name__}",
+            observation_shape=(env.observation_size,),
+            observation_dtype=np.dtype(np.float32),
+            action_space=Box((env.action_size,), -1.0, 1.0),
+            max_agent_steps=episode_length,
+        )
+
+    def reset(self, rng: Array) -> Any:
+        """Resets all lanes; the bonus begins anew, with a key from the first lane's."""
+        state = self.env.reset(rng)
+        lanes = state.done.shape[0]
+        init_key, stream = jax.random.split(jax.random.wrap_key_data(rng[0]))
+        intrinsic = self._bonus.init(init_key, self._spec, lanes)
+        # As plain numbers, because brax casts every leaf of its states.
+        stream = jax.random.key_data(stream)
+        nothing = jnp.zeros_like(state.reward)
+        kept = intrinsic, stream, jnp.zeros((), jnp.int32)
+        return _with(state, kept, state.reward, nothing, nothing)
+
+    def step(self, state: Any, action: Array) -> Any:
+        """Steps all lanes and adds the bonus of the observations that were acted on."""
+        after = self.env.step(_without(state), action)
+        intrinsic, stream, agent_steps = state.info[STATE]
+        key, used = jax.random.split(jax.random.wrap_key_data(stream))
+        truncated = after.info["truncation"].astype(bool)
+        terminated = after.done.astype(bool) & ~truncated
+        step = Step(state.obs, action, after.obs, terminated, truncated)
+        rollout = jax.tree.map(lambda leaf: leaf[None], step)
+        paid, intrinsic, _ = reward_rollout(self._bonus, intrinsic, rollout, agent_steps, used)
+        kept = intrinsic, jax.random.key_data(key), agent_steps + len(action)
+        return _with(after, kept, after.reward + paid[0], after.reward, paid[0])
+
+
+def _without(state: Any) -> Any:
+    """The state as brax's wrappers inside know it: they map over `info` and sum the metrics."""
+    info = {name: leaf for name, leaf in state.info.items() if name != STATE}
+    metrics = {name: leaf for name, leaf in state.metrics.items() if name not in (TASK, BONUS)}
+    return state.replace(info=info, metrics=metrics)
+
+
+def _with(state: Any, kept: Any, reward: Array, task_reward: Array, paid: Array) -> Any:
+    return state.replace(
+        reward=reward,
+        info={**state.info, STATE: kept},
+        metrics={**state.metrics, TASK: task_reward, BONUS: paid},
+    )

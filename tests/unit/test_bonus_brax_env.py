@@ -1,0 +1,103 @@
+"""brax environments with a bonus: against a loop by hand, and inside brax's own training."""
+
+import warnings
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from re3_jax.cpu import compilation
+from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.interop import brax_env
+from re3_jax.intrinsic import RE3Config, from_config, icm, reward_rollout
+from re3_jax.intrinsic.base import Step
+from tests.prediction_tasks import SIZES
+
+LANES, STEPS, LIMIT = 3, 12, 4
+RE3 = from_config(RE3Config(3, 3, ring_size=64, latent_dim=4, beta=0.5, rho=0.02, log1p=False))
+ICM = icm.from_config(icm.ICMConfig(**SIZES, beta=1.0))
+
+
+class Line(brax_env.envs.Env):
+    """A place and the steps taken; ends where the place is above 1."""
+
+    observation_size, action_size, backend = 2, 1, "none"
+
+    def reset(self, rng):
+        place = jax.random.uniform(rng)
+        return brax_env.envs.State(None, jnp.stack([place, 0.0]), jnp.zeros(()), jnp.zeros(()))
+
+    def step(self, state, action):
+        after = state.obs + jnp.stack([0.5 * action[0], 1.0])
+        done = (after[0] > 1.0).astype(jnp.float32)
+        return state.replace(obs=after, reward=after[1], done=done)
+
+
+def played(env):
+    """All states of `STEPS` steps with pushes of different strength."""
+    states = [jax.jit(env.reset)(jax.random.split(jax.random.PRNGKey(3), LANES))]
+    step = compilation.jit(env.step)
+    for t in range(STEPS):
+        action = jnp.sin(jnp.arange(LANES) + t + 1.0)[:, None]
+        states.append(step(states[-1], action))
+    return states
+
+
+@pytest.mark.parametrize("bonus", [pytest.param(RE3, marks=pytest.mark.slow), ICM])
+def test_rewards_are_those_of_a_loop_by_hand(bonus):
+    """Observations of the end of an episode included, which brax's auto-reset hides."""
+    with_bonus = played(brax_env.wrap(Line(), LIMIT, bonus=bonus))
+    plain = played(brax_env.envs.training.wrap(Line(), LIMIT))
+    spec = EnvSpec("any", (2,), np.dtype(np.float32), Box((1,), -1.0, 1.0), LIMIT)
+    pay = compilation.jit(partial(reward_rollout, bonus))
+    # The wrapper draws its bonus from the first lane's key.
+    stream = jax.random.wrap_key_data(jax.random.split(jax.random.PRNGKey(3), LANES)[0])
+    init_key, stream = jax.random.split(stream)
+    intrinsic = compilation.jit(lambda key: bonus.init(key, spec, LANES))(init_key)
+    ends = []
+    for t, (before, after, told) in enumerate(zip(plain, plain[1:], with_bonus[1:], strict=False)):
+        action = np.asarray(jnp.sin(jnp.arange(LANES) + t + 1.0))[:, None]
+        moved = np.stack([np.float32(0.5) * action[:, 0], np.ones(LANES, np.float32)], axis=1)
+        following = np.asarray(before.obs) + moved
+        terminated = following[:, 0] > 1.0
+        truncated = (following[:, 1] >= LIMIT) & ~terminated
+        ends.append((terminated.any(), truncated.any()))
+        step = Step(before.obs, action, following, terminated, truncated)
+        stream, key = jax.random.split(stream)
+        rollout = jax.tree.map(lambda leaf: leaf[None], step)
+        paid, intrinsic, _ = pay(intrinsic, rollout, np.int32(t * LANES), key)
+        np.testing.assert_array_equal(after.done, terminated | truncated)
+        np.testing.assert_array_equal(told.obs, after.obs)
+        np.testing.assert_array_equal(told.metrics["task_reward"], after.reward)
+        np.testing.assert_allclose(told.metrics["intrinsic_reward"], paid[0], rtol=2e-5, atol=1e-6)
+        np.testing.assert_array_equal(
+            told.reward, told.metrics["task_reward"] + told.metrics["intrinsic_reward"]
+        )
+    assert np.any(ends, axis=0).all()
+    assert told.info["bonus_state"][2] == STEPS * LANES
+    assert np.any(told.metrics["intrinsic_reward"])
+
+
+def test_observations_that_are_no_vectors_are_refused():
+    env = Line()
+    env.observation_size = {"state": 2}
+    with pytest.raises(ValueError, match="a bonus needs observations that are vectors, but these"):
+        brax_env.wrap(env, bonus=RE3)
+
+
+@pytest.mark.slow
+def test_a_task_of_brax_is_wrapped():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        task = brax_env.envs.get_environment("inverted_pendulum", backend="generalized")
+        env = brax_env.wrap(task, bonus=RE3)
+        state = jax.jit(env.reset)(jax.random.split(jax.random.PRNGKey(0), LANES))
+        step = jax.jit(env.step)
+        for _ in range(3):
+            state = step(state, jnp.ones((LANES, env.action_size)))
+    assert (state.metrics["intrinsic_reward"] > 0).all()
+    np.testing.assert_array_equal(
+        state.reward, state.metrics["task_reward"] + state.metrics["intrinsic_reward"]
+    )
