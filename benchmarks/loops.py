@@ -1,0 +1,156 @@
+"""Milliseconds of a step of loops of other libraries, with and without RE3: the examples' loops.
+
+    python -m benchmarks.loops [--rounds N] [--only NAME ...]
+
+Prints one JSON object. A step is one step of all 16 lanes, with its share of the learning. In every
+round each loop runs without and with RE3, one after the other; the time is that of the steps after
+the compilation, the median over rounds. Tasks are small: a step costs little without the bonus.
+"""
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+import torch
+
+from benchmarks import hardware
+from experiments import machine
+
+with warnings.catch_warnings():
+    # brax warns that it is unmaintained, and that so is what it imports.
+    warnings.simplefilter("ignore")
+    from examples import brax_ppo
+from stable_baselines3.common.callbacks import BaseCallback
+
+from examples import cleanrl_ppo, purejaxrl_ppo, sb3_ppo, torch_dqn
+from re3_jax.intrinsic import none
+from re3_jax.intrinsic.base import IntrinsicReward
+
+UPDATES, WARM_UPDATES = 10, 3
+DQN_STEPS, DQN_WARM_STEPS = 600, 200
+BRAX_EPOCHS, BRAX_EPOCH_STEPS = 5, 8_000
+
+
+class Clock:
+    """Times of the reports of a loop."""
+
+    def __init__(self) -> None:
+        """No report yet."""
+        self.times: list[float] = []
+
+    def __call__(self, number: Any = None) -> None:
+        """One more update or step is done."""
+        self.times.append(time.perf_counter())
+
+    def seconds(self, warm: int) -> float:
+        """Seconds of a report, after the first `warm`."""
+        return (self.times[-1] - self.times[warm - 1]) / (len(self.times) - warm)
+
+
+class RolloutClock(BaseCallback):
+    """Reports every rollout of Stable-Baselines3."""
+
+    def __init__(self, clock: Clock):
+        """Reports to `clock`."""
+        super().__init__()
+        self.clock = clock
+
+    def _on_rollout_start(self) -> None:
+        self.clock()
+
+    def _on_step(self) -> bool:
+        return True
+
+
+def sb3(bonus: IntrinsicReward | None) -> float:
+    """Seconds of a step of Stable-Baselines3's PPO."""
+    clock = Clock()
+    sb3_ppo.train(bonus, 0, UPDATES, RolloutClock(clock))
+    return clock.seconds(WARM_UPDATES) / sb3_ppo.ROLLOUT
+
+
+def cleanrl(bonus: IntrinsicReward | None) -> float:
+    """Seconds of a step of the PPO in one file."""
+    clock = Clock()
+    cleanrl_ppo.train(bonus, 0, UPDATES, clock)
+    return clock.seconds(WARM_UPDATES) / cleanrl_ppo.ROLLOUT
+
+
+def dqn(bonus: IntrinsicReward | None) -> float:
+    """Seconds of a step of the DQN in plain PyTorch."""
+    clock = Clock()
+    torch_dqn.train(bonus, 0, DQN_STEPS, clock)
+    return clock.seconds(DQN_WARM_STEPS)
+
+
+def purejaxrl(bonus: IntrinsicReward | None) -> float:
+    """Seconds of a step of the jitted PPO."""
+    train = partial(purejaxrl_ppo.train, bonus=bonus or none(), num_updates=UPDATES)
+    program, key = jax.jit(train), jax.random.key(0)
+    jax.block_until_ready(program(key))
+    started = time.perf_counter()
+    jax.block_until_ready(program(key))
+    return (time.perf_counter() - started) / (UPDATES * purejaxrl_ppo.ROLLOUT)
+
+
+def brax(bonus: IntrinsicReward | None) -> float:
+    """Seconds of a step of brax's PPO, by its own clock; evaluations are not counted."""
+    rates = []
+
+    def report(steps: int, metrics: dict[str, Any]) -> None:
+        rates.append(metrics.get("training/sps"))
+
+    options = {"num_evals": BRAX_EPOCHS + 1, "progress_fn": report}
+    brax_ppo.train(brax_ppo.TwoRooms(), bonus, 0, BRAX_EPOCHS * BRAX_EPOCH_STEPS, **options)
+    # The first report is before training, and the first epoch compiles.
+    return brax_ppo.NUM_ENVS / float(np.median(rates[2:]))
+
+
+LOOPS: dict[str, tuple[Callable[[IntrinsicReward | None], float], Any]] = {
+    "sb3_ppo": (sb3, sb3_ppo),
+    "cleanrl_ppo": (cleanrl, cleanrl_ppo),
+    "torch_dqn": (dqn, torch_dqn),
+    "purejaxrl_ppo": (purejaxrl, purejaxrl_ppo),
+    "brax_ppo": (brax, brax_ppo),
+}
+
+
+def measure(name: str, rounds: int) -> dict[str, float]:
+    """Medians over rounds, and the median of the differences within a round."""
+    step, example = LOOPS[name]
+    times = 1e3 * np.array([[step(bonus) for bonus in (None, example.RE3)] for _ in range(rounds)])
+    without, with_re3 = np.median(times, axis=0)
+    return {
+        "ms": round(float(without), 3),
+        "ms_with_re3": round(float(with_re3), 3),
+        "ms_of_re3": round(float(np.median(times[:, 1] - times[:, 0])), 3),
+    }
+
+
+def main() -> None:
+    """Measures and prints the JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each loop")
+    parser.add_argument("--only", nargs="+", choices=LOOPS, default=[*LOOPS], help="loops to run")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    machine.keep_compiled_programs()
+    warnings.simplefilter("ignore")
+    report = {
+        "benchmark": "loops",
+        "hardware": hardware.describe(),
+        "rounds": options.rounds,
+        "lanes": sb3_ppo.NUM_ENVS,
+        "loops": {name: measure(name, options.rounds) for name in options.only},
+    }
+    print(json.dumps(report, indent=2))
+
+
+if __name__ == "__main__":
+    main()
