@@ -23,12 +23,10 @@ from re3_jax.cpu import compilation
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.intrinsic import IntrinsicBatch, RE3Config, Step, from_config
 
-NUM_ENVS, NUM_STEPS, NUM_SEEDS, CAPACITY, BATCH = 16, 4_000, 3, 50_000, 128
+NUM_ENVS, NUM_STEPS, NUM_SEEDS, ROWS, BATCH = 16, 4_000, 3, 50_000, 128
 DISCOUNT, EPSILON, TARGET_PERIOD, FIRST_STEPS = 0.99, 0.1, 100, 50
 SPEC = EnvSpec("MountainCar-v0", (2,), np.dtype(np.float32), Discrete(3), 200)  # RE3
-CONFIG = RE3Config(
-    3, 3, beta=1.0, ring_size=CAPACITY, latent_dim=16, normalize="running_std"
-)  # RE3
+CONFIG = RE3Config(3, 3, beta=1.0, ring_size=ROWS, latent_dim=16, normalize="running_std")  # RE3
 RE3 = from_config(CONFIG)  # RE3
 
 
@@ -53,12 +51,12 @@ def train(bonus, seed, num_steps, report=lambda step: None):
     target.load_state_dict(network.state_dict())
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
     replay = {
-        "observation": torch.zeros(CAPACITY, 2),
-        "action": torch.zeros(CAPACITY, dtype=torch.int32),
-        "following": torch.zeros(CAPACITY, 2),
-        "index": torch.zeros(CAPACITY, dtype=torch.int32),
-        "reward": torch.zeros(CAPACITY),
-        "terminated": torch.zeros(CAPACITY),
+        "observation": torch.zeros(ROWS, 2),
+        "action": torch.zeros(ROWS, dtype=torch.int32),
+        "following": torch.zeros(ROWS, 2),
+        "index": torch.zeros(ROWS, dtype=torch.int32),
+        "reward": torch.zeros(ROWS),
+        "terminated": torch.zeros(ROWS),
     }
     if bonus is not None:
         state = bonus.init(jax.random.key(seed), SPEC, NUM_ENVS)  # RE3
@@ -76,7 +74,7 @@ def train(bonus, seed, num_steps, report=lambda step: None):
         index = torch.zeros(NUM_ENVS, dtype=torch.int32)
         if bonus is not None:
             state, index = observe(state, Step(from_dlpack(seen)))  # RE3
-        rows = (step * NUM_ENVS + torch.arange(NUM_ENVS)) % CAPACITY
+        rows = (step * NUM_ENVS + torch.arange(NUM_ENVS)) % ROWS
         numbers = (torch.tensor(leaf, dtype=torch.float32) for leaf in (reward, terminated))
         stored = seen, action.int(), following, torch.from_dlpack(index), *numbers
         for name, leaf in zip(replay, stored, strict=True):
@@ -84,7 +82,7 @@ def train(bonus, seed, num_steps, report=lambda step: None):
         seen, sums = torch.tensor(after), sums + reward
         returns, sums = [*returns, *sums[done]][-100:], np.where(done, 0.0, sums)
         if step >= FIRST_STEPS:
-            drawn = torch.randint(min((step + 1) * NUM_ENVS, CAPACITY), (BATCH,))
+            drawn = torch.randint(min((step + 1) * NUM_ENVS, ROWS), (BATCH,))
             batch = {name: leaf[drawn] for name, leaf in replay.items()}
             if bonus is not None:
                 given = map(from_dlpack, [*batch.values()][:4])  # RE3

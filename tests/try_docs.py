@@ -40,6 +40,7 @@ SHORT = {
     "bench knn": 'ARGS="--rounds 1"',
     "bench bonuses": 'ARGS="--rounds 1 --seeds 1 --transitions 500"',
     "bench debug_presets": 'ARGS="--only gymnax"',
+    "bench loops": 'ARGS="--rounds 1 --only purejaxrl_ppo"',
     "figure minigrid": 'ARGS="--presets debug --seeds 1 --tasks doorkey_6x6 --rows none re3"',
     "figure minigrid_betas": 'ARGS="--preset debug --seeds 1 --tasks doorkey_6x6 --rows re3"',
     "figure minigrid_ablations": 'ARGS="--seeds 1 --steps 4000 --groups ensemble"',

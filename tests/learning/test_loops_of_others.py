@@ -47,6 +47,14 @@ def test_re3_takes_at_most_ten_lines(name):
     assert 3 <= marked <= 10
 
 
+def test_the_page_quotes_the_marked_lines_of_the_examples():
+    page = (FOLDER.parent / "docs" / "your_own_loop.md").read_text()
+    quoted = [line.strip() for line in page.splitlines() if line.endswith("  # RE3")]
+    examples = [(FOLDER / f"{name}.py").read_text().splitlines() for name in LOOPS]
+    marked = [line.strip() for lines in examples for line in lines if line.endswith("  # RE3")]
+    assert sorted(quoted) == sorted(marked)
+
+
 def spied(bonus, totals):
     """The bonus; `totals` sums the observations that it saw and the rewards that it paid."""
 
