@@ -17,7 +17,7 @@ export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073
 glibc.malloc.trim_threshold=1073741824
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: run test test-all lint bench figure compare profile doctor docs try-docs help clean
+.PHONY: run test test-all torture lint bench figure compare profile doctor docs try-docs help clean
 
 # $(call option,VARIABLE,--flag): the flag if VARIABLE was written after `make`; the
 # environment is ignored, because shells have an ENV of their own.
@@ -41,6 +41,7 @@ help:
 	  '    [OUT=folder] [RESUME=1] [ARGS="--a2c.learning-rate 1e-3"]  all options: ARGS=--help' \
 	  'make test                  lint, types and tests [TESTS="tests/unit -k ring"]' \
 	  'make test-all              lint, types and all tests, those of minutes too [TESTS=]' \
+	  'make torture               kills, flips bits, fills disks, and counts losses [ARGS=--quick]' \
 	  'make lint                  ruff and mypy' \
 	  'make bench                 the benchmarks, one JSON each [BENCH=knn] [ARGS=]' \
 	  'make figure FIG=name       one figure of the paper [ARGS=]' \
@@ -84,6 +85,9 @@ test: lint
 
 test-all: lint
 	@$(PY) -m pytest -q -n 2 --dist loadscope -m "slow or not slow" $(TESTS)
+
+torture: $(TEST_READY)
+	@$(PY) -m tests.torture $(call given,ARGS)
 
 lint: $(TEST_READY)
 	@$(PY) -m ruff check .

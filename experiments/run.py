@@ -30,8 +30,10 @@ from experiments.pace import Pace
 from experiments.terminal import Standing, Terminal, clock
 from experiments.validate import check_memory
 from re3_jax.training.checkpoint import CheckpointStore
+from re3_jax.training.digests import of_seeds
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.recorder import Recorder
+from re3_jax.training.replay_journal import without_frames
 from re3_jax.training.train_state import TrainState
 
 Result = TypeVar("Result")
@@ -227,6 +229,8 @@ class _Loop:
         self.evaluating_at = self.record.env_frames
         shown = self.config.video and self._all_trained()
         record = self.videos[video.EVALUATION].append if shown else None
+        digests = of_seeds(without_frames(self.runner.capture(state)))
+        self.recorder.states(self.evaluating_at, self._wall_seconds(), digests)
         play = self.runner.start_evaluation(state, record)
         self.evaluation = self.evaluator.submit(_timed, play)
         if not self.runner.evaluates_beside_training:

@@ -25,6 +25,9 @@ RUNS = Path("runs")
 DIGESTS = {"pretrained.weights": "bonus_weights_sha256", "plugin": "plugin_sha256"}
 """Option that names a file -> key in config.json of the file's digest."""
 
+CONFIG_DIGEST = "config_sha256"
+"""Key in config.json of the digest of its `config`."""
+
 COMPARED_ON_RESUME = {
     "device": {"platform": "platform", "kind": "device", "count": "devices"},
     "versions": {"jax": "jax", "jaxlib": "jaxlib"},
@@ -64,7 +67,10 @@ def stored_config(
     """The configuration in a run folder; `otherwise` is the remedy if there is none."""
     path = folder / CONFIG
     try:
-        stored = json.loads(path.read_text())["config"]
+        whole = json.loads(path.read_text())
+        stored = whole["config"]
+        if whole.get(CONFIG_DIGEST, digest := _sha256(stored)) != digest:
+            raise ValueError("it was changed after the run wrote it")
         if isinstance(stored, dict):
             plugins.load(stored.get("plugin"))
         config: RunConfig = from_dict(stored)
@@ -137,6 +143,7 @@ def write_config(folder: Path, config: RunConfig) -> None:
     else:
         stored = {"config": values, **machine.describe()}
         stored |= {DIGESTS[option]: digest for option, digest in _digests(config).items()}
+    stored[CONFIG_DIGEST] = _sha256(stored["config"])
     write_json(path, stored)
 
 
@@ -208,6 +215,10 @@ def _check_files(config: RunConfig, folder: Path) -> None:
                 f"{folder} was started with: put that file back to continue, or start a new run "
                 "with another --out"
             )
+
+
+def _sha256(values: Any) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def _digests(config: RunConfig) -> dict[str, str]:

@@ -40,13 +40,12 @@ LATE_REPORTS = ("Event loop is closed", "Encountered error while reading array i
 """What tensorstore and orbax report about a checkpoint's other arrays once one has failed."""
 
 
-def _unraisable(unraisable: Any) -> None:
-    # The failure itself is one sentence; these reports come from other threads and coroutines,
-    # each with a traceback.
+def silence_late_reports(unraisable: Any) -> None:
+    """A `sys.unraisablehook`: the failure itself is one sentence, which these would follow."""
     if not str(unraisable.exc_value).startswith(LATE_REPORTS):
         sys.__unraisablehook__(unraisable)
 
 
 if __name__ == "__main__":
-    sys.unraisablehook = _unraisable
+    sys.unraisablehook = silence_late_reports
     sys.exit(main())

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 
+from re3_jax.training import digests
 from re3_jax.training.replay_journal import ReplayJournal, Segments, without_frames
 from re3_jax.training.transfer import name_of
 
@@ -63,7 +63,8 @@ class CheckpointStore:
             return
         try:
             small, listed = without_frames(state), self._journal.write(str(step), state)
-            content = {"record": record, "frames": listed, "leaves": _digests(small)}
+            leaves = digests.of_leaves(digests.of_rows(small))
+            content = {"record": record, "frames": listed, "digests": leaves}
             host = ocp.args.JsonSave({**content, "digest": _digest(content)})
             args = ocp.args.Composite(state=ocp.args.StandardSave(small), host=host)
             self._manager.save(step, args=args)
@@ -143,8 +144,8 @@ class CheckpointStore:
                 as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), wanted)
                 args = ocp.args.PyTreeRestore(wanted, restore_args=as_numpy, partial_restore=True)
                 found = reader.restore(path, args=args)
-            digests = sealed["leaves"].items()
-            _check(found, {path: one for path, one in digests if path.split("/")[0] in names})
+            expected = sealed["digests"].items()
+            _check(found, {path: one for path, one in expected if path.split("/")[0] in names})
         # As in `restore`.
         except Exception as error:
             raise ValueError(f"its checkpoint {step} is damaged ({_first_line(error)})") from None
@@ -163,14 +164,14 @@ class CheckpointStore:
         # Where its metadata is gone, orbax gives back keys as plain integers.
         if _form(small) != _form(small_template):
             raise ValueError("it does not have the form of this run's state")
-        _check(small, sealed["leaves"])
+        _check(small, sealed["digests"])
         return self._journal.read(sealed["frames"], small, template), sealed["record"]
 
     def _sealed(self, step: int) -> dict[str, Any]:
         """What a checkpoint says of itself beside the state."""
         args = ocp.args.Composite(host=ocp.args.JsonRestore())
         sealed = self._manager.restore(step, args=args)["host"]
-        if "leaves" not in sealed:
+        if "digests" not in sealed:
             raise ValueError("another version of re3_jax wrote it")
         if sealed.pop("digest") != _digest(sealed):
             raise ValueError("its digest does not match")
@@ -200,23 +201,8 @@ def _digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _digests(state: Any) -> dict[str, str]:
-    """SHA-256 over dtype, shape and bytes of every leaf, by its path."""
-
-    def of_leaf(leaf: Any) -> str:
-        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            leaf = jax.random.key_data(leaf)
-        array = np.ascontiguousarray(jax.device_get(leaf))
-        sha = hashlib.sha256(f"{array.dtype} {array.shape}".encode())
-        sha.update(array.data)
-        return sha.hexdigest()
-
-    leaves = jax.tree_util.tree_leaves_with_path(state)
-    return {name_of(path): of_leaf(leaf) for path, leaf in leaves}
-
-
-def _check(state: Any, digests: dict[str, str]) -> None:
-    if _digests(state) != digests:
+def _check(state: Any, expected: dict[str, str]) -> None:
+    if digests.of_leaves(digests.of_rows(state)) != expected:
         raise ValueError("its digest does not match")
 
 

@@ -1,4 +1,4 @@
-"""What a run tells: train.csv, eval.csv and TensorBoard events (io).
+"""What a run tells: train.csv, eval.csv, states.csv and TensorBoard events (io).
 
 The CSV files are the record and are exact: a float32 is written with the nine digits that
 give it back, and a resumed run cuts the files to the length that its checkpoint knows.
@@ -85,7 +85,7 @@ class Recorder:
         self._seeds = tuple(seeds)
         self._tables = {
             name: CsvTable(folder / name, keep_bytes.get(name, 0))
-            for name in ("train.csv", "eval.csv")
+            for name in ("train.csv", "eval.csv", "states.csv")
         }
         self._events: Any = None
         if tensorboard:
@@ -114,6 +114,10 @@ class Recorder:
             self._events.add_scalar("evaluation/return_mean", stats.return_mean.mean(), env_frames)
             for seed, value in zip(self._seeds, stats.return_mean, strict=True):
                 self._events.add_scalar(f"evaluation/return/seed_{seed}", value, env_frames)
+
+    def states(self, env_frames: int, wall_seconds: float, sha256: Sequence[str]) -> None:
+        """Records the digest of each seed's state, by which two runs are compared."""
+        self._append("states.csv", env_frames, wall_seconds, {"state_sha256": sha256})
 
     def sync(self) -> dict[str, int]:
         """Forces everything to disk; the length of each CSV file in bytes."""

@@ -59,8 +59,18 @@ def test_resume_with_a_broken_config(capsys, started):
 def test_resume_with_a_config_of_other_options(capsys, started):
     stored = json.loads((started / "config.json").read_text())
     stored["config"]["magic"] = 1
+    del stored[run_folder.CONFIG_DIGEST]
     (started / "config.json").write_text(json.dumps(stored))
     assert "magic" in refused(capsys, "--resume", "--out", "started")
+
+
+def test_resume_with_a_config_that_was_changed(capsys, started):
+    """A flipped bit that leaves valid JSON would otherwise train with another value."""
+    stored = json.loads((started / "config.json").read_text())
+    stored["config"]["steps"] += 1024
+    (started / "config.json").write_text(json.dumps(stored))
+    sentence = refused(capsys, "--resume", "--out", "started")
+    assert "config.json" in sentence and "changed after the run wrote it" in sentence
 
 
 @pytest.mark.parametrize(

@@ -203,6 +203,7 @@ def test_an_unfinished_source_is_refused(capsys, here, source):
     path = here / "source" / "config.json"
     stored = json.loads(path.read_text())
     stored["config"] |= {"pretrain": 1024, "steps": 1024}
+    del stored[run_folder.CONFIG_DIGEST]
     path.write_text(json.dumps(stored))
     sentence = refused(capsys, *DOORKEY, "--init", "source")
     assert "512 of 1,024 env frames" in sentence and "--resume --out source" in sentence

@@ -48,7 +48,7 @@ def assert_same_run(run: Path, reference: Path) -> None:
     for name, value in theirs.items():
         assert ours[name].dtype == value.dtype, name
         assert ours[name].tobytes() == value.tobytes(), name
-    for table in ("train.csv", "eval.csv"):
+    for table in ("train.csv", "eval.csv", "states.csv"):
         assert rows(run / table) == rows(reference / table)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from experiments import run_folder
 from tests.resume.compare import assert_same_run, leaves, newest_checkpoint, rows, scalars
 from tests.resume.conftest import OPTIONS, ROOT, STEPS
 
@@ -97,6 +98,7 @@ def test_killed_before_the_first_checkpoint_starts_again(reference, finish, tmp_
     out.mkdir()
     config = json.loads((reference / "config.json").read_text())
     config["config"] |= {"steps": 2560, "out": str(out)}
+    del config[run_folder.CONFIG_DIGEST]
     (out / "config.json").write_text(json.dumps(config))
     said = finish("--out", str(out), "--resume")
     assert "stopped before its first checkpoint: starting it" in said

@@ -1,0 +1,100 @@
+"""Does to runs what machines do, and counts what was lost.
+
+    python -m tests.torture [--quick] [--only KIND] [--folder FOLDER] [--out FILE]
+
+Every trial's outcome is kept in FOLDER, so the same command goes on after a stop. Prints a JSON
+object; exits with 1 if a trial did not survive, or a byte or a row was lost.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from benchmarks import hardware
+from experiments import machine
+from tests.torture import trials
+from tests.torture.devices import other_devices
+from tests.torture.kills import goodput, random_kills
+from tests.torture.ledger import Ledger
+from tests.torture.rehearsal import CASES, Rehearsal
+
+Trials = Callable[[Ledger, str, Rehearsal, Path], None]
+
+REHEARSED: dict[str, dict[str, Trials]] = {
+    "a2c": {
+        "killed_at_every_write": partial(trials.killed_at_every_write, every=1),
+        "flipped_bytes": partial(trials.flipped_bytes, every=1),
+        "refused_writes": partial(trials.refused_writes, every=7),
+        "jumping_clocks": partial(trials.jumping_clocks, count=10),
+    },
+    "rad": {
+        "killed_at_every_write": partial(trials.killed_at_every_write, every=5),
+        "flipped_bytes": partial(trials.flipped_bytes, every=2),
+        "refused_writes": partial(trials.refused_writes, every=41),
+        "jumping_clocks": partial(trials.jumping_clocks, count=3),
+        "lost_workers": partial(trials.lost_workers, count=3),
+    },
+}
+QUICK: dict[str, dict[str, Trials]] = {
+    "a2c": {
+        "killed_at_every_write": partial(trials.killed_at_every_write, every=70),
+        "flipped_bytes": partial(trials.flipped_bytes, every=30),
+        "refused_writes": partial(trials.refused_writes, every=150),
+        "jumping_clocks": partial(trials.jumping_clocks, count=1),
+    }
+}
+KILLS = 20
+"""Random kills of each agent."""
+
+
+def torture(folder: Path, quick: bool, only: str = "") -> Ledger:
+    """Runs the trials whose names contain `only`; their outcomes are kept in `folder`."""
+    ledger = Ledger(folder / "trials.jsonl")
+    for agent, kinds in (QUICK if quick else REHEARSED).items():
+        if wanted := {name: run for name, run in kinds.items() if only in name}:
+            rehearsal = Rehearsal(agent, folder / agent)
+            for name, run in wanted.items():
+                run(ledger, agent, rehearsal, folder / agent / name)
+                shutil.rmtree(folder / agent / name, ignore_errors=True)
+            rehearsal.close()
+    if not quick and only in "other_devices":
+        other_devices(ledger, "a2c", folder / "devices")
+    if not quick and only in "random_kills":
+        for agent in CASES:
+            random_kills(ledger, agent, folder / agent / "kills", KILLS)
+    return ledger
+
+
+def main() -> int:
+    """The command in this module's docstring."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="a few trials of one agent")
+    parser.add_argument("--only", default="", metavar="KIND", help="trials whose name contains it")
+    parser.add_argument("--folder", type=Path, default=Path("runs/torture"))
+    parser.add_argument("--out", type=Path, help="where to write the JSON object as well")
+    options = parser.parse_args()
+    machine.keep_compiled_programs()
+    ledger = torture(options.folder, options.quick, options.only)
+    counts = ledger.counts()
+    totals = {
+        name: sum(row[name] for row in counts)
+        for name in ("tried", "survived", "differing_bytes", "lost_rows")
+    }
+    report = {"command": "python -m tests.torture", "hardware": hardware.describe(), **totals}
+    report["of_each"] = counts
+    if not options.quick and options.only in "goodput":
+        report["kill_every_30_seconds"] = goodput(options.folder / "goodput")
+    text = json.dumps(report, indent=2)
+    print(text)
+    if options.out is not None:
+        options.out.write_text(text + "\n")
+    lost = totals["tried"] - totals["survived"] + totals["differing_bytes"] + totals["lost_rows"]
+    return int(lost > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""SIGKILL at random moments, and what is left of a run's speed when it comes every 30 seconds."""
+
+import multiprocessing
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from tests.resume.compare import leaves
+from tests.torture.ledger import Ledger, Outcome
+from tests.torture.rehearsal import CASES, COMMON, differing_rows
+
+GOODPUT = (
+    *("--env", "doorkey_6x6", "--seeds", "2", "--steps", "1200000", "--evaluation.episodes", "20"),
+    *("--evaluation.every-env-frames", "64000", "--checkpoint-seconds", "5"),
+)
+"""A run of a minute or two whose checkpoints come more often than the kills."""
+
+KILL_SECONDS = 30.0
+
+
+def random_kills(ledger: Ledger, agent: str, folder: Path, count: int) -> None:
+    """Kills one process after the other of runs that go on, and compares each run that ends.
+
+    A trial is a kill; it survived if the run that went on from it ended equal to the reference.
+    """
+    words = *CASES[agent], *COMMON, "--checkpoint-seconds", "0"
+    if (first := ledger.count("random SIGKILL", agent)) >= count:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    reference, out = folder / "reference", folder / "run"
+    # Twice, because the first one compiles.
+    for _ in range(2):
+        shutil.rmtree(reference, ignore_errors=True)
+        started = time.monotonic()
+        process = _start([*words, "--out", str(reference)])
+        process.join()
+        assert process.exitcode == 0
+        seconds = time.monotonic() - started
+    rng, kills = random.Random(f"{agent} {first}"), []
+    while first + len(kills) < count or kills:
+        process = _start([*words, "--out", str(out), *_resume(out)])
+        enough = first + len(kills) >= count
+        process.join(None if enough else rng.uniform(0.3, 1.0) * seconds)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            kills.append(f"{first + len(kills)}")
+            continue
+        outcome = Outcome("crashed", said=f"exit code {process.exitcode}")
+        if process.exitcode == 0:
+            found = differing_bytes(out, reference), differing_rows(out, reference)
+            outcome = Outcome("differs" if any(found) else "exact", *found)
+        for name in kills:
+            ledger.try_once("random SIGKILL", agent, name, Outcome, *outcome)
+        first, kills = first + len(kills), []
+        shutil.rmtree(out)
+
+
+def goodput(folder: Path) -> dict[str, Any]:
+    """Seconds of a run undisturbed, and killed every `KILL_SECONDS` seconds."""
+    shutil.rmtree(folder, ignore_errors=True)
+    command = [sys.executable, "-m", "experiments.train", *GOODPUT]
+    undisturbed, killed = [*command, "--out", f"{folder}/a"], [*command, "--out", f"{folder}/b"]
+    started = time.monotonic()
+    subprocess.run(undisturbed, check=True, capture_output=True)
+    seconds = time.monotonic() - started
+    started, kills = time.monotonic(), 0
+    while True:
+        words = [*killed, *_resume(folder / "b")]
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
+            try:
+                if process.wait(KILL_SECONDS) != 0:
+                    raise RuntimeError("the run failed")
+                break
+            except subprocess.TimeoutExpired:
+                process.kill()
+                kills += 1
+    disturbed = time.monotonic() - started
+    return {
+        "command": " ".join(command[1:]),
+        "seconds": round(seconds, 1),
+        "seconds_with_kills": round(disturbed, 1),
+        "kills": kills,
+        "goodput": round(seconds / disturbed, 3),
+        "differing_bytes": differing_bytes(folder / "b", folder / "a"),
+        "lost_rows": differing_rows(folder / "b", folder / "a"),
+    }
+
+
+def differing_bytes(run: Path, reference: Path) -> int:
+    """Bytes of the final state that differ; the frames of replays are in `Rehearsal`'s."""
+    ours, theirs = leaves(run), leaves(reference)
+    assert ours.keys() == theirs.keys()
+    return sum(
+        sum(a != b for a, b in zip(ours[name].tobytes(), value.tobytes(), strict=True))
+        for name, value in theirs.items()
+    )
+
+
+def _resume(out: Path) -> tuple[str, ...]:
+    return ("--resume",) if (out / "config.json").exists() else ()
+
+
+_forks = multiprocessing.get_context("forkserver")
+
+
+def _start(words: Sequence[str]) -> BaseProcess:
+    """`experiments.train` in a process that need not import everything anew."""
+    _forks.set_forkserver_preload(["experiments.train"])
+    process = _forks.Process(target=_train, args=(list(words),))
+    process.start()
+    return process
+
+
+def _train(words: list[str]) -> None:
+    from experiments import train
+
+    sys.unraisablehook = train.silence_late_reports
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    sys.exit(train.main(words))
