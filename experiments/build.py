@@ -22,6 +22,7 @@ from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.state_entropy import scaled
 from re3_jax.schedules import unweighted
 from re3_jax.training.device_program import DeviceProgram
+from re3_jax.training.distributed import Processes
 from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.off_policy import make_off_policy_program
 from re3_jax.training.on_policy import make_on_policy_program
@@ -47,6 +48,13 @@ def prepared(config: RunConfig) -> tuple[RunConfig, EnvSpec]:
         config = dataclasses.replace(config, **{on_host.group: options})
     chunk = config.choose_chunk_updates(spec.action_repeat)
     return dataclasses.replace(config, chunk_updates=chunk), spec
+
+
+def part_of(config: RunConfig, processes: Processes) -> RunConfig:
+    """The configuration of the seeds that this process trains; a UsageError if they do not fit."""
+    with refusing(ValueError):
+        seeds = processes.share(config.seeds)
+    return dataclasses.replace(config, seeds=seeds, seed=config.seed + processes.index * seeds)
 
 
 def task_spec(config: RunConfig) -> EnvSpec:
@@ -163,7 +171,7 @@ def cpu_devices(config: RunConfig) -> int:
 
 
 def devices_for(seeds: int) -> list[jax.Device]:
-    """The largest number of devices among which the seeds can be divided evenly."""
-    devices = jax.devices()
+    """The largest number of this process's devices among which the seeds can be divided evenly."""
+    devices = jax.local_devices()
     count = max(n for n in range(1, len(devices) + 1) if seeds % n == 0)
     return devices[:count]

@@ -50,7 +50,7 @@ def peak_host_bytes() -> int:
 
 def peak_device_bytes() -> int | None:
     """Largest memory in use on the first device, where its backend reports it."""
-    return (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
+    return (jax.local_devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
 
 
 def free_bytes() -> int:
@@ -58,7 +58,7 @@ def free_bytes() -> int:
 
     The total of the devices, or that of the host if the devices report none.
     """
-    stats = [d.memory_stats() or {} for d in jax.devices()]
+    stats = [d.memory_stats() or {} for d in jax.local_devices()]
     if all("bytes_limit" in s for s in stats):
         return sum(s["bytes_limit"] - s.get("bytes_in_use", 0) for s in stats)
     return int(psutil.virtual_memory().available)
@@ -96,6 +96,8 @@ def use_cpu_devices(count: int) -> None:
 
 def has_accelerator() -> bool:
     """Whether JAX sees a GPU or TPU."""
+    if os.environ.get("JAX_PLATFORMS") == "cpu":
+        return False
     plugins = importlib.metadata.entry_points(group="jax_plugins")
     if not plugins and not any(map(importlib.util.find_spec, ("jax_plugins", "libtpu"))):
         return False

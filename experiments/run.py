@@ -22,15 +22,17 @@ import numpy as np
 
 from experiments import fine_tuning, installing, machine, run_folder, suites, summary, video
 from experiments.agents import AGENTS
-from experiments.build import Runner, build, devices_for, prepared, refused_by_parts
+from experiments.build import Runner, build, devices_for, part_of, prepared, refused_by_parts
 from experiments.config import RunConfig
 from experiments.errors import UsageError, refusing
+from experiments.host_record import HostRecord
 from experiments.interrupt import Interrupt
 from experiments.pace import Pace
 from experiments.terminal import Standing, Terminal, clock
 from experiments.validate import check_memory
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.digests import of_seeds
+from re3_jax.training.distributed import ALONE, Processes
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.recorder import Recorder
 from re3_jax.training.replay_journal import without_frames
@@ -45,62 +47,42 @@ FORETELL_SECONDS = 20.0
 """Wall seconds of training from which the first forecast is made."""
 
 
-@dataclass
-class HostRecord:
-    """What the host must remember beside the state; the JSON part of a checkpoint.
-
-    Seconds are summed over all processes of the run, without the time between them.
-    `timed_frames` are the env frames per seed trained in `train_seconds`.
-    """
-
-    chunks: int = 0
-    env_frames: int = 0
-    evaluated_at: int = -1
-    evaluation_return: float | None = None
-    wall_seconds: float = 0.0
-    train_seconds: float = 0.0
-    evaluation_seconds: float = 0.0
-    compile_seconds: float = 0.0
-    timed_frames: int = 0
-    csv_bytes: dict[str, int] = field(default_factory=dict)
-
-    def frames_per_second(self, num_seeds: int) -> float | None:
-        """Env frames of all seeds per second of training; None before any."""
-        return self.timed_frames * num_seeds / self.train_seconds if self.timed_frames else None
-
-
-def run(config: RunConfig) -> int:
+def run(config: RunConfig, processes: Processes = ALONE) -> int:
     """Runs `config` to its end; returns the exit code (0, or 130 and 143 when stopped).
+
+    Each of several processes trains its share of the seeds; the first prints and writes tables.
 
     Raises:
       UsageError: the configuration cannot be run; nothing was overwritten.
     """
     config, spec = prepared(config)
-    learned = fine_tuning.load(config, spec)
-    terminal = Terminal()
-    runner = build(config, spec, terminal.say)
+    own = part_of(config, processes)
+    learned = fine_tuning.load(own, spec)
+    terminal = Terminal(quiet=not processes.is_first)
+    runner = build(own, spec, terminal.say)
     with refused_by_parts(config):
-        shapes = runner.abstract_state(config.seeds)
+        shapes = runner.abstract_state(own.seeds)
     num_bytes = sum(leaf.size * (leaf.dtype.itemsize or 1) for leaf in jax.tree.leaves(shapes))
-    check_memory(num_bytes, machine.free_bytes(), config)
+    check_memory(num_bytes, machine.free_bytes(), own)
     if learned is not None:
-        fine_tuning.check_fits(config, shapes, learned)
-    folder = run_folder.claim(config)
+        fine_tuning.check_fits(own, shapes, learned)
+    folder = processes.from_first(partial(run_folder.claim, config))
     on_first = partial(terminal.say, "stopping after this chunk; interrupt again to stop at once")
-    with (
-        run_folder.locked(folder),
-        Interrupt(on_first) as interrupt,
-        contextlib.closing(terminal),
-        contextlib.closing(runner),
-    ):
-        return _Loop(config, runner, folder, terminal, interrupt, learned).run()
+    with contextlib.ExitStack() as stack:
+        processes.from_first(lambda: stack.enter_context(run_folder.locked(folder)))
+        interrupt = stack.enter_context(Interrupt(on_first))
+        stack.enter_context(contextlib.closing(terminal))
+        stack.enter_context(contextlib.closing(runner))
+        return _Loop(config, own, processes, runner, folder, terminal, interrupt, learned).run()
 
 
 @dataclass
 class _Loop:
-    """One process's part of a run."""
+    """One process's part of a run: its seeds are `own`'s."""
 
     config: RunConfig
+    own: RunConfig
+    processes: Processes
     runner: Runner
     folder: Path
     terminal: Terminal
@@ -112,7 +94,9 @@ class _Loop:
     foretold: bool = False
 
     def __post_init__(self) -> None:
-        self.store = CheckpointStore(self.folder / run_folder.CHECKPOINTS)
+        self.store = CheckpointStore(self.folder / run_folder.CHECKPOINTS, self.processes)
+        self.recorder: Recorder | None = None
+        self.stopped_by: int | None = None
         self.checkpointed = self.curve_drawn = time.monotonic()
         self.evaluator = ThreadPoolExecutor(1, "evaluation")
         self.videos: dict[str, list[np.ndarray]] = {video.EVALUATION: []}
@@ -121,9 +105,42 @@ class _Loop:
         self._announce()
         state = self._restored() if self.config.resume else None
         if state is None:
-            state = self.runner.init(jnp.asarray(self.config.seed_numbers, jnp.int32))
+            state = self.runner.init(jnp.asarray(self.own.seed_numbers, jnp.int32))
             if self.learned is not None:
                 state = fine_tuning.begin(state, self.learned)
+        self.processes.from_first(self._open_tables)
+        self.started = time.monotonic() - self.record.wall_seconds
+        self.pace = Pace(time.monotonic(), self.record.env_frames)
+        self.evaluating_at = self.record.evaluated_at
+        self._checkpoint(state)
+        if not self._complete():
+            self._compile(state)
+        while not self._stopped():
+            if self._evaluation_is_due():
+                self._await_evaluation()
+                self._start_evaluation(state)
+            self._await_evaluation(wait=self._all_trained())
+            if self._complete():
+                break
+            state = self._train(state)
+            due = time.monotonic() - self.checkpointed >= self.config.checkpoint_seconds
+            if self.processes.exchange(due)[0]:
+                self._checkpoint(state)
+        self._checkpoint(state)
+        foresees = AGENTS[self.config.agent].foresees
+        if self._records_video() and foresees is not None and self._complete():
+            self.videos[video.PREDICTIONS] = foresees(self.own, state)
+        self.evaluator.shutdown()
+        if self.recorder is not None:
+            self.recorder.close()
+        self.store.close()
+        self.terminal.close()
+        self.processes.from_first(self._report)
+        if self._complete() or self.stopped_by is None:
+            return 0
+        return 128 + self.stopped_by
+
+    def _open_tables(self) -> None:
         with refusing(ValueError):
             self.recorder = Recorder(
                 self.folder,
@@ -134,42 +151,25 @@ class _Loop:
             )
         if self.config.resume:
             run_folder.write_config(self.folder, self.config)
-        self.started = time.monotonic() - self.record.wall_seconds
-        self.pace = Pace(time.monotonic(), self.record.env_frames)
-        self.evaluating_at = self.record.evaluated_at
-        self._checkpoint(state)
-        if not self._complete():
-            self._compile(state)
-        while self.interrupt.received is None:
-            if self._evaluation_is_due():
-                self._await_evaluation()
-                self._start_evaluation(state)
-            self._await_evaluation(wait=self._all_trained())
-            if self._complete():
-                break
-            state = self._train(state)
-            if time.monotonic() - self.checkpointed >= self.config.checkpoint_seconds:
-                self._checkpoint(state)
-        self._checkpoint(state)
-        foresees = AGENTS[self.config.agent].foresees
-        if self.config.video and foresees is not None and self._complete():
-            self.videos[video.PREDICTIONS] = foresees(self.config, state)
-        self.evaluator.shutdown()
-        self.recorder.close()
-        self.store.close()
-        self.terminal.close()
-        self._report()
-        if self._complete() or self.interrupt.received is None:
-            return 0
-        return 128 + self.interrupt.received
+
+    def _stopped(self) -> bool:
+        """Whether a process was asked to stop; it is the same in all."""
+        received = [one for one in self.processes.exchange(self.interrupt.received) if one]
+        self.stopped_by = received[0] if received else None
+        return bool(received)
+
+    def _records_video(self) -> bool:
+        return self.config.video and self.processes.is_first
 
     def _announce(self) -> None:
         c, say = self.config, self.terminal.say
-        used, usable = devices_for(c.seeds), jax.devices()
+        used, usable = devices_for(self.own.seeds), jax.local_devices()
         devices = f"{len(used)} {used[0].device_kind} device(s)"
         if len(used) < len(usable):
             remedy = f"SEEDS a multiple of {len(usable)} would use all"
             devices = f"{len(used)} of {len(usable)} {used[0].device_kind} devices ({remedy})"
+        if self.processes.count > 1:
+            devices += f" of each of {self.processes.count} processes"
         if c.preset == suites.find(c.env)[0].without_accelerator and used[0].platform == "cpu":
             devices += " (no GPU)"
         drawn = f", drawn by {renderer}" if (renderer := suites.drawn_by(c)) else ""
@@ -187,7 +187,7 @@ class _Loop:
     def _restored(self) -> TrainState | None:
         """The last intact checkpoint of the resumed run, if it has one."""
         with refusing(ValueError):
-            found = self.store.restore(self.runner.template(self.config.seeds), self.terminal.say)
+            found = self.store.restore(self.runner.template(self.own.seeds), self.terminal.say)
         if found is None:
             self.terminal.say("this run was stopped before its first checkpoint: starting it")
             return None
@@ -227,10 +227,11 @@ class _Loop:
 
     def _start_evaluation(self, state: TrainState) -> None:
         self.evaluating_at = self.record.env_frames
-        shown = self.config.video and self._all_trained()
+        shown = self._records_video() and self._all_trained()
         record = self.videos[video.EVALUATION].append if shown else None
-        digests = of_seeds(without_frames(self.runner.capture(state)))
-        self.recorder.states(self.evaluating_at, self._wall_seconds(), digests)
+        digests = self.processes.exchange(of_seeds(without_frames(self.runner.capture(state))))
+        if self.recorder is not None:
+            self.recorder.states(self.evaluating_at, self._wall_seconds(), sum(digests, []))
         play = self.runner.start_evaluation(state, record)
         self.evaluation = self.evaluator.submit(_timed, play)
         if not self.runner.evaluates_beside_training:
@@ -238,14 +239,18 @@ class _Loop:
 
     def _await_evaluation(self, wait: bool = True) -> None:
         """Records the pending evaluation once it is done; `wait` waits for that."""
-        if self.evaluation is None or not (wait or self.evaluation.done()):
+        if self.evaluation is None:
+            return
+        if not wait and not all(self.processes.exchange(self.evaluation.done())):
             return
         stats, seconds = self.evaluation.result()
+        stats = self.processes.join(stats)
         self.evaluation = None
         self.record.evaluation_seconds += seconds
         self.record.evaluated_at = self.evaluating_at
         self.record.evaluation_return = float(np.mean(stats.return_mean))
-        self.recorder.evaluation(self.evaluating_at, self._wall_seconds(), stats)
+        if self.recorder is not None:
+            self.recorder.evaluation(self.evaluating_at, self._wall_seconds(), stats)
         self._show()
 
     def _train(self, state: TrainState) -> TrainState:
@@ -254,8 +259,10 @@ class _Loop:
         self.record.timed_frames += self.runner.env_frames_per_chunk
         self.record.chunks += 1
         self.record.env_frames += self.runner.env_frames_per_chunk
+        metrics = self.processes.join(metrics)
         self.intrinsic_reward = float(np.mean(metrics.get("intrinsic_reward_mean", math.nan)))
-        self.recorder.train(self.record.env_frames, self._wall_seconds(), jax.device_get(metrics))
+        if self.recorder is not None:
+            self.recorder.train(self.record.env_frames, self._wall_seconds(), metrics)
         self.pace.add(time.monotonic(), self.record.env_frames)
         if not self.foretold and self.pace.elapsed() >= FORETELL_SECONDS:
             self.foretold = True
@@ -266,13 +273,15 @@ class _Loop:
     def _checkpoint(self, state: TrainState) -> None:
         # A pending evaluation belongs to a state that restoring this checkpoint discards.
         self._await_evaluation()
-        self.record.csv_bytes = self.recorder.sync()
+        if self.recorder is not None:
+            self.record.csv_bytes = self.recorder.sync()
         self.record.wall_seconds = self._wall_seconds()
         # One chunk may have two checkpoints, before and after its evaluation.
         step = 2 * self.record.chunks + (self.record.evaluated_at == self.record.env_frames)
         self.store.save(step, self.runner.capture(state), dataclasses.asdict(self.record))
         self.checkpointed = time.monotonic()
-        if self.record.evaluated_at > 0 and self.checkpointed - self.curve_drawn > CURVE_SECONDS:
+        is_old = self.checkpointed - self.curve_drawn > CURVE_SECONDS
+        if self.processes.is_first and self.record.evaluated_at > 0 and is_old:
             summary.draw_curve(self.folder, self.config)
             self.curve_drawn = time.monotonic()
 

@@ -122,6 +122,8 @@ def make_empty(folder: Path, own: Collection[str] = (), what: str = "a run") -> 
     Raises:
       UsageError: other files are in it, or it cannot be written.
     """
+    # A run that was killed as it wrote config.json leaves the file that was to become it.
+    own = (*own, _partial(folder / CONFIG).name)
     if inside := [name for name in _make_writable(folder) if name not in own]:
         raise UsageError(
             f"--out {folder} holds files that are not of {what} ({', '.join(inside[:3])}"
@@ -168,9 +170,13 @@ def has_checkpoint(folder: Path) -> bool:
 
 def write_json(path: Path, values: dict[str, Any]) -> None:
     """Replaces `path` in one step, so that it is never half written."""
-    partial = path.with_name(f".{path.name}.partial")
+    partial = _partial(path)
     partial.write_text(json.dumps(values, indent=2) + "\n")
     partial.replace(path)
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f".{path.name}.partial")
 
 
 @contextlib.contextmanager

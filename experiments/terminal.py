@@ -44,9 +44,9 @@ class Standing:
 class Terminal:
     """Writes to standard output; safe to call from another thread."""
 
-    def __init__(self) -> None:
-        """Finds out whether standard output is a terminal."""
-        self._console = Console(highlight=False, markup=False, soft_wrap=True)
+    def __init__(self, quiet: bool = False) -> None:
+        """Finds out whether standard output is a terminal; nothing is written if `quiet`."""
+        self._console = Console(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
         self._last_plain = 0.0
         self._bar = Progress(
             BarColumn(bar_width=10),

@@ -1,16 +1,18 @@
 """`python -m experiments.train --env TASK ...`: one run from the command line."""
 
 import errno
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from experiments import machine
-from experiments.build import cpu_devices
+from experiments.build import cpu_devices, part_of
 from experiments.errors import UsageError, in_one_sentence, refuse_lack_of_memory
 from experiments.options import parse
 from experiments.run import run
 from experiments.validate import sizes
+from re3_jax.training import distributed
 
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
@@ -19,11 +21,19 @@ DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code (0, 2, 130 or 143)."""
     try:
+        processes = distributed.start()
         config = parse(list(sys.argv[1:] if argv is None else argv))
-        machine.use_cpu_devices(cpu_devices(config))
+        machine.use_cpu_devices(cpu_devices(part_of(config, processes)))
         machine.keep_compiled_programs()
         with refuse_lack_of_memory(f"--seeds, --evaluation.episodes, {sizes(config)}"):
-            return run(config)
+            return run(config, processes)
+    except distributed.FailedElsewhere:
+        return 2
+    except distributed.LostProcess as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        # An ordinary end would wait minutes for the process that is lost.
+        sys.stdout.flush()
+        os._exit(2)
     except OSError as error:
         if error.errno not in DISK_ERRORS:
             raise

@@ -22,6 +22,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 from re3_jax.training import digests
+from re3_jax.training.distributed import ALONE, LostProcess, Processes
 from re3_jax.training.replay_journal import ReplayJournal, Segments, without_frames
 from re3_jax.training.transfer import name_of
 
@@ -37,11 +38,14 @@ class CheckpointStore:
     two states saved or restored one after the other the second goes on from the first.
     """
 
-    def __init__(self, folder: Path):
-        """Opens `folder`; only `save` changes what is in it."""
-        self.folder = folder.absolute()
+    def __init__(self, folder: Path, processes: Processes = ALONE):
+        """Opens `folder`, which all `processes` share; only `save` changes what is in it.
+
+        Each process saves and restores its own seeds, and calls every method that the others call.
+        """
+        self.folder, self._processes = folder.absolute(), processes
         self._damaged: list[int] = []
-        self._journal = ReplayJournal(self.folder / "frames")
+        self._journal = ReplayJournal(self.folder / "frames", processes)
         options = ocp.CheckpointManagerOptions(max_to_keep=KEEP, enable_async_checkpointing=False)
         self._manager = ocp.CheckpointManager(self.folder, options=options)
 
@@ -62,11 +66,14 @@ class CheckpointStore:
         if step in self._manager.all_steps():
             return
         try:
-            small, listed = without_frames(state), self._journal.write(str(step), state)
-            leaves = digests.of_leaves(digests.of_rows(small))
+            small, own = without_frames(state), self._journal.write(str(step), state)
+            parts = zip(*self._processes.exchange(own), strict=True)
+            listed: list[Segments] = [sum(segments, []) for segments in parts]
+            leaves = digests.of_leaves(self._all_rows(small))
             content = {"record": record, "frames": listed, "digests": leaves}
             host = ocp.args.JsonSave({**content, "digest": _digest(content)})
-            args = ocp.args.Composite(state=ocp.args.StandardSave(small), host=host)
+            whole = ocp.args.StandardSave(self._processes.whole(small))
+            args = ocp.args.Composite(state=whole, host=host)
             self._manager.save(step, args=args)
             self._manager.wait_until_finished()
         except (OSError, ValueError) as error:
@@ -79,7 +86,7 @@ class CheckpointStore:
             warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
             raise OSError(number, os.strerror(number), str(self.folder)) from error
         if listed:
-            self._journal.keep(listed, [self._listed(kept) for kept in self.steps()])
+            self._journal.keep(own, [listed, *(self._listed(kept) for kept in self.steps())])
 
     def restore(
         self, template: Any, report: Callable[[str], None]
@@ -98,9 +105,11 @@ class CheckpointStore:
           ValueError: there are checkpoints, and all are damaged.
         """
         damaged: dict[int, str] = {}
-        for step in reversed(self.steps()):
+        for step in reversed(self._processes.exchange(self.steps())[0]):
             try:
                 found = self._read(step, template)
+            except LostProcess:
+                raise
             # Damaged bytes surface as almost any exception, deep inside orbax.
             except Exception as error:
                 damaged[step] = _first_line(error)
@@ -138,14 +147,17 @@ class CheckpointStore:
         step = self.steps()[-1]
         try:
             sealed, path = self._sealed(step), self.folder / str(step) / "state"
-            with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+            with self._reader(ocp.PyTreeCheckpointHandler) as reader:
                 stored = reader.metadata(path).item_metadata
                 wanted = {name: stored[name] for name in names}
                 as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), wanted)
                 args = ocp.args.PyTreeRestore(wanted, restore_args=as_numpy, partial_restore=True)
                 found = reader.restore(path, args=args)
             expected = sealed["digests"].items()
-            _check(found, {path: one for path, one in expected if path.split("/")[0] in names})
+            if digests.of_leaves(digests.of_rows(found)) != {
+                path: one for path, one in expected if path.split("/")[0] in names
+            }:
+                raise ValueError("its digest does not match")
         # As in `restore`.
         except Exception as error:
             raise ValueError(f"its checkpoint {step} is damaged ({_first_line(error)})") from None
@@ -157,20 +169,42 @@ class CheckpointStore:
         self._manager.close()
 
     def _read(self, step: int, template: Any) -> tuple[Any, dict[str, Any]]:
-        sealed, small_template = self._sealed(step), without_frames(template)
-        abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, small_template)
-        args = ocp.args.Composite(state=ocp.args.StandardRestore(abstract))
-        small = self._manager.restore(step, args=args)["state"]
+        small, sealed = self._processes.agreed(self._read_small, step, without_frames(template))
+        if digests.of_leaves(self._all_rows(small)) != sealed["digests"]:
+            raise ValueError("its digest does not match")
+        frames = sealed["frames"], small, template
+        return self._processes.agreed(self._journal.read, *frames), sealed["record"]
+
+    def _read_small(self, step: int, template: Any) -> tuple[Any, dict[str, Any]]:
+        sealed, whole = self._sealed(step), self._processes.whole(template)
+        abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, whole)
+        with self._reader(ocp.StandardCheckpointHandler) as reader:
+            path, args = self.folder / str(step) / "state", ocp.args.StandardRestore(abstract)
+            found = reader.restore(path, args=args)
         # Where its metadata is gone, orbax gives back keys as plain integers.
-        if _form(small) != _form(small_template):
+        if _form(found) != _form(whole):
             raise ValueError("it does not have the form of this run's state")
-        _check(small, sealed["digests"])
-        return self._journal.read(sealed["frames"], small, template), sealed["record"]
+        return self._processes.part(found, template), sealed
+
+    def _reader(self, handler: Any) -> ocp.Checkpointer:
+        """Reads without waiting for other processes, which may find other damage."""
+        own = self._processes.index
+        alone = ocp.options.MultiprocessingOptions(primary_host=own, active_processes={own})
+        return ocp.Checkpointer(
+            handler(multiprocessing_options=alone), multiprocessing_options=alone
+        )
+
+    def _all_rows(self, small: Any) -> dict[str, digests.LeafDigests]:
+        """Digests of the rows of all processes."""
+        first, *others = self._processes.exchange(digests.of_rows(small))
+        return {
+            name: digests.LeafDigests(form, sum((other[name].rows for other in others), rows))
+            for name, (form, rows) in first.items()
+        }
 
     def _sealed(self, step: int) -> dict[str, Any]:
         """What a checkpoint says of itself beside the state."""
-        args = ocp.args.Composite(host=ocp.args.JsonRestore())
-        sealed = self._manager.restore(step, args=args)["host"]
+        sealed = json.loads((self.folder / str(step) / "host" / "metadata").read_text())
         if "digests" not in sealed:
             raise ValueError("another version of re3_jax wrote it")
         if sealed.pop("digest") != _digest(sealed):
@@ -186,12 +220,14 @@ class CheckpointStore:
             return []
 
     def _tidy(self) -> None:
-        for half_written in self.folder.glob("*.orbax-checkpoint-tmp*"):
-            shutil.rmtree(half_written)
-        for step in self._damaged:
-            aside = self.folder / f"broken-{step}"
-            shutil.rmtree(aside, ignore_errors=True)
-            (self.folder / str(step)).rename(aside)
+        if self._processes.is_first:
+            for half_written in self.folder.glob("*.orbax-checkpoint-tmp*"):
+                shutil.rmtree(half_written)
+            for step in self._damaged:
+                aside = self.folder / f"broken-{step}"
+                shutil.rmtree(aside, ignore_errors=True)
+                (self.folder / str(step)).rename(aside)
+        self._processes.exchange(None)
         if self._damaged:
             self._damaged = []
             self._manager.reload()
@@ -199,11 +235,6 @@ class CheckpointStore:
 
 def _digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _check(state: Any, expected: dict[str, str]) -> None:
-    if digests.of_leaves(digests.of_rows(state)) != expected:
-        raise ValueError("its digest does not match")
 
 
 def _form(state: Any) -> Any:

@@ -28,6 +28,7 @@ from jaxtyping import Array, Int, Shaped
 from re3_jax.replay.frame_ring import FrameReplay
 from re3_jax.replay.prioritized import PrioritizedReplay
 from re3_jax.replay.sequence_ring import SequenceReplay
+from re3_jax.training.distributed import Processes
 
 Replay = FrameReplay | PrioritizedReplay | SequenceReplay
 """Rings of `frames`, each with its `num_frames`: one per seed, or one per seed and lane.
@@ -48,12 +49,14 @@ class Segment(NamedTuple):
       first: per ring, the number of the first frame in it.
       end: per ring, the number of the row after the newest frame: the last in it, and repeated
         where other rings have more.
+      ring: which of the rings of all processes is the first in it.
     """
 
     file: str
     sha256: str
     first: list[int]
     end: list[int]
+    ring: int = 0
 
 
 Segments = list[Segment]
@@ -62,9 +65,9 @@ Segments = list[Segment]
 class ReplayJournal:
     """The segments of one run. States saved one after the other must continue each other."""
 
-    def __init__(self, folder: Path):
-        """Opens `folder`; it is made when something is written."""
-        self.folder = folder
+    def __init__(self, folder: Path, processes: Processes):
+        """Opens `folder`, in which each process writes segments of its own seeds."""
+        self.folder, self._processes = folder, processes
         self._known: list[Segments] = []
 
     def write(self, name: str, state: Any) -> list[Segments]:
@@ -75,14 +78,16 @@ class ReplayJournal:
           state: its replays have a leading axis of seeds.
 
         Returns:
-          For each replay the segments that rebuild it, for `read`. They count as written once
-          they are passed to `keep`.
+          For each replay the segments that rebuild it; `read` takes those of all processes. They
+          count as written once they are passed to `keep`.
 
         Raises:
           OSError: the disk does not take it.
         """
         replays = [leaf for leaf in jax.tree.leaves(state, is_leaf=_is_replay) if _is_replay(leaf)]
         known = self._known or [[] for _ in replays]
+        if self._processes.count > 1:
+            name = f"{name}-{self._processes.index}"
         return [
             self._extend(f"{name}-{number}", replay, segments)
             for number, (replay, segments) in enumerate(zip(replays, known, strict=True))
@@ -92,7 +97,7 @@ class ReplayJournal:
         """Goes on from `newest`, and deletes what neither it nor `others` list."""
         self._known = newest
         needed = {file for listed in (newest, *others) for known in listed for file, *_ in known}
-        if self.folder.exists():
+        if self._processes.is_first and self.folder.exists():
             for path in self.folder.iterdir():
                 if path.suffix in (".frames", ".part") and path.name not in needed:
                     path.unlink()
@@ -101,7 +106,7 @@ class ReplayJournal:
         """A state whose frames are rebuilt from segments; later ones go on from it.
 
         Args:
-          listed: what `write` returned, or what JSON made of it.
+          listed: what `write` returned, or what JSON made of it, of all processes together.
           small: what `without_frames` left of the state.
           template: state of the same shapes; the shardings of its frames are used.
 
@@ -110,16 +115,34 @@ class ReplayJournal:
           OSError: a segment is not there.
         """
         known = [[Segment(*segment) for segment in segments] for segments in listed]
-        left = iter(known)
+        left, own = iter(known), []
 
         def whole(leaf: Any, like: Any) -> Any:
             if not _is_replay(leaf):
                 return leaf
-            return leaf._replace(frames=self._rebuild(next(left), leaf.num_frames, like.frames))
+            segments, rings = next(left), leaf.num_frames.size
+            of_own = [one for one in segments if self._overlap(one, rings) is not None]
+            is_same = all((one.ring, len(one.end)) == (self._ring(rings), rings) for one in of_own)
+            # Where other processes had the seeds, this one writes their frames anew.
+            own.append(of_own if is_same else [])
+            return leaf._replace(frames=self._rebuild(of_own, leaf.num_frames, like.frames))
 
         state = jax.tree.map(whole, small, template, is_leaf=_is_replay)
-        self._known = known
+        self._known = own
         return state
+
+    def _ring(self, rings: int) -> int:
+        """The number of this process's first ring, if each process has so many."""
+        return self._processes.index * rings
+
+    def _overlap(self, segment: Segment, rings: int) -> tuple[slice, slice] | None:
+        """Rings of a segment that this process has: their places in the segment, and here."""
+        here = self._ring(rings)
+        first = max(here, segment.ring)
+        end = min(here + rings, segment.ring + len(segment.end))
+        if first >= end:
+            return None
+        return slice(first - segment.ring, end - segment.ring), slice(first - here, end - here)
 
     def _extend(self, name: str, replay: Replay, known: Segments) -> Segments:
         end, oldest = _range(replay.num_frames, replay.frames)
@@ -141,20 +164,28 @@ class ReplayJournal:
             raise
         part.replace(path)
         _sync_folder(self.folder)
-        return [*known, Segment(path.name, sha256, first.tolist(), end.tolist())]
+        ring = self._ring(end.size)
+        return [*known, Segment(path.name, sha256, first.tolist(), end.tolist(), ring)]
 
     def _rebuild(self, segments: Segments, num_frames: Array, template: Array) -> Array:
         axes = num_frames.ndim
         num_rows, *frame_shape = template.shape[axes:]
         end, oldest = _range(num_frames, template)
-        frame_bytes = end.size, math.prod(frame_shape) * template.dtype.itemsize
+        frame_bytes = math.prod(frame_shape) * template.dtype.itemsize
         frames = jnp.zeros(template.shape, template.dtype, device=template.sharding)
         for segment in segments:
+            overlap = self._overlap(segment, end.size)
+            assert overlap is not None
+            there, here = overlap
             block_numbers = _numbers(np.asarray(segment.first), np.asarray(segment.end))
-            blocks = _decompress(self.folder / segment.file, segment.sha256, frame_bytes)
+            shape = len(segment.end), frame_bytes
+            blocks = _decompress(self.folder / segment.file, segment.sha256, shape)
             for numbers, block in zip(block_numbers, blocks, strict=True):
-                slots = np.where(numbers >= oldest, numbers % num_rows, num_rows)
-                values = block.view(template.dtype).reshape(*numbers.shape, *frame_shape)
+                numbers, found = numbers[:, there], block[:, there].view(template.dtype)
+                slots = np.full((BLOCK, end.size), num_rows)
+                slots[:, here] = np.where(numbers >= oldest[here], numbers % num_rows, num_rows)
+                values = np.zeros((BLOCK, end.size, *frame_shape), template.dtype)
+                values[:, here] = found.reshape(*numbers.shape, *frame_shape)
                 arrays = slots.swapaxes(0, 1), values.swapaxes(0, 1)
                 frames = _put(frames, *_beside(frames, arrays), axes)
         return frames

@@ -21,7 +21,7 @@ class OverSeeds:
 
     def __init__(self, devices: Sequence[jax.Device] | None = None):
         """Spreads seeds over `devices`, whose number divides theirs; over one by default."""
-        self._mesh = Mesh(devices or jax.devices()[:1], (SEED_AXIS,))
+        self._mesh = Mesh(devices or jax.local_devices()[:1], (SEED_AXIS,))
         self.sharding = NamedSharding(self._mesh, PartitionSpec(SEED_AXIS))
 
     def compile(

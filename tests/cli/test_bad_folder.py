@@ -21,6 +21,11 @@ def test_folder_with_foreign_files(capsys, tmp_path):
     assert "thesis.tex" in refused(capsys, *DOORKEY, "--out", "out")
 
 
+def test_folder_of_a_run_that_was_killed_before_its_config_was_whole(tmp_path):
+    (tmp_path / ".config.json.partial").write_text('{"config"')
+    run_folder.make_empty(tmp_path)
+
+
 def test_folder_below_a_file_cannot_be_written(capsys, tmp_path):
     (tmp_path / "file").write_text("")
     assert "choose another --out" in refused(capsys, *DOORKEY, "--out", "file")

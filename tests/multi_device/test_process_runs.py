@@ -1,0 +1,79 @@
+"""Runs of several processes equal those of one, bit for bit: killed, resumed, and moved."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.multi_device.launch import Started, finished, launch
+from tests.resume.compare import assert_same_run
+from tests.resume.test_exact_resume import wait_for_rows
+
+pytestmark = [pytest.mark.multi_device, pytest.mark.resume, pytest.mark.slow]
+
+A2C = (
+    *("--env", "minigrid:DoorKey-5x5", "--preset", "debug", "--seeds", "4", "--steps", "12800"),
+    *("--chunk-updates", "4", "--evaluation.every-env-frames", "5120"),
+    *("--evaluation.episodes", "4", "--no-tensorboard"),
+)
+RAD = (
+    *("--env", "pendulum_swingup", "--preset", "debug", "--dmc.renderer", "warp", "--seeds", "2"),
+    *("--dmc.image-size", "24", "--sac.augmentation", "shift", "--steps", "6000"),
+    *("--chunk-updates", "20", "--evaluation.every-env-frames", "4000"),
+    *("--evaluation.episodes", "1", "--no-tensorboard"),
+)
+OFTEN = ("--checkpoint-seconds", "0.05")
+
+
+def start(count: int, seeds: int, out: Path, *words: str) -> Started:
+    """A run with one seed per device: otherwise a device's seeds are batched."""
+    command = ["-m", "experiments.train", *words, "--out", str(out)]
+    return launch(count, command, devices=seeds // count)
+
+
+def kill_second(processes: Started, out: Path, rows: int) -> None:
+    """SIGKILL to the second process; the first ends by itself, with a sentence."""
+    wait_for_rows(processes[0], out / "train.csv", rows)
+    processes[1].send_signal(signal.SIGKILL)
+    first, *others = processes
+    said, err = first.communicate(timeout=200)
+    assert first.returncode == 2, err
+    assert "another process of this run ended" in err and "--resume" in err
+    assert "Traceback" not in err
+    for other in others:
+        other.communicate(timeout=200)
+
+
+def test_a2c_on_two_and_four_processes(tmp_path):
+    reference, out = tmp_path / "reference", tmp_path / "run"
+    finished(start(1, 4, reference, *A2C))
+    kill_second(start(2, 4, out, *A2C, *OFTEN), out, 60)
+    processes = start(4, 4, out, *A2C, *OFTEN, "--resume")
+    before = len((out / "train.csv").read_text().splitlines())
+    wait_for_rows(processes[0], out / "train.csv", before + 40)
+    processes[3].send_signal(signal.SIGTERM)
+    said = [process.communicate(timeout=200)[0] for process in processes]
+    assert [process.returncode for process in processes] == [143] * 4
+    assert "resuming from env frame" in said[0] and "to resume:" in said[0]
+    # The others say nothing but what the library of collectives says.
+    assert all(line.startswith("[Gloo]") for text in said[1:] for line in text.splitlines())
+    finished(start(2, 4, out, *A2C, *OFTEN, "--resume"))
+    assert_same_run(out, reference)
+
+
+def test_rad_on_two_processes_and_then_on_one(tmp_path):
+    """The lanes of a seed are stepped by the process that has it, and move with it."""
+    pytest.importorskip("dm_control")
+    reference, out = tmp_path / "reference", tmp_path / "run"
+    finished(start(1, 2, reference, *RAD))
+    kill_second(start(2, 2, out, *RAD, *OFTEN), out, 8)
+    finished(start(1, 2, out, *RAD, *OFTEN, "--resume"))
+    assert_same_run(out, reference)
+
+
+def test_seeds_that_do_not_divide_are_refused_once(tmp_path):
+    processes = start(2, 2, tmp_path / "run", *A2C, "--seeds", "3")
+    errors = [process.communicate(timeout=200)[1] for process in processes]
+    assert [process.returncode for process in processes] == [2, 2]
+    assert "--seeds 3 cannot be spread evenly over 2 processes" in errors[0]
+    assert not (tmp_path / "run").exists()
