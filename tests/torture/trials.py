@@ -119,6 +119,9 @@ def refused_writes(
 
         with watched(out, refuse):
             ended = rehearsal.run(out)
+        if ended.code == 0:
+            # What was left to do needed no room.
+            return judge(rehearsal, out, ended)
         if not ended.refused():
             return Outcome("crashed", said=f"{ended.code} {ended.err[-300:]}")
         return resumed(rehearsal, out)
