@@ -31,6 +31,7 @@ STARTS = ("make ", ".venv/bin/python -m ", "python -m experiments", "pip install
 SHORT = {
     "test": 'TESTS="tests/unit/test_schedules.py tests/parity/test_state_entropy.py"',
     "test-all": "TESTS=tests/learning/test_example.py",
+    "torture": "ARGS=--quick",
     "bench": "BENCH=minigrid_env",
     "bench a2c": 'ARGS="--seeds 1 --turns 1"',
     "bench sac_update": 'ARGS="--preset small --rounds 1 --transitions 2000"',

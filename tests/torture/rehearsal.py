@@ -113,6 +113,9 @@ class Rehearsal:
                 code = train.main([*self.words, "--out", str(out), *words])
             except Exception:
                 return Ended(None, said.getvalue(), traceback.format_exc())
+        if code in (130, 143):
+            # The signal was meant for the torture.
+            raise KeyboardInterrupt
         return Ended(code, said.getvalue(), err.getvalue())
 
     def differing(self, out: Path) -> tuple[int, int]:
