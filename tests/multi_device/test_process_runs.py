@@ -12,17 +12,17 @@ from tests.resume.test_exact_resume import wait_for_rows
 pytestmark = [pytest.mark.multi_device, pytest.mark.resume, pytest.mark.slow]
 
 A2C = (
-    *("--env", "minigrid:DoorKey-5x5", "--preset", "debug", "--seeds", "4", "--steps", "12800"),
-    *("--chunk-updates", "4", "--evaluation.every-env-frames", "5120"),
+    *("--env", "minigrid:DoorKey-5x5", "--preset", "debug", "--seeds", "4", "--steps", "3840"),
+    *("--chunk-updates", "4", "--evaluation.every-env-frames", "1280"),
     *("--evaluation.episodes", "4", "--no-tensorboard"),
 )
 RAD = (
     *("--env", "pendulum_swingup", "--preset", "debug", "--dmc.renderer", "warp", "--seeds", "2"),
-    *("--dmc.image-size", "24", "--sac.augmentation", "shift", "--steps", "6000"),
-    *("--chunk-updates", "20", "--evaluation.every-env-frames", "4000"),
+    *("--dmc.image-size", "24", "--sac.augmentation", "shift", "--steps", "4000"),
+    *("--chunk-updates", "20", "--evaluation.every-env-frames", "2000"),
     *("--evaluation.episodes", "1", "--no-tensorboard"),
 )
-OFTEN = ("--checkpoint-seconds", "0.05")
+OFTEN = ("--checkpoint-seconds", "0.5")
 
 
 def start(count: int, seeds: int, out: Path, *words: str) -> Started:
@@ -47,10 +47,10 @@ def kill_second(processes: Started, out: Path, rows: int) -> None:
 def test_a2c_on_two_and_four_processes(tmp_path):
     reference, out = tmp_path / "reference", tmp_path / "run"
     finished(start(1, 4, reference, *A2C))
-    kill_second(start(2, 4, out, *A2C, *OFTEN), out, 60)
+    kill_second(start(2, 4, out, *A2C, *OFTEN), out, 32)
     processes = start(4, 4, out, *A2C, *OFTEN, "--resume")
     before = len((out / "train.csv").read_text().splitlines())
-    wait_for_rows(processes[0], out / "train.csv", before + 40)
+    wait_for_rows(processes[0], out / "train.csv", before + 24)
     processes[3].send_signal(signal.SIGTERM)
     said = [process.communicate(timeout=200)[0] for process in processes]
     assert [process.returncode for process in processes] == [143] * 4
