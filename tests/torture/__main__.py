@@ -1,6 +1,6 @@
 """Does to runs what machines do, and counts what was lost.
 
-    python -m tests.torture [--quick] [--only KIND] [--folder FOLDER] [--out FILE]
+    python -m tests.torture [--quick] [--only KIND] [--kills N] [--folder FOLDER] [--out FILE]
 
 Every trial's outcome is kept in FOLDER, so the same command goes on after a stop. Prints a JSON
 object; exits with 1 if a trial did not survive, or a byte or a row was lost.
@@ -47,11 +47,9 @@ QUICK: dict[str, dict[str, Trials]] = {
         "jumping_clocks": partial(trials.jumping_clocks, count=1),
     }
 }
-KILLS = 20
-"""Random kills of each agent."""
 
 
-def torture(folder: Path, quick: bool, only: str = "") -> Ledger:
+def torture(folder: Path, quick: bool, only: str = "", kills: int = 0) -> Ledger:
     """Runs the trials whose names contain `only`; their outcomes are kept in `folder`."""
     ledger = Ledger(folder / "trials.jsonl")
     for agent, kinds in (QUICK if quick else REHEARSED).items():
@@ -65,7 +63,7 @@ def torture(folder: Path, quick: bool, only: str = "") -> Ledger:
         other_devices(ledger, "a2c", folder / "devices")
     if not quick and only in "random_kills":
         for agent in CASES:
-            random_kills(ledger, agent, folder / agent / "kills", KILLS)
+            random_kills(ledger, agent, folder / agent / "kills", kills)
     return ledger
 
 
@@ -74,11 +72,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a few trials of one agent")
     parser.add_argument("--only", default="", metavar="KIND", help="trials whose name contains it")
+    parser.add_argument("--kills", type=int, default=20, help="random kills of each agent")
     parser.add_argument("--folder", type=Path, default=Path("runs/torture"))
     parser.add_argument("--out", type=Path, help="where to write the JSON object as well")
     options = parser.parse_args()
     machine.keep_compiled_programs()
-    ledger = torture(options.folder, options.quick, options.only)
+    ledger = torture(options.folder, options.quick, options.only, options.kills)
     counts = ledger.counts()
     totals = {
         name: sum(row[name] for row in counts)
