@@ -48,19 +48,21 @@ def _ablation(group: str, judge: rules.Judge) -> Find:
     """Judges changes of one option of A2C + RE3 on DoorKey-6x6 against `recommended`."""
 
     def find(results: Results) -> Finding:
-        rows = [row for row in results.table(ABLATIONS) if row["group"] == group]
+        default = results.row(ABLATIONS, label="recommended")
         compared = {
-            row["label"]: rules.by_column(row, rows[0], "better_than_recommended") for row in rows
+            row["label"]: rules.by_column(row, default, "better_than_recommended")
+            for row in results.table(ABLATIONS)
+            if default and row["group"] == group
         }
         found = {label: one for label, one in compared.items() if one}
-        if not found:
+        if default is None or not found:
             return not_run(costs.rad(results))
         verdict, reason = judge([*found.values()], Verdict.SMALLER)
         words = "; ".join(
             f"{label}: ends higher with probability {one.probability}"
             for label, one in found.items()
         )
-        ran = f"A2C + RE3 on DoorKey-6x6, {seeds_and_frames(rows[0])}, against {rows[0]['label']}"
+        ran = f"A2C + RE3 on DoorKey-6x6, {seeds_and_frames(default)}, against `recommended`"
         return Finding(verdict, words, ran, reason, "make figure FIG=minigrid_ablations")
 
     return find

@@ -127,10 +127,9 @@ def test_fine_tuning_and_ablations(root):
 
     table = root / "results" / "minigrid_ablations" / "table.csv"
     for group, label, better in (
-        ("neighbours", "k = 4 (recommended)", ("", "", "")),
+        ("", "recommended", ("", "", "")),
         ("neighbours", "k = 1", (0.5, 0.4, 0.6)),
         ("neighbours", "k = 9", (0.45, 0.3, 0.6)),
-        ("initialisation", "PyTorch's (recommended)", ("", "", "")),
         ("initialisation", "He", (0.2, 0.1, 0.3)),
     ):
         write(table, label, [0.5] * 30, {"better_than_recommended": better}, group=group)
