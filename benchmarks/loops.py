@@ -3,8 +3,10 @@
     python -m benchmarks.loops [--rounds N] [--only NAME ...]
 
 Prints one JSON object. A step is one step of all 16 lanes, with its share of the learning. In every
-round each loop runs without and with RE3, one after the other; the time is that of the steps after
-the compilation, the median over rounds. Tasks are small: a step costs little without the bonus.
+round each loop runs without and with RE3, one after the other. A time is the median over updates
+after the compilation (over steps for the DQN), then over rounds; `cpu_ms` is the processor time of
+all threads, which other work on the machine hardly changes. Tasks are small: a step costs little
+without the bonus.
 """
 
 import argparse
@@ -32,25 +34,26 @@ from examples import cleanrl_ppo, purejaxrl_ppo, sb3_ppo, torch_dqn
 from re3_jax.intrinsic import none
 from re3_jax.intrinsic.base import IntrinsicReward
 
-UPDATES, WARM_UPDATES = 10, 3
-DQN_STEPS, DQN_WARM_STEPS = 600, 200
-BRAX_EPOCHS, BRAX_EPOCH_STEPS = 5, 8_000
+UPDATES, WARM_UPDATES = 12, 2
+DQN_STEPS, DQN_WARM_STEPS = 500, 100
+BRAX_EPOCHS, BRAX_EPOCH_STEPS = 6, 4_000
+CALLS = 9
 
 
 class Clock:
-    """Times of the reports of a loop."""
+    """Wall time and processor time (of all threads) at the reports of a loop."""
 
     def __init__(self) -> None:
         """No report yet."""
-        self.times: list[float] = []
+        self.times: list[tuple[float, float]] = []
 
-    def __call__(self, number: Any = None) -> None:
+    def __call__(self, *given: Any) -> None:
         """One more update or step is done."""
-        self.times.append(time.perf_counter())
+        self.times.append((time.perf_counter(), time.process_time()))
 
-    def seconds(self, warm: int) -> float:
-        """Seconds of a report, after the first `warm`."""
-        return (self.times[-1] - self.times[warm - 1]) / (len(self.times) - warm)
+    def seconds(self, warm: int) -> np.ndarray:
+        """Medians of both between reports, after the first `warm`."""
+        return np.median(np.diff(self.times[warm - 1 :], axis=0), axis=0)
 
 
 class RolloutClock(BaseCallback):
@@ -68,51 +71,46 @@ class RolloutClock(BaseCallback):
         return True
 
 
-def sb3(bonus: IntrinsicReward | None) -> float:
+def sb3(bonus: IntrinsicReward | None) -> np.ndarray:
     """Seconds of a step of Stable-Baselines3's PPO."""
     clock = Clock()
     sb3_ppo.train(bonus, 0, UPDATES, RolloutClock(clock))
     return clock.seconds(WARM_UPDATES) / sb3_ppo.ROLLOUT
 
 
-def cleanrl(bonus: IntrinsicReward | None) -> float:
+def cleanrl(bonus: IntrinsicReward | None) -> np.ndarray:
     """Seconds of a step of the PPO in one file."""
     clock = Clock()
     cleanrl_ppo.train(bonus, 0, UPDATES, clock)
     return clock.seconds(WARM_UPDATES) / cleanrl_ppo.ROLLOUT
 
 
-def dqn(bonus: IntrinsicReward | None) -> float:
+def dqn(bonus: IntrinsicReward | None) -> np.ndarray:
     """Seconds of a step of the DQN in plain PyTorch."""
     clock = Clock()
     torch_dqn.train(bonus, 0, DQN_STEPS, clock)
     return clock.seconds(DQN_WARM_STEPS)
 
 
-def purejaxrl(bonus: IntrinsicReward | None) -> float:
+def purejaxrl(bonus: IntrinsicReward | None) -> np.ndarray:
     """Seconds of a step of the jitted PPO."""
     train = partial(purejaxrl_ppo.train, bonus=bonus or none(), num_updates=UPDATES)
     program, key = jax.jit(train), jax.random.key(0)
-    jax.block_until_ready(program(key))
-    started = time.perf_counter()
-    jax.block_until_ready(program(key))
-    return (time.perf_counter() - started) / (UPDATES * purejaxrl_ppo.ROLLOUT)
+    clock = Clock()
+    for _ in range(CALLS):
+        clock(jax.block_until_ready(program(key)))
+    return clock.seconds(1) / (UPDATES * purejaxrl_ppo.ROLLOUT)
 
 
-def brax(bonus: IntrinsicReward | None) -> float:
-    """Seconds of a step of brax's PPO, by its own clock; evaluations are not counted."""
-    rates = []
-
-    def report(steps: int, metrics: dict[str, Any]) -> None:
-        rates.append(metrics.get("training/sps"))
-
-    options = {"num_evals": BRAX_EPOCHS + 1, "progress_fn": report}
+def brax(bonus: IntrinsicReward | None) -> np.ndarray:
+    """Seconds of a step of brax's PPO, without its evaluations."""
+    clock = Clock()
+    options = {"num_evals": BRAX_EPOCHS + 1, "run_evals": False, "progress_fn": clock}
     brax_ppo.train(brax_ppo.TwoRooms(), bonus, 0, BRAX_EPOCHS * BRAX_EPOCH_STEPS, **options)
-    # The first report is before training, and the first epoch compiles.
-    return brax_ppo.NUM_ENVS / float(np.median(rates[2:]))
+    return clock.seconds(WARM_UPDATES) * brax_ppo.NUM_ENVS / BRAX_EPOCH_STEPS
 
 
-LOOPS: dict[str, tuple[Callable[[IntrinsicReward | None], float], Any]] = {
+LOOPS: dict[str, tuple[Callable[[IntrinsicReward | None], np.ndarray], Any]] = {
     "sb3_ppo": (sb3, sb3_ppo),
     "cleanrl_ppo": (cleanrl, cleanrl_ppo),
     "torch_dqn": (dqn, torch_dqn),
@@ -121,16 +119,17 @@ LOOPS: dict[str, tuple[Callable[[IntrinsicReward | None], float], Any]] = {
 }
 
 
-def measure(name: str, rounds: int) -> dict[str, float]:
+def measure(name: str, rounds: int) -> dict[str, Any]:
     """Medians over rounds, and the median of the differences within a round."""
     step, example = LOOPS[name]
-    times = 1e3 * np.array([[step(bonus) for bonus in (None, example.RE3)] for _ in range(rounds)])
-    without, with_re3 = np.median(times, axis=0)
-    return {
-        "ms": round(float(without), 3),
-        "ms_with_re3": round(float(with_re3), 3),
-        "ms_of_re3": round(float(np.median(times[:, 1] - times[:, 0])), 3),
-    }
+    runs = 1e3 * np.array([[step(bonus) for bonus in (None, example.RE3)] for _ in range(rounds)])
+    figures: dict[str, Any] = {"hardware": hardware.describe()}
+    for place, clock in enumerate(("", "cpu_")):
+        without, with_re3 = runs[:, 0, place], runs[:, 1, place]
+        figures[f"{clock}ms"] = round(float(np.median(without)), 3)
+        figures[f"{clock}ms_with_re3"] = round(float(np.median(with_re3)), 3)
+        figures[f"{clock}ms_of_re3"] = round(float(np.median(with_re3 - without)), 3)
+    return figures
 
 
 def main() -> None:
@@ -144,7 +143,6 @@ def main() -> None:
     warnings.simplefilter("ignore")
     report = {
         "benchmark": "loops",
-        "hardware": hardware.describe(),
         "rounds": options.rounds,
         "lanes": sb3_ppo.NUM_ENVS,
         "loops": {name: measure(name, options.rounds) for name in options.only},

@@ -57,22 +57,28 @@ SAC = {"batch_size": 64, "min_replay_size": 500, "max_replay_size": 20_000, "lea
 
 
 def train(env, bonus, seed, num_steps, agent="ppo", **options):
-    """The return of an evaluation after training, without the bonus, and all of its metrics."""
+    """Metrics after training; `task_return` picks the return."""
     make, settings = (ppo.train, PPO) if agent == "ppo" else (sac.train, SAC)
     if bonus is not None:
         settings = settings | {"wrap_env_fn": partial(brax_env.wrap, bonus=bonus)}  # RE3
     sizes = {"num_envs": NUM_ENVS, "episode_length": EPISODE}
     sizes |= {"num_evals": 2, "num_eval_envs": NUM_ENVS}
     *_, metrics = make(env, num_steps, seed=seed, **{**sizes, **settings, **options})
-    name = "reward" if bonus is None else "task_reward"
-    return float(metrics[f"eval/episode_{name}"]), metrics
+    return metrics
+
+
+def task_return(metrics):
+    """Mean return of the newest evaluation, without the bonus."""
+    with_bonus = "eval/episode_task_reward" in metrics
+    return float(metrics[f"eval/episode_{'task_reward' if with_bonus else 'reward'}"])
 
 
 def main():
     """Trains PPO with and without the bonus and prints both."""
     print(f"two rooms, {NUM_STEPS:,} steps, seeds 0 to {NUM_SEEDS - 1}")
     for name, bonus in (("without RE3", None), ("with RE3", RE3)):
-        returns = [train(TwoRooms(), bonus, seed, NUM_STEPS)[0] for seed in range(NUM_SEEDS)]
+        metrics = [train(TwoRooms(), bonus, seed, NUM_STEPS) for seed in range(NUM_SEEDS)]
+        returns = map(task_return, metrics)
         print(f"{name:>12}: return " + ", ".join(f"{value:.1f}" for value in returns), flush=True)
 
 

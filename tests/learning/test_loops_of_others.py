@@ -118,10 +118,10 @@ def test_brax_trains_on_the_bonus_and_reports_both_parts(agent):
     rooms, steps = brax_ppo.TwoRooms(), 2 * 4 * brax_ppo.ROLLOUT
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        _, metrics = brax_ppo.train(rooms, brax_ppo.RE3, 0, steps, agent)
+        metrics = brax_ppo.train(rooms, brax_ppo.RE3, 0, steps, agent)
     task, paid = (metrics[f"eval/episode_{name}"] for name in ("task_reward", "intrinsic_reward"))
     np.testing.assert_allclose(metrics["eval/episode_reward"], task + paid, rtol=1e-5)
-    assert paid > 0
+    assert paid > 0 and brax_ppo.task_return(metrics) == task
 
 
 def rewards_of_batches(monkeypatch, to_jax, to_torch):
@@ -186,11 +186,11 @@ def test_a_jitted_ppo_finds_the_hill_with_re3():
 def test_brax_finds_the_way_around_the_wall_with_re3():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = {
-            bonus is not None: brax_ppo.train(brax_ppo.TwoRooms(), bonus, 0, brax_ppo.NUM_STEPS)[0]
+        found = [
+            brax_ppo.task_return(brax_ppo.train(brax_ppo.TwoRooms(), bonus, 0, brax_ppo.NUM_STEPS))
             for bonus in (None, brax_ppo.RE3)
-        }
-    assert found[False] == 0.0 and found[True] > 1.0, found
+        ]
+    assert found[0] == 0.0 and found[1] > 1.0, found
 
 
 @pytest.mark.slow
