@@ -73,27 +73,27 @@ def run(config: RunConfig, processes: Processes = ALONE) -> int:
         interrupt = stack.enter_context(Interrupt(on_first))
         stack.enter_context(contextlib.closing(terminal))
         stack.enter_context(contextlib.closing(runner))
-        return _Loop(config, own, processes, runner, folder, terminal, interrupt, learned).run()
+        return _Loop(config, runner, folder, terminal, interrupt, learned, processes).run()
 
 
 @dataclass
 class _Loop:
-    """One process's part of a run: its seeds are `own`'s."""
+    """One process's part of a run."""
 
     config: RunConfig
-    own: RunConfig
-    processes: Processes
     runner: Runner
     folder: Path
     terminal: Terminal
     interrupt: Interrupt
     learned: fine_tuning.Learned | None = None
+    processes: Processes = ALONE
     record: HostRecord = field(default_factory=HostRecord)
     intrinsic_reward: float = math.nan
     evaluation: Future[tuple[EvalStats, float]] | None = None
     foretold: bool = False
 
     def __post_init__(self) -> None:
+        self.own = part_of(self.config, self.processes)
         self.store = CheckpointStore(self.folder / run_folder.CHECKPOINTS, self.processes)
         self.recorder: Recorder | None = None
         self.stopped_by: int | None = None

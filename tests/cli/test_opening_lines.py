@@ -46,7 +46,7 @@ def announced(folder: Path, **options) -> list[str]:
 )
 def test_idle_devices_are_announced(folder, monkeypatch, seeds, devices, words):
     pretended = jax.devices()[:1] * devices
-    monkeypatch.setattr(jax, "devices", lambda: pretended)
+    monkeypatch.setattr(jax, "local_devices", lambda: pretended)
     assert words.startswith(f"on {len(devices_for(seeds))} ")
     (line,) = announced(folder, seeds=seeds)
     assert words in line
