@@ -24,7 +24,7 @@ OFTEN = ("--checkpoint-seconds", "0.05")
 
 def wait_for_rows(process: subprocess.Popen[str], table: Path, count: int) -> None:
     """Returns when `table` has `count` rows."""
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 600
     while not table.exists() or len(table.read_text().splitlines()) <= count:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
