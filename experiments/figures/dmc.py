@@ -1,7 +1,9 @@
-"""The paper's DeepMind Control figures: an agent with and without RE3, one panel per task.
+"""The paper's DeepMind Control figures: an agent with and without bonuses, one panel per task.
 
     make figure FIG=dmc
     python -m experiments.figures.dmc [RUN_DIR ...] [--tasks TASK ...] [--reference FILE.csv]
+    python -m experiments.figures.dmc --bonuses none re3 rnd icm contrastive inverse_dynamics
+    python -m experiments.figures.dmc --bonuses imagenet atc --weights imagenet=FILE atc=FILE
 
 Draws the runs in the given folders; without any, it trains missing runs and resumes interrupted
 ones. Each run has as many seeds as its preset, and there are as many runs as the figure's seeds
@@ -9,9 +11,9 @@ take. Stop it at any time and start it again: it goes on where it was. `--finish
 finished and trains nothing.
 
 Runs of the same task, agent, bonus and preset are pooled. Writes curves.png, table.csv and every
-run's eval.csv; the table says how probably a run with RE3 ends above one without. A reference has
-the columns env, seed, step (in env frames) and episode_reward, and is drawn up to the last frame of
-the runs.
+run's eval.csv; the table says how probably a run with a bonus ends above one without. A reference
+has the columns env, seed, step (in env frames) and episode_reward, and is drawn up to the last
+frame of the runs.
 """
 
 import csv
@@ -29,7 +31,13 @@ from experiments.presets.dmc import MAIN_TASKS
 from experiments.resolve import resolve
 
 AGENTS = {"rad": "RAD", "drq": "DrQ", "dreamer": "Dreamer"}
-BONUSES = {"none": "", "re3": " + RE3"}
+BONUSES = {
+    **{"none": "", "re3": " + RE3", "rnd": " + RND", "icm": " + ICM"},
+    **{"contrastive": " + SE w/ Contrastive", "inverse_dynamics": " + SE w/ Inverse dynamics"},
+    **{"imagenet": " + SE w/ ImageNet", "atc": " + SE w/ ATC"},
+}
+"""Bonus -> what it adds to the agent's label."""
+
 PANELS_PER_ROW = 3
 FIGURE_SEEDS = 5
 
@@ -40,7 +48,7 @@ def _kind(folder: Path) -> tuple[str, str, str, str]:
     if agent not in AGENTS or bonus not in BONUSES:
         raise UsageError(
             f"the run in {folder} is of {agent} with {bonus}: this figure draws "
-            f"{', '.join(AGENTS)} with {' and '.join(BONUSES)}"
+            f"{', '.join(AGENTS)} with {', '.join(BONUSES)}"
         )
     return env.removeprefix("dmc:"), agent, bonus, preset
 
@@ -67,9 +75,9 @@ def _panels(folders: Sequence[Path], reference: dict[str, Curve]) -> dict[str, l
     for folder in folders:
         pooled[_kind(folder)].append(folder)
     several = len({preset for *_, preset in pooled}) > 1
-    order = list(AGENTS).index
+    order = [*AGENTS, *BONUSES].index
     found = defaultdict(list)
-    for one in sorted(pooled, key=lambda one: (order(one[1]), one[2] == "re3", one[3])):
+    for one in sorted(pooled, key=lambda one: (order(one[1]), order(one[2]), one[3])):
         task, agent, bonus, preset = one
         label = AGENTS[agent] + several * f" {preset}" + BONUSES[bonus]
         found[task].append(curves.load(label, pooled[one]))
@@ -84,18 +92,27 @@ def _panels(folders: Sequence[Path], reference: dict[str, Curve]) -> dict[str, l
 
 
 def _wanted(words: command.Words) -> list[Run]:
-    """The runs of the figure: task by task, and with every seed both curves of a panel."""
-    wanted = []
+    """The runs of the figure: task by task, and with every seed all curves of a panel."""
+    files, wanted = _weights(words.weights), []
     for task in words.tasks:
-        preset = resolve(f"dmc:{task}", words.agent, preset=words.preset)
-        seeds, steps = words.seeds or FIGURE_SEEDS, words.steps or preset.steps
-        for first in range(1, seeds + 1, preset.seeds):
-            of_run = min(preset.seeds, seeds + 1 - first)
-            wanted += [
-                Run(task, bonus, words.preset, of_run, steps, words.agent, seed=first)
-                for bonus in BONUSES
-            ]
+        steps = words.steps or resolve(task, words.agent, preset=words.preset).steps
+        rows = [
+            Run(task, bonus, words.preset, 1, steps, words.agent, changes=files.get(bonus, {}))
+            for bonus in words.bonuses
+        ]
+        wanted += runs.seed_by_seed(rows, words.seeds or FIGURE_SEEDS)
     return wanted
+
+
+def _weights(pairs: Sequence[str]) -> dict[str, dict[str, str | bool]]:
+    """Bonus -> the option that names its file of weights."""
+    files: dict[str, dict[str, str | bool]] = {}
+    for pair in pairs:
+        bonus, equals, file = pair.partition("=")
+        if not equals or bonus not in BONUSES:
+            raise UsageError(f"--weights {pair} is no file of a bonus: write it as imagenet=FILE")
+        files[bonus] = {"pretrained.weights": file}
+    return files
 
 
 def _make(words: command.Words) -> command.Lines:
@@ -111,7 +128,7 @@ def _make(words: command.Words) -> command.Lines:
     picture.savefig(words.out / "curves.png")
     tasks, pairs = [], []
     for task, panel in drawn.items():
-        without = {curve.label + BONUSES["re3"]: curve for curve in panel}
+        without = {one.label + added: one for one in panel for added in BONUSES.values() if added}
         pairs += [(curve, without.get(curve.label)) for curve in panel]
         tasks += [task] * len(panel)
     every, better = [curve for curve, _ in pairs], curves.better_than("none", pairs)
@@ -124,6 +141,8 @@ OPTIONS: command.Options = {
     "--tasks": {"nargs": "+", "default": list(MAIN_TASKS)},
     "--agent": {"default": "rad", "choices": list(AGENTS)},
     "--preset": {"default": "released", "choices": get_args(PresetName)},
+    "--bonuses": {"nargs": "+", "default": ["none", "re3"], "choices": list(BONUSES)},
+    "--weights": {"nargs": "+", "default": [], "metavar": "BONUS=FILE"},
     "--reference": {"type": Path, "metavar": "FILE.csv"},
 }
 

@@ -56,7 +56,7 @@ class Variant(NamedTuple):
     pretraining: BonusName | None = None
     neighbours: str | None = None
 
-    def run(self, task: str, preset: str, beta: float | None = None) -> Run:
+    def run(self, task: str, preset: PresetName, beta: float | None = None) -> Run:
         """Its run in the figure, with the preset's bonus weight or another.
 
         Pre-training takes its frames from the task's budget, so that every row has the same total.

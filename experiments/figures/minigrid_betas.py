@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from experiments import run_folder
+from experiments.config import PresetName
 from experiments.errors import UsageError
 from experiments.figures import command, curves
 from experiments.figures.curves import Curve
@@ -43,7 +44,7 @@ EPISODES = 30
 """The figure's 100 episodes would take longer than the training between evaluations."""
 
 
-def search(name: str, task: str, preset: str, seeds: int, runs: Runs) -> dict[str, Any]:
+def search(name: str, task: str, preset: PresetName, seeds: int, runs: Runs) -> dict[str, Any]:
     """The best beta of one row on one task, and the scores of all betas tried."""
     budget, figures = BUDGETS[TASKS[task]], ROWS[TASKS[task]]["evaluation.every_env_frames"]
     every = max(1, budget // figures // LEAST_EVALUATIONS) * figures

@@ -10,7 +10,6 @@ because it is the next frame.
 """
 
 import json
-import os
 from typing import Any, NamedTuple
 
 import jax
@@ -23,7 +22,7 @@ from experiments.figures import command
 from experiments.presets import dmc as presets
 from experiments.presets import tables
 from re3_jax.cpu import compilation
-from re3_jax.envs.host import dmc, gl, renderer, tasks
+from re3_jax.envs.host import dmc, renderer, tasks
 from re3_jax.envs.host.config import DMCConfig
 from re3_jax.intrinsic.re3 import encoder_from
 
@@ -46,10 +45,7 @@ class Frames(NamedTuple):
 
 def collect(task_id: str, config: DMCConfig, num_frames: int, seed: int) -> Frames:
     """All frames of episodes under uniform random actions; a ValueError if none can be rendered."""
-    drawn_by = renderer.choose(config)
-    if drawn_by != "warp" and (driver := gl.probe()):
-        # dm_control reads it when it is first imported.
-        os.environ.setdefault("MUJOCO_GL", driver.backend)
+    drawn_by = renderer.choose_here(config)
     random = np.random.default_rng(seed)
     lane = dmc.Lane(task_id, config)
     screen = renderer.make(drawn_by, [lane], config.image_size)

@@ -54,18 +54,18 @@ def load(
         for file in files:
             name = row.name if file == "eval" else f"{row.name}-{file}"
             shutil.copyfile(folder / f"{file}.csv", words.out / f"{name}.csv")
-        curve, ended = curves.load(row.label, [folder]), _frames_before(run, all_runs)
+        curve, ended = curves.load(row.label, [folder]), frames_before(run, all_runs)
         found[row.name] = curve._replace(env_frames=curve.env_frames + ended)
     return found
 
 
-def _frames_before(run: Run, runs: Runs) -> int:
+def frames_before(run: Run, runs: Runs) -> int:
     """Env frames per seed of the run that this one starts from."""
     before = first_run(run)
     if before is None:
         return 0
     trained = curves.load("", [runs.folder_of(before)]).env_frames[-1]
-    return int(trained) + _frames_before(before, runs)
+    return int(trained) + frames_before(before, runs)
 
 
 def figure(name: str, panels: Panels, losses: Sequence[str] = ()) -> Callable[..., int]:

@@ -22,10 +22,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Optional, TypeVar
 
 from experiments import run_folder
-from experiments.config import option_with
+from experiments.config import PresetName, option_with
 from experiments.errors import UsageError
+from experiments.figures import command
+from experiments.resolve import resolve
 
 Item = TypeVar("Item")
+Key = TypeVar("Key")
 Result = TypeVar("Result")
 
 
@@ -43,7 +46,7 @@ class Run(NamedTuple):
 
     task: str
     bonus: str
-    preset: str
+    preset: PresetName
     seeds: int
     steps: int
     agent: str = "a2c"
@@ -218,6 +221,38 @@ class Runs:
                 process.wait()
         self._processes.discard(process)
         return process.returncode
+
+
+def seed_by_seed(rows: Iterable[Run], seeds: int) -> list[Run]:
+    """The runs that train `seeds` seeds of every row, each as many at once as its preset.
+
+    All rows of one seed come before the next seed.
+    """
+    wanted = []
+    for row in rows:
+        at_once = resolve(row.task, row.agent, preset=row.preset).seeds
+        for first in range(1, seeds + 1, at_once):
+            wanted.append(row._replace(seed=first, seeds=min(at_once, seeds + 1 - first)))
+    return sorted(wanted, key=lambda run: run.seed)
+
+
+def of_rows(
+    words: command.Words, rows: Mapping[Key, Run], seeds: int
+) -> dict[Key, list[tuple[Run, Path]]]:
+    """Row -> the runs of its seeds, with their folders; trained if necessary.
+
+    With `--finished`, only those that are finished; a row without any is left out.
+    """
+    wanted = [(key, run) for key, row in rows.items() for run in seed_by_seed([row], seeds)]
+    wanted.sort(key=lambda one: one[1].seed)
+    all_runs, every = Runs(words.runs, words.jobs), [run for _, run in wanted]
+    found: dict[Key, list[tuple[Run, Path]]] = {key: [] for key in rows}
+    for (key, run), folder in zip(
+        wanted, all_runs.of_figure(every, not words.finished), strict=True
+    ):
+        if folder is not None:
+            found[key].append((run, folder))
+    return {key: pairs for key, pairs in found.items() if pairs}
 
 
 def options(folder: Path, *names: str) -> list[str]:

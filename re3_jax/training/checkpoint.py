@@ -134,7 +134,7 @@ class CheckpointStore:
         Nothing need be known of the state, and its other parts are not read.
 
         Args:
-          names: fields of the state, of which none has a replay of frames.
+          names: fields of the state; the frames of a replay in them are left out.
 
         Returns:
           None if there is no checkpoint at all.

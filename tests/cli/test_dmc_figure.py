@@ -72,6 +72,19 @@ def test_folders_are_pooled_by_what_they_ran(tmp_path):
     assert better == {**dict.fromkeys(better, ""), "RAD + RE3": "1"}
 
 
+def test_every_bonus_is_compared_with_the_run_without(tmp_path):
+    bonuses = list(dmc.BONUSES)
+    folders = [
+        write_run(tmp_path / bonus, bonus=bonus, final=10.0 * (1 - 2 * (bonus == "icm")))
+        for bonus in reversed(bonuses)
+    ]
+    assert dmc.main([*folders, "--out", str(tmp_path / "out")]) == 0
+    found = read(tmp_path / "out" / "table.csv")
+    assert [row["label"] for row in found] == ["RAD" + added for added in dmc.BONUSES.values()]
+    better = dict(zip(bonuses, (row["better_than_none"] for row in found), strict=True))
+    assert better == {**dict.fromkeys(bonuses, "0.5"), "none": "", "icm": "0"}
+
+
 def test_the_probability_of_improvement_is_at_the_last_frame_of_both():
     baseline = Curve("RAD", np.array([0, 10, 20]), np.array([[0, 5, 0], [0, 7, 0]]))
     curve = Curve("RAD + RE3", np.array([0, 10]), np.array([[0, 6], [0, 8.0], [0, 4]]))
@@ -144,6 +157,19 @@ def test_the_seeds_of_one_program_are_one_run(monkeypatch, tmp_path):
     ]
 
 
+def test_bonuses_are_chosen_and_given_their_weights(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(Runs, "ensure_all", lambda runs, wanted: asked.extend(wanted) or [])
+    words = ["--tasks", "hopper_hop", "--preset", "small", "--seeds", "1", "--steps", "5000"]
+    words += ["--bonuses", "none", "rnd", "atc", "--weights", "atc=params.pkl"]
+    dmc.main([*words, "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")])
+    assert [(run.bonus, dict(run.changes)) for run in asked] == [
+        ("none", {}),
+        ("rnd", {}),
+        ("atc", {"pretrained.weights": "params.pkl"}),
+    ]
+
+
 def test_finished_runs_are_drawn_without_training(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(Runs, "ensure", None)
     words = ["--tasks", "walker_walk", "--preset", "small", "--seeds", "2", "--steps", "5000"]
@@ -178,6 +204,7 @@ def test_the_agent_is_in_the_name_of_a_run_made_for_it(monkeypatch, tmp_path):
         (lambda path: ["missing"], "holds no run"),
         (lambda path: [write_run(path / "x", agent="a2c")], "draws rad, drq, dreamer with"),
         (lambda path: ["--tasks", "walker_wallk"], "walker_walk"),
+        (lambda path: ["--weights", "imagenet"], "write it as imagenet=FILE"),
         (lambda path: ["--reference", str(path / "none.csv")], "cannot be read as a reference"),
         (
             lambda path: write_reference(path / "r.csv", "task,seed,step,episode_reward"),

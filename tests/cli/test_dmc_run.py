@@ -1,11 +1,17 @@
 """A run from pixels on the command line: its videos, evaluation and profile."""
 
+import dataclasses
 import json
 import re
 
+import numpy as np
 import pytest
 
 from experiments import evaluate, machine, profile, train
+from experiments.errors import UsageError
+from experiments.figures import behaviours, replayed
+from re3_jax.envs.host import renderer
+from tests.dm_control_suite import load, to_control
 
 pytest.importorskip("dm_control")
 pytest.importorskip("imageio_ffmpeg")
@@ -46,6 +52,49 @@ def test_run_names_its_renderer_and_leaves_a_video(run):
     assert json.loads((run / "summary.json").read_text())["renderer"] == "warp"
     assert json.loads((run / "config.json").read_text())["config"]["dmc"]["renderer"] == "warp"
     assert is_mp4(run / "eval.mp4")
+
+
+def test_the_true_states_are_those_of_dm_control_under_the_runs_actions(run):
+    (played,) = replayed.read(run)
+    assert played.seed == 1 and list(played.starts) == [0, 50]
+    env, expected = load("cartpole_balance", 1), []
+    time_step = env.reset()
+    for action in played.actions:
+        expected.append(np.concatenate([np.ravel(x) for x in time_step.observation.values()]))
+        for _ in range(20):
+            time_step = env.step(to_control(env, action))
+    np.testing.assert_array_equal(replayed.states(played), expected)
+    assert len(np.unique(expected, axis=0)) == 50
+
+
+def test_another_history_is_refused(run):
+    (played,) = replayed.read(run)
+    for other in (played._replace(seed=2), played._replace(actions=played.actions[:-1])):
+        with pytest.raises(UsageError, match="does not arrive at the state .* train it again"):
+            replayed.states(other)
+
+
+def test_a_replay_that_lost_actions_is_refused(run, monkeypatch):
+    stored = replayed.run_folder.stored_config(run)
+    small = dataclasses.replace(stored.sac, replay_capacity=40)
+    short = dataclasses.replace(stored, sac=small)
+    monkeypatch.setattr(replayed.run_folder, "stored_config", lambda *_: short)
+    with pytest.raises(UsageError, match="40 of its 50 actions.*at most 800 env frames"):
+        replayed.read(run)
+
+
+@pytest.mark.slow
+def test_the_last_episode_is_drawn_from_its_beginning(run, monkeypatch):
+    """Against frames drawn from a lane that begins the same episode."""
+    monkeypatch.setattr(behaviours, "SIDE", 32)
+    (played,) = replayed.read(run)
+    frames = behaviours.last_episode(played)
+    assert frames.shape == (50, 32, 32, 3)
+    lane = replayed.dmc.Lane(played.task_id, played.config)
+    lane.begin(1)
+    screen = renderer.make("warp", [lane], 32)
+    np.testing.assert_array_equal(frames[0], screen.draw([0])[0])
+    assert len(np.unique(frames, axis=0)) > 40
 
 
 @pytest.mark.slow

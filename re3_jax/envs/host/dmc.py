@@ -142,6 +142,11 @@ class Lane:
         )
         return reward if kept else 0.0
 
+    def proprioception(self) -> np.ndarray:
+        """dm_control's own observation of the present state, its parts in order: float64 [dim]."""
+        parts = self._env.task.get_observation(self.physics)
+        return np.concatenate([np.ravel(part) for part in parts.values()])
+
     def get_state(self) -> dict[str, np.ndarray]:
         """The complete state of the lane; shapes and dtypes depend on the task only.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -48,6 +49,19 @@ def choose(config: DMCConfig) -> RendererName:
     if config.renderer == "auto" and config.engine == "dm_control" and _has_warp():
         return "warp"
     raise ValueError(gl.missing())
+
+
+def choose_here(config: DMCConfig) -> RendererName:
+    """`choose`, for drawing in this process: call it before the first `Lane` is made.
+
+    Raises:
+      ValueError: as `choose`.
+    """
+    name = choose(config)
+    if name != "warp" and (driver := gl.probe()):
+        # dm_control reads it when it is first imported.
+        os.environ.setdefault("MUJOCO_GL", driver.backend)
+    return name
 
 
 def check(name: str, task_id: str) -> None:

@@ -1,0 +1,120 @@
+"""The simulator's states in a run from pixels, from the actions in its replay (io).
+
+No run records the true states. Seed and actions determine them, and the replay has the actions: so
+they are simulated again, which takes no rendering and no option of the run.
+"""
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from experiments import run_folder, suites
+from experiments.config import RunConfig
+from experiments.errors import UsageError, refusing
+from re3_jax.envs.host import dmc
+from re3_jax.envs.host.config import DMCConfig
+from re3_jax.training.checkpoint import CheckpointStore
+
+
+class Played(NamedTuple):
+    """What one seed of a run of DeepMind Control did, until its newest checkpoint.
+
+    Attributes:
+      folder: of the run.
+      task_id: dm_control's domain and task.
+      config: how the run stepped and drew the task.
+      seed: of the run and of its lane.
+      actions: float32, in the order in which they were taken.
+      starts: number of the first step of each episode; also of the next step, if one begins there.
+      end: the state of the lane after the last action, as bytes.
+    """
+
+    folder: Path
+    task_id: str
+    config: DMCConfig
+    seed: int
+    actions: Float[np.ndarray, "step action"]
+    starts: Int[np.ndarray, " episode"]
+    end: dict[str, bytes]
+
+
+def read(folder: Path) -> list[Played]:
+    """What each seed of the run in a folder did; its agent is RAD or DrQ, with one lane.
+
+    Raises:
+      UsageError: there is no run or no checkpoint, or its replay has lost the first actions.
+    """
+    config = run_folder.stored_config(folder, "name the folder of a run")
+    store = CheckpointStore(folder / run_folder.CHECKPOINTS)
+    with refusing(ValueError), contextlib.closing(store):
+        found = store.read_parts(("replay", "lanes"))
+    if found is None:
+        raise UsageError(f"{folder} has no checkpoint: finish the run first")
+    leaves, _ = found
+    steps, capacity = int(leaves["replay/num_transitions"][0]), config.sac.replay_capacity
+    if steps > capacity:
+        raise UsageError(
+            f"the replay of the run in {folder} has {capacity} of its {steps} actions, and its "
+            f"states follow from all of them: train it for at most {longest(config)} env frames"
+        )
+    of_lane = {
+        name.removeprefix("lanes/env/"): leaf
+        for name, leaf in leaves.items()
+        if name.startswith("lanes/env/")
+    }
+    played = []
+    for row, seed in enumerate(config.seed_numbers):
+        ages = [*leaves["replay/age"][row, 0, :steps], leaves["replay/newest_age"][row, 0]]
+        played.append(
+            Played(
+                folder=folder,
+                task_id=suites.find(config.env)[1],
+                config=config.dmc,
+                seed=seed,
+                actions=leaves["replay/action"][row, 0, :steps],
+                starts=np.flatnonzero(np.array(ages) == 0),
+                end={name: leaf[row, 0].tobytes() for name, leaf in of_lane.items()},
+            )
+        )
+    return played
+
+
+def longest(config: RunConfig) -> int:
+    """Env frames of the longest run whose replay keeps all actions."""
+    return config.sac.replay_capacity * config.dmc.action_repeat
+
+
+def play(played: Played) -> Iterator[dmc.Lane]:
+    """The lane before each action, and at last after all of them.
+
+    Raises:
+      UsageError: the lane does not arrive exactly where the run's did.
+    """
+    with warnings.catch_warnings():
+        # dm_control looks for a display when it is first imported.
+        warnings.simplefilter("ignore")
+        lane = dmc.Lane(played.task_id, played.config)
+    lane.begin(played.seed)
+    for action in played.actions:
+        yield lane
+        outcome = lane.advance(action)
+        if outcome.terminated or outcome.truncated:
+            lane.begin_next()
+    if any(value.tobytes() != played.end[name] for name, value in lane.get_state().items()):
+        raise UsageError(
+            f"the simulator does not arrive at the state that {played.folder} recorded: a worker "
+            "was replaced during the run, or another machine or MuJoCo trained it; train it again "
+            "here, in another folder"
+        )
+    yield lane
+
+
+def states(played: Played) -> Float[np.ndarray, "step state"]:
+    """dm_control's proprioceptive observation before each action."""
+    *before, _ = (lane.proprioception() for lane in play(played))
+    return np.stack(before)

@@ -1,0 +1,71 @@
+"""Entropy of the true states that a run has visited so far.
+
+As in the paper, Equation 1 is evaluated on minibatches of dm_control's proprioceptive observations;
+here they are drawn from all that the run has visited so far, and the estimate is their mean. It
+depends on the number of states, which is why all minibatches are of one size, and it is of the
+observation as it is, in which velocities weigh most.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from experiments.figures import replayed
+from experiments.figures.curves import Curve
+from re3_jax.cpu import compilation
+from re3_jax.state_entropy import particle_entropy
+
+K = 3
+MINIBATCH = 512
+MINIBATCHES = 20
+POINTS = 20
+
+
+class Measured(NamedTuple):
+    """Entropies of one row: its seeds, and a curve with entropies in the place of returns."""
+
+    seeds: list[int]
+    curve: Curve
+
+
+def measure(label: str, played: Sequence[replayed.Played], frames: int) -> Measured:
+    """Entropies at equal parts of the first `frames` env frames, once there is a minibatch."""
+    repeat = played[0].config.action_repeat
+    steps = np.linspace(0, frames // repeat, POINTS + 1).astype(int)
+    steps = steps[steps >= MINIBATCH]
+    rows = [entropies(replayed.states(one), steps, one.seed) for one in played]
+    return Measured([one.seed for one in played], Curve(label, steps * repeat, np.array(rows)))
+
+
+def entropies(
+    states: Float[np.ndarray, "step state"], steps: Int[np.ndarray, " point"], seed: int
+) -> Float[np.ndarray, " point"]:
+    """Estimated entropy in nats of the states visited in so many first steps."""
+    random, found = np.random.default_rng(seed), []
+    for end in steps:
+        batches = [random.choice(end, MINIBATCH, replace=False) for _ in range(MINIBATCHES)]
+        found.append(np.mean([_entropy()(states[batch].astype(np.float32)) for batch in batches]))
+    return np.array(found)
+
+
+def above(one: Measured, other: Measured) -> Curve | None:
+    """How much higher the entropies are than another row's with the same seeds, if it has any.
+
+    A seed decides how episodes begin, so that these differences vary less than the entropies.
+    """
+    shared = [seed for seed in one.seeds if seed in other.seeds]
+    if not shared:
+        return None
+    rows = [
+        each.curve.returns[[each.seeds.index(seed) for seed in shared]] for each in (one, other)
+    ]
+    return one.curve._replace(returns=rows[0] - rows[1])
+
+
+@cache
+def _entropy() -> Callable[[Float[np.ndarray, "state dim"]], Array]:
+    # Not compiled before it is called: the runs may need the only accelerator.
+    return compilation.jit(partial(particle_entropy, k=K))
