@@ -4,7 +4,7 @@
 
 The last whole episode of each run of `pretraining`, trained if necessary: with sampled actions, as
 during training. It is simulated again and drawn larger than the agent saw it (`replayed`). Writes
-strips.png, frames at equal intervals, and a video of each row's first seed.
+strips.png, frames at equal intervals, and a video of each row: how every seed's episode begins.
 """
 
 import dataclasses
@@ -25,6 +25,9 @@ SIDE = 160
 
 SHOWN = 12
 """Frames in a strip."""
+
+FILMED = 100
+"""Frames of each seed in a video."""
 
 Frames = UInt8[np.ndarray, "step height width 3"]
 
@@ -77,7 +80,7 @@ def _make(words: command.Words) -> command.Lines:
             for one, frames in zip(played, episodes, strict=True)
         }
         path = words.out / f"{task}-{name}.mp4"
-        video.write(path, list(episodes[0]))
+        video.write(path, [*np.concatenate([frames[:FILMED] for frames in episodes])])
         yield path
     draw(strips).savefig(words.out / "strips.png")
     yield words.out / "strips.png"
