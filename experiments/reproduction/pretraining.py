@@ -61,12 +61,12 @@ def _behaviours(results: Results) -> Finding:
     return measured._replace(result=words, command="make figure FIG=behaviours")
 
 
-def _fine_tuned(title: str, other: str) -> Find:
+def _fine_tuned(task: str, other: str) -> Find:
     """Compares RAD + RE3 + PT with another row of a panel, by returns at the end."""
 
     def find(results: Results) -> Finding:
         labels = "RAD + RE3 + PT", other
-        rows = [results.row(FINE_TUNED, task=title, label=label) for label in labels]
+        rows = [results.row(FINE_TUNED, task=task, label=label) for label in labels]
         found: list[Row] = [row for row in rows if row]
         if len(found) < len(rows):
             return not_run(costs.rad(results))
@@ -100,7 +100,7 @@ ENTRIES = (
             f"Figure 9 ({panel})",
             f"Pre-training with RE3 improves on {other} when fine-tuned: {title}.",
             FINE_TUNE.format(task=task),
-            _fine_tuned(title, label),
+            _fine_tuned(task, label),
         )
         for panel, task, title in (
             ("b", "hopper_hop", "Hopper Hop"),

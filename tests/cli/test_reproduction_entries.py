@@ -120,7 +120,7 @@ def test_bonuses_are_compared_by_their_intervals(root):
 def test_fine_tuning_and_ablations(root):
     table = root / "results" / "fine_tuning" / "table.csv"
     for label, finals in (("RAD + RE3", [1, 2, 3]), ("RAD + RE3 + PT", [50, 51, 52])):
-        write(table, label, finals, NONE, task="Hopper Hop")
+        write(table, label, finals, NONE, task="hopper_hop")
     assert found(root, "Figure 9 (b)", "RAD + RE3").verdict is SMALLER
     assert found(root, "Figure 9 (b)", "other").verdict is NOT_RUN
     assert found(root, "Figure 9 (c)", "RAD + RE3").verdict is NOT_RUN
