@@ -196,12 +196,14 @@ class HostProgram:
                 state, info = programs.store(state, action, self.on_device(step))
             of_steps.append(info)
             agent_steps += self.learner.num_lanes
-        totals, rewards = jax.tree.map(lambda *rows: np.stack(rows), *jax.device_get(of_steps))
+        # Each seed's numbers side by side: so their sums do not depend on how many seeds there are.
+        stack = partial(jax.tree.map, lambda *values: np.stack(values, axis=-1))
+        totals, rewards = stack(*jax.device_get(of_steps))
         updates_info = jax.device_get(of_updates) or [self._no_update]
         metrics = {
-            **jax.tree.map(lambda *rows: np.mean(rows, axis=0), *updates_info),
-            "reward_mean": rewards.mean(axis=0),
-            **jax.device_get(totals.metrics(axis=0)),
+            **{name: np.mean(values, axis=-1) for name, values in stack(*updates_info).items()},
+            "reward_mean": rewards.mean(axis=-1),
+            **jax.device_get(totals.metrics(axis=-1)),
         }
         if state.visited is not None:
             metrics["screens_seen"] = jax.device_get(self._screens_seen(state.visited))
