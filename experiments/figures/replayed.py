@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 
 from experiments import run_folder, suites
 from experiments.config import RunConfig
-from experiments.errors import UsageError, refusing
+from experiments.errors import UsageError
 from re3_jax.envs.host import dmc
 from re3_jax.envs.host.config import DMCConfig
 from re3_jax.training.checkpoint import CheckpointStore
@@ -47,12 +47,17 @@ def read(folder: Path) -> list[Played]:
     """What each seed of the run in a folder did; its agent is RAD or DrQ, with one lane.
 
     Raises:
-      UsageError: there is no run or no checkpoint, or its replay has lost the first actions.
+      UsageError: there is no run or no intact checkpoint, or the replay has lost the first actions.
     """
     config = run_folder.stored_config(folder, "name the folder of a run")
     store = CheckpointStore(folder / run_folder.CHECKPOINTS)
-    with refusing(ValueError), contextlib.closing(store):
-        found = store.read_parts(("replay", "lanes"))
+    with contextlib.closing(store):
+        try:
+            found = store.read_parts(("replay", "lanes"))
+        except ValueError as error:
+            raise UsageError(
+                f"the run in {folder} cannot be read: {error}; train it again in another folder"
+            ) from None
     if found is None:
         raise UsageError(f"{folder} has no checkpoint: finish the run first")
     leaves, _ = found

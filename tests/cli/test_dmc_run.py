@@ -83,6 +83,15 @@ def test_a_replay_that_lost_actions_is_refused(run, monkeypatch):
         replayed.read(run)
 
 
+def test_an_unreadable_checkpoint_is_refused_with_its_folder(run, monkeypatch):
+    def damaged(store, names):
+        raise ValueError("its checkpoint 2 is damaged")
+
+    monkeypatch.setattr(replayed.CheckpointStore, "read_parts", damaged)
+    with pytest.raises(UsageError, match=rf"{run} cannot be read: .*; train it again"):
+        replayed.read(run)
+
+
 @pytest.mark.slow
 def test_the_last_episode_is_drawn_from_its_beginning(run, monkeypatch):
     """Against frames drawn from a lane that begins the same episode."""
