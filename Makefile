@@ -17,7 +17,8 @@ export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073
 glibc.malloc.trim_threshold=1073741824
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: run test test-all torture lint bench figure compare profile doctor docs try-docs help clean
+.PHONY: run test test-all torture lint bench figure compare profile compile compile-here doctor docs try-docs \
+  help clean
 
 # $(call option,VARIABLE,--flag): the flag if VARIABLE was written after `make`; the
 # environment is ignored, because shells have an ENV of their own.
@@ -47,6 +48,8 @@ help:
 	  'make figure FIG=name       one figure of the paper [ARGS=]' \
 	  'make compare RUNS="a b"    run folders side by side: curves, profiles, a table [OUT=folder]' \
 	  'make profile ENV=...       where the time of a run goes, and a trace for Perfetto' \
+	  'make compile TARGET=h100   what a run takes on a GPU or TPU that is not here [ENV=] [AGENT=]' \
+	  '    [BONUS=] [PRESET=] [SEEDS=] [OUT=file]  or TARGET=a100, v5e, v6e; without ENV, every agent' \
 	  'make doctor                versions, devices, memory and a short speed check' \
 	  'make docs                  the documentation, into site/' \
 	  'make try-docs              every documented command in fresh clones [PYTHONS="python3.12"]' \
@@ -63,6 +66,22 @@ compare: $(RUN_READY)
 
 profile: $(RUN_READY)
 	@$(PY) -m experiments.profile $(RUN_OPTIONS)
+
+# The compilers of accelerators have an environment of their own: in .venv every run would look for
+# their devices.
+COMPILERS := h100=cuda a100=cuda v5e=tpu v6e=tpu
+COMPILER = $(patsubst $(TARGET)=%,%,$(filter $(TARGET)=%,$(COMPILERS)))
+compile:
+	@$(if $(and $(call given,TARGET),$(COMPILER)),,echo "no target '$(call given,TARGET)': give one \
+	  as TARGET=, known: $(foreach one,$(COMPILERS),$(firstword $(subst =, ,$(one))))" >&2; exit 2)
+	@$(MAKE) VENV=.venv-compile compile-here
+
+compile-here: $(VENV)/.ready-compile-$(COMPILER)
+	@$(PY) -m experiments.compile --target $(TARGET) $(RUN_OPTIONS)
+
+$(VENV)/.ready-compile-%: requirements-compile-%.txt requirements.txt | $(PY)
+	$(call install,requirements-compile-$*.txt,--no-deps)
+	@touch $@
 
 doctor: $(RUN_READY)
 	@$(PY) -m experiments.doctor $(call given,ARGS)
@@ -102,7 +121,7 @@ try-docs:
 	@$(PYTHON) tests/try_docs.py $(if $(PYTHONS),--pythons $(PYTHONS)) $(call given,ARGS)
 
 clean:
-	@rm -rf $(VENV) site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) .venv-compile site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(PY):

@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -101,20 +101,26 @@ def make_learner(config: RunConfig, spec: EnvSpec) -> Learner | OnPolicyLearner:
     return made if config.pretrain is None else reward_free(made)
 
 
-def build(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> Runner:
+def build(
+    config: RunConfig,
+    spec: EnvSpec,
+    report: Callable[[str], None],
+    devices: Sequence[jax.Device] | None = None,
+) -> Runner:
     """The training program of all seeds, spread over as many devices as divide them evenly.
 
     Args:
       config: `chunk_updates` must be set.
       spec: its task.
       report: receives one sentence per event in the host's lanes.
+      devices: that it may use; by default all of JAX's.
 
     Raises:
       UsageError: an agent, bonus or task refuses the configuration.
     """
     on_host = suites.host_of(config.env)
     if on_host is None:
-        return device_program(config, make_environment(config.env))
+        return device_program(config, make_environment(config.env), devices)
     assert config.chunk_updates is not None
     task_id, options = suites.find(config.env)[1], getattr(config, on_host.group)
     with refused_by_parts(config):
@@ -125,7 +131,7 @@ def build(config: RunConfig, spec: EnvSpec, report: Callable[[str], None]) -> Ru
             lambda num_lanes: host.make(task_id, options, num_lanes, report),
             seeds=config.seed_numbers,
             chunk_agent_steps=config.chunk_updates,
-            **_evaluation(config),
+            **_options(config, devices),
         )
 
 
@@ -144,20 +150,22 @@ def refused_by_parts(config: RunConfig) -> Iterator[None]:
         raise UsageError(with_options(str(error), fields)) from None
 
 
-def device_program(config: RunConfig, env: DeviceEnv) -> DeviceProgram:
+def device_program(
+    config: RunConfig, env: DeviceEnv, devices: Sequence[jax.Device] | None = None
+) -> DeviceProgram:
     """Like `build`, for a task on the device: its compiled program."""
-    chunk, evaluation = config.chunk_updates, _evaluation(config)
+    chunk, options = config.chunk_updates, _options(config, devices)
     assert chunk is not None
     with refused_by_parts(config):
         learner = make_learner(config, env.spec)
         if isinstance(learner, OnPolicyLearner):
-            return make_on_policy_program(env, learner, chunk_updates=chunk, **evaluation)
-        return make_off_policy_program(env, learner, chunk_steps=chunk, **evaluation)
+            return make_on_policy_program(env, learner, chunk_updates=chunk, **options)
+        return make_off_policy_program(env, learner, chunk_steps=chunk, **options)
 
 
-def _evaluation(config: RunConfig) -> dict[str, Any]:
-    asked, devices = config.evaluation, devices_for(config.seeds)
-    return {"eval_episodes": asked.episodes, "eval_greedy": asked.greedy, "devices": devices}
+def _options(config: RunConfig, devices: Sequence[jax.Device] | None) -> dict[str, Any]:
+    asked, used = config.evaluation, devices_for(config.seeds, devices)
+    return {"eval_episodes": asked.episodes, "eval_greedy": asked.greedy, "devices": used}
 
 
 def cpu_devices(config: RunConfig) -> int:
@@ -170,8 +178,8 @@ def cpu_devices(config: RunConfig) -> int:
     return machine.usable_cores() if suites.host_of(config.env) is None else config.seeds
 
 
-def devices_for(seeds: int) -> list[jax.Device]:
-    """The largest number of this process's devices among which the seeds can be divided evenly."""
-    devices = jax.local_devices()
+def devices_for(seeds: int, devices: Sequence[jax.Device] | None = None) -> list[jax.Device]:
+    """The most of `devices`, by default this process's, among which seeds can be divided evenly."""
+    devices = devices or jax.local_devices()
     count = max(n for n in range(1, len(devices) + 1) if seeds % n == 0)
-    return devices[:count]
+    return list(devices[:count])

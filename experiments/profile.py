@@ -156,7 +156,7 @@ def _timed_and_traced(
         return best, milliseconds(), state
 
 
-def _updates_per_step(learner: Learner, agent_steps: int) -> float:
+def updates_per_step(learner: Learner, agent_steps: int) -> float:
     """Average number of updates per step of all lanes, from now on."""
     ends = range(agent_steps, agent_steps + 1_000 * learner.num_lanes, learner.num_lanes)
     return float(np.mean([learner.updates_due(end - learner.num_lanes, end) for end in ends]))
@@ -176,7 +176,7 @@ def _parts(program: HostProgram, state: TrainState) -> dict[str, float]:
         env.send(np.asarray(action).reshape(env.num_lanes, -1))
         return env.receive()
 
-    updates_per_step = _updates_per_step(program.learner, int(state.counters.agent_steps[0]))
+    due = updates_per_step(program.learner, int(state.counters.agent_steps[0]))
     for i in range(REPEATS * len(programs.learn)):
         learn = programs.learn[i % len(programs.learn)]
         memory, action = timed("act", programs.act, state)
@@ -186,7 +186,7 @@ def _parts(program: HostProgram, state: TrainState) -> dict[str, float]:
     parts = {name: float(np.median(values)) for name, values in times.items()}
     # The mean over a whole cycle, because the agent's updates differ.
     cycle = np.median(np.reshape(times["update"], (REPEATS, -1)), axis=0)
-    return parts | {"update": float(np.mean(cycle)) * updates_per_step}
+    return parts | {"update": float(np.mean(cycle)) * due}
 
 
 def report(config: RunConfig, result: Profile) -> str:

@@ -30,12 +30,15 @@ PRECISION = "highest"
 """Of products, unless JAX is configured otherwise; JAX's name for that of their operands."""
 
 
-def jit(function: Callable[..., Any], **keywords: Any) -> jax.stages.Wrapped:
+def jit(
+    function: Callable[..., Any], *, platform: str | None = None, **keywords: Any
+) -> jax.stages.Wrapped:
     """`jax.jit` with `options()` and products of full precision.
 
     Args:
       function: the function to compile. JAX rejects compiler options inside another compiled
         function.
+      platform: of the devices that it is compiled for; by default the default backend.
       keywords: those of `jax.jit`, other than `compiler_options`.
     """
 
@@ -45,18 +48,21 @@ def jit(function: Callable[..., Any], **keywords: Any) -> jax.stages.Wrapped:
         with jax.default_matmul_precision(configured or PRECISION):
             return function(*arguments, **named)
 
-    return jax.jit(traced, compiler_options=options(), **keywords)
+    return jax.jit(traced, compiler_options=options(platform), **keywords)
 
 
 @cache
-def options() -> dict[str, str] | None:
+def options(platform: str | None = None) -> dict[str, str] | None:
     """`compiler_options` for a program with convolutions.
 
+    Args:
+      platform: of the devices that it is compiled for; by default the default backend.
+
     Returns:
-      `CONVOLUTIONS_ON_ALL_CORES`; None if the default backend is not a CPU, or if XLA does not know
-      the option.
+      `CONVOLUTIONS_ON_ALL_CORES`; None if the platform is not a CPU, or if XLA does not know the
+      option.
     """
-    if jax.default_backend() != "cpu":
+    if (platform or jax.default_backend()) != "cpu":
         return None
     try:
         jax.jit(lambda x: x, compiler_options=CONVOLUTIONS_ON_ALL_CORES).lower(0.0).compile()

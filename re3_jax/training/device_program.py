@@ -75,6 +75,10 @@ class DeviceProgram:
         """The same with shardings, for `CheckpointStore.restore`."""
         return with_sharding(self.abstract_state(num_seeds), self.sharding)
 
+    def lowered(self, num_seeds: int) -> dict[str, jax.stages.Lowered]:
+        """Every program of training by its name, for shapes alone."""
+        return {"train": self.train.lower(self.abstract_state(num_seeds))}
+
     def compile(self, state: TrainState) -> None:
         """Compiles both programs, side by side: much of a compilation runs on one core."""
         lowered = self.train.lower(state), self.evaluate.lower(state)

@@ -152,6 +152,18 @@ class HostProgram:
         """Whether the engine can put its lanes back."""
         return self.lanes().can_restore
 
+    def lowered(self, num_seeds: int) -> dict[str, jax.stages.Lowered]:
+        """Every program of training by its name, for shapes alone; starts nothing."""
+        state, programs = self.abstract_state(num_seeds), self.programs
+        _, action = jax.eval_shape(programs.act, state)
+        step = jax.eval_shape(lambda: self._by_seed(self._zero_step()))
+        updates = {f"update {i}": learn for i, learn in enumerate(programs.learn, 1)}
+        return {
+            "act": programs.act.lower(state),
+            **{name: learn.lower(state) for name, learn in updates.items()},
+            "store": programs.store.lower(state, action, step),
+        }
+
     def compile(self, state: TrainState) -> None:
         """Compiles every program of training, ahead of their first call."""
         programs = self.programs

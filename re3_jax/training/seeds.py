@@ -32,6 +32,7 @@ class OverSeeds:
         # like the one that was made, or the second chunk would compile anew.
         return compilation.jit(
             map_over_seeds(function, self._mesh),
+            platform=self._mesh.devices.flat[0].platform,
             in_shardings=self.sharding,
             out_shardings=self.sharding,
             donate_argnums=donate,

@@ -1,0 +1,235 @@
+"""What a compiled program takes: operations, bytes moved, copies, and the least time (roofline).
+
+The time is the larger of operations / peak and bytes / bandwidth (Williams et al., 2009). It leaves
+out how long a device takes to start an instruction, which dominates where they are small: beside it
+stands their number. A loop counts as often as the program's text says, once where it does not; of
+the branches of a condition, the dearest counts.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from re3_jax.accelerators.hlo import Computation, Instruction, Program, Shape, parse
+from re3_jax.accelerators.targets import Target
+
+FREE = {
+    *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "iota"),
+    *("partition-id", "replica-id", "opt-barrier"),
+}
+"""Opcodes that move nothing."""
+
+COLLECTIVES = (
+    *("all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective-permute"),
+    *("collective-broadcast", "ragged-all-to-all", "send", "recv"),
+)
+
+SLICES = ("dynamic-slice", "gather", "slice")
+
+
+class Cost(NamedTuple):
+    """What one call takes on one device.
+
+    Attributes:
+      operations: floating-point operations of matrix products and convolutions.
+      bytes_accessed: read from and written to the device's memory.
+      instructions: executed, each at least one kernel of a GPU.
+      collectives: executed exchanges between devices.
+    """
+
+    operations: float = 0.0
+    bytes_accessed: float = 0.0
+    instructions: float = 0.0
+    collectives: float = 0.0
+
+    def plus(self, other: "Cost", times: float = 1.0) -> "Cost":
+        """This and so many times the other."""
+        return Cost(*(a + times * b for a, b in zip(self, other, strict=True)))
+
+    def seconds(self, target: Target) -> float:
+        """The least time on a device (roofline)."""
+        return max(
+            self.operations / target.operations_per_second,
+            self.bytes_accessed / target.bytes_per_second,
+        )
+
+
+class Report(NamedTuple):
+    """A compiled program on one device of its target; sizes in bytes.
+
+    Attributes:
+      arguments: what is passed to it, padded as the device stores it.
+      temporaries: memory that it needs beside arguments and results.
+      largest_copy: the largest array that it copies in the device's memory.
+      cost: what a call takes.
+    """
+
+    arguments: int
+    temporaries: int
+    largest_copy: int
+    cost: Cost
+
+
+def report(compiled: Any) -> Report:
+    """What a `jax.stages.Compiled` takes."""
+    memory, counted = compiled.memory_analysis(), Counter(parse(compiled.as_text()))
+    return Report(
+        arguments=memory.argument_size_in_bytes,
+        temporaries=memory.temp_size_in_bytes,
+        largest_copy=counted.largest_copy,
+        cost=counted.total,
+    )
+
+
+@dataclass(frozen=True)
+class Counter:
+    """Adds up the instructions of a program."""
+
+    program: Program
+
+    @cached_property
+    def total(self) -> Cost:
+        """Of one call."""
+        return self._computation(self.program.entry)
+
+    @property
+    def largest_copy(self) -> int:
+        """Bytes of the largest array that is copied within the device's memory."""
+        copies = [
+            shape.num_bytes
+            for computation in self.program.computations.values()
+            for instruction in computation.values()
+            if instruction.opcode in ("copy", "copy-start")
+            and not any(shape.is_on_chip for shape in instruction.shapes)
+            for shape in instruction.shapes[:1]
+        ]
+        return max(copies, default=0)
+
+    def _computation(self, name: str) -> Cost:
+        computation, cost = self.program.computations[name], Cost()
+        for instruction in computation.values():
+            cost = cost.plus(self._instruction(computation, instruction))
+        return cost
+
+    def _instruction(self, computation: Computation, it: Instruction) -> Cost:
+        opcode = it.opcode.removesuffix("-start")
+        if opcode in FREE or opcode.endswith(("-done", "-update")) and opcode not in SLICES:
+            if opcode != "dynamic-update-slice":
+                return Cost()
+        if opcode == "while":
+            body = self._computation(it.attribute("body").strip("%"))
+            return Cost().plus(body, self.program.trips(it))
+        if opcode == "conditional":
+            return max(map(self._computation, it.called), key=lambda cost: cost.bytes_accessed)
+        if opcode in ("call", "async"):
+            return self._computation(it.called[0])
+        return Cost(
+            operations=self._operations(computation, it),
+            bytes_accessed=self._read(computation, it) + self._written(computation, it),
+            instructions=1,
+            collectives=opcode in COLLECTIVES,
+        )
+
+    def _operations(self, computation: Computation, it: Instruction) -> float:
+        if it.opcode == "fusion":
+            inner = self.program.computations[it.called[0]]
+            return sum(self._operations(inner, instruction) for instruction in inner.values())
+        operands = [computation[name].shapes[0] for name in it.operands if name in computation]
+        if it.opcode == "convolution" or "__cudnn$conv" in it.rest:
+            return _convolution(it, operands)
+        if it.opcode == "dot" or "__cublas$" in it.rest:
+            return _product(it, operands)
+        return 0.0
+
+    def _read(self, computation: Computation, it: Instruction) -> int:
+        if it.opcode == "fusion":
+            inner = self.program.computations[it.called[0]]
+            parameters = [i for i in inner.values() if i.opcode == "parameter"]
+            return sum(self._read_of(inner, parameter) for parameter in parameters)
+        return sum(
+            _bytes(computation[name].shapes, it, place)
+            for place, name in enumerate(it.operands)
+            if name in computation
+        )
+
+    def _read_of(self, computation: Computation, value: Instruction) -> int:
+        """Bytes of a value that a fusion reads: all, or what it slices."""
+        read, whole = 0, sum(_in_memory(shape) for shape in value.shapes)
+        for user in computation.values():
+            for place, name in enumerate(user.operands):
+                if name != value.name:
+                    continue
+                if user.opcode == "bitcast":
+                    read += self._read_of(computation, user)
+                elif user.opcode == "fusion":
+                    inner = self.program.computations[user.called[0]]
+                    for i in inner.values():
+                        if i.opcode == "parameter" and i.parameter_number == place:
+                            read += self._read_of(inner, i)
+                elif user.opcode not in ("tuple",):
+                    read += _bytes(value.shapes, user, place)
+        return min(read, whole)
+
+    def _written(self, computation: Computation, it: Instruction) -> int:
+        if it.opcode == "fusion":
+            inner = self.program.computations[it.called[0]]
+            root = next(i for i in inner.values() if i.is_root)
+            return self._written_by_root(inner, root)
+        return self._written_by_root(computation, it)
+
+    def _written_by_root(self, computation: Computation, root: Instruction) -> int:
+        if root.opcode in ("tuple", "bitcast"):
+            parts = [computation[name] for name in root.operands]
+            return sum(self._written_by_root(computation, part) for part in parts)
+        if root.opcode == "fusion":
+            return self._written(computation, root)
+        if root.opcode in ("dynamic-update-slice", "scatter"):
+            place = 1 if root.opcode == "dynamic-update-slice" else -1
+            return sum(_in_memory(shape) for shape in computation[root.operands[place]].shapes)
+        return sum(_in_memory(shape) for shape in root.shapes[: _num_results(root)])
+
+
+def _num_results(it: Instruction) -> int | None:
+    # What starts a copy returns the operand too, and a context.
+    return 1 if it.opcode.endswith("-start") else None
+
+
+def _in_memory(shape: Shape) -> int:
+    return 0 if shape.is_on_chip else shape.num_bytes
+
+
+def _bytes(shapes: tuple[Shape, ...], user: Instruction, place: int) -> int:
+    """Bytes of an operand, at a place of those of `user`, that it reads."""
+    whole = sum(_in_memory(shape) for shape in shapes)
+    if place == 0 and user.opcode in ("dynamic-update-slice", "scatter"):
+        return 0
+    if place == 0 and user.opcode in SLICES:
+        return min(whole, user.shapes[0].num_bytes)
+    return whole
+
+
+def _convolution(it: Instruction, operands: list[Shape]) -> float:
+    """Twice the multiply-adds, without those of zeros that a dilation of the images puts in."""
+    labels = re.match(r"\w+_(\w+)->(\w+)", it.attribute("dim_labels"))
+    if labels is None or len(operands) < 2:
+        return 0.0
+    # Whichever direction: |outputs| x the kernel's weights of one output channel.
+    kernel, out = operands[1], it.shapes[0]
+    if "convBackwardInput" in it.rest:
+        out = operands[0]
+    elif "convBackwardFilter" in it.rest:
+        kernel, out = it.shapes[0], operands[1]
+    features = kernel.dims[labels[1].index("o")]
+    dilation = re.search(r"lhs_dilate=([\dx]+)", it.rest)
+    zeros = math.prod(map(int, dilation[1].split("x"))) if dilation else 1
+    return 2.0 * math.prod(out.dims) * math.prod(kernel.dims) / features / zeros
+
+
+def _product(it: Instruction, operands: list[Shape]) -> float:
+    axes = re.search(r'lhs_contracting_dim\w*"?[=:][\[{]([\d,"]*)[\]}]', it.rest)
+    if axes is None or not operands:
+        return 0.0
+    contracted = math.prod(operands[0].dims[int(n)] for n in re.findall(r"\d+", axes[1]))
+    return 2.0 * math.prod(it.shapes[0].dims) * contracted

@@ -1,0 +1,72 @@
+"""Devices that XLA can compile for without one, with their peaks.
+
+The compilers are `jax-cuda12-plugin` with CUDA's libraries and `libtpu`; neither needs a driver.
+`requirements-compile.txt` pins them.
+
+Peaks are the manufacturers' figures: NVIDIA's data sheets of H100 SXM and A100 SXM 80 GB (float32
+outside the tensor cores), Google Cloud's pages on TPU v5e and v6e. A TPU multiplies bfloat16; a
+float32 product takes six of its products (`precision="highest"`), so that its peak is a sixth.
+"""
+
+import os
+from importlib import resources
+from typing import NamedTuple
+
+import jax
+from jax.experimental import topologies
+
+BFLOAT16_PRODUCTS = 6
+"""Products of bfloat16 that make one of float32 at the precision `highest`."""
+
+
+class Target(NamedTuple):
+    """A device to compile for.
+
+    Attributes:
+      name: what it is called here.
+      platform: JAX's name of the compiler.
+      topology: the plugin's name of four such devices.
+      memory_bytes: of one device.
+      bytes_per_second: peak bandwidth of that memory.
+      operations_per_second: peak of float32 products.
+    """
+
+    name: str
+    platform: str
+    topology: str
+    memory_bytes: float
+    bytes_per_second: float
+    operations_per_second: float
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("h100", "cuda", "1x1x4", 80e9, 3.35e12, 67e12),
+        Target("a100", "cuda", "1x1x4", 80e9, 2.039e12, 19.5e12),
+        Target("v5e", "tpu", "v5e:2x2", 16 * 2**30, 819e9, 197e12 / BFLOAT16_PRODUCTS),
+        Target("v6e", "tpu", "v6e:2x2", 32 * 2**30, 1_640e9, 918e12 / BFLOAT16_PRODUCTS),
+    )
+}
+"""By name. Each topology has four devices."""
+
+
+def devices(target: Target) -> list[jax.Device]:
+    """Four devices for which programs can be compiled, but not run.
+
+    Pass them where devices are asked for, and shapes in place of arrays.
+
+    Raises:
+      ImportError: the compiler of the target is not installed.
+      RuntimeError: the compiler refuses, such as `libtpu` while another process has it.
+    """
+    if target.platform == "tpu":
+        # Otherwise libtpu asks a server of Google Cloud what machine this is.
+        os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+        described = topologies.get_topology_desc(target.topology, "tpu")
+    else:
+        text = (resources.files(__package__) / f"{target.name}.txtpb").read_text()
+        described = topologies.get_topology_desc(
+            target.name, target.platform, topology=target.topology, target_config=text
+        )
+    return list(described.devices)

@@ -1,0 +1,70 @@
+"""`python -m experiments.compile`: what is asked for, and how it is refused."""
+
+import re
+
+import pytest
+
+from experiments import compile as command
+from experiments import installing
+from experiments.agents import AGENTS
+from re3_jax.accelerators.targets import TARGETS
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "no target was given: choose from h100, a100, v5e, v6e"),
+        (["--target", "h200"], "--target h200 is not known: did you mean h100? Known: h100"),
+        (["--target", "v5e", "--env", "nowhere"], "nowhere"),
+        (["--target", "v5e", "--env", "doorkey_6x6", "--devices", "4"], "--seeds 5 cannot be"),
+    ],
+)
+def test_bad_input_is_one_sentence(words, sentence, monkeypatch, capsys):
+    monkeypatch.setattr(command, "_check_compiler", lambda target: None)
+    monkeypatch.setattr(command.targets, "devices", lambda target: [])
+    assert command.main(words) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and sentence in said
+
+
+def test_a_missing_compiler_is_refused_with_the_remedy(monkeypatch, capsys):
+    monkeypatch.setattr(installing, "version", lambda package: None)
+    assert command.main(["--target", "v6e"]) == 2
+    said = capsys.readouterr().err
+    assert "libtpu is not installed: use make compile TARGET=v6e" in said
+
+
+def test_each_target_has_a_lock_and_make_knows_it():
+    text = (installing.ROOT / "Makefile").read_text()
+    (listed,) = re.findall(r"^COMPILERS := (.*)$", text, re.MULTILINE)
+    assert dict(pair.split("=") for pair in listed.split()) == {
+        target.name: target.platform for target in TARGETS.values()
+    }
+    for platform, packages in command.PACKAGES.items():
+        lock = (installing.ROOT / f"requirements-compile-{platform}.txt").read_text()
+        assert all(f"\n{package}==" in lock for package in packages)
+
+
+def test_without_a_task_every_agent_is_compiled():
+    asked = list(command._asked(["--bonus", "none"], None))
+    named = {words[words.index("--agent") + 1] for words, _ in asked}
+    assert named == set(AGENTS)
+    assert {devices for _, devices in asked} == {1, 4}
+    assert all(words[2 + words.index("--bonus")] == "--preset" for words, _ in asked)
+
+
+def test_the_table_says_what_fits():
+    program = {
+        "argument_bytes": 3e9, "temporary_bytes": 2e6, "largest_copy_bytes": 0, "operations": 5e9,
+        "bytes_accessed": 1e9, "instructions": 12.0, "collectives": 0.0, "least_seconds": 0.002,
+    }  # fmt: skip
+    run = {
+        "env": "e", "agent": "a", "bonus": "b", "preset": "p", "seeds": 4, "devices": 1,
+        "programs": {"update 1": program, "store": {"refused": "too large"}},
+    }  # fmt: skip
+    _, columns, update, store = command.table(run, TARGETS["v5e"]).splitlines()
+    cells = ["update 1", "3.00 GB", "2.00 MB", "0.00 MB", "5.0", "1.00 GB", "12", "0", "2.000"]
+    assert re.split(r" {2,}", update) == cells and len(columns) == len(update)
+    assert store == "store      refused: too large"
+    run |= {"needed_bytes": 3e9, "fits": True, "most_env_frames_per_second": 1234}
+    assert "3.00 GB fits in 17.18 GB; at most 1,234" in command.table(run, TARGETS["v5e"])

@@ -1,0 +1,155 @@
+"""The cost of a compiled program, against sums that are known in closed form."""
+
+import importlib.util
+import warnings
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+
+from re3_jax.accelerators import targets
+from re3_jax.accelerators.cost import Cost, Counter, report
+from re3_jax.accelerators.hlo import parse, parse_shapes
+from re3_jax.accelerators.targets import TARGETS
+
+
+def of_shape(*shape, dtype=jnp.float32):
+    return jax.ShapeDtypeStruct(shape, dtype)
+
+
+def compiled(function, *shapes, donate=()):
+    return jax.jit(function, donate_argnums=donate).lower(*shapes).compile()
+
+
+def test_a_product_in_a_loop_counts_as_often_as_it_runs():
+    def steps(x, w):
+        return lax.scan(lambda x, _: (jnp.tanh(x @ w), None), x, None, length=7)[0]
+
+    found = report(compiled(steps, of_shape(96, 64), of_shape(64, 64)))
+    assert found.cost.operations == 7 * 2 * 96 * 64 * 64
+    assert found.arguments == 4 * (96 * 64 + 64 * 64)
+    assert found.cost.bytes_accessed >= 7 * 4 * (2 * 96 * 64 + 64 * 64)
+    assert found.cost.collectives == 0
+
+
+def test_a_convolution_counts_its_multiply_adds():
+    def conv(x, kernel):
+        return lax.conv_general_dilated(
+            x, kernel, (2, 2), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
+
+    found = report(compiled(conv, of_shape(8, 21, 21, 9), of_shape(3, 3, 9, 32)))
+    assert found.cost.operations == 2 * 8 * 10 * 10 * 32 * 3 * 3 * 9
+
+
+@pytest.mark.parametrize(
+    ("labels", "shapes", "call", "dilation"),
+    [
+        # Input, kernel -> output; gradients of the same convolution have the same operations.
+        ("b01f_01io", ("8,21,21,9", "3,3,9,32", "8,10,10,32"), "Forward", ""),
+        (
+            "b01f_01io->b01f",
+            ("8,10,10,32", "3,3,9,32", "8,21,21,9"),
+            "BackwardInput",
+            "",
+        ),
+        (
+            "b01f_01io->b01f",
+            ("8,21,21,9", "8,10,10,32", "3,3,9,32"),
+            "BackwardFilter",
+            "",
+        ),
+        ("b01f_01oi", ("8,10,10,32", "3,3,9,32", "8,21,21,9"), None, "lhs_dilate=2x2"),
+    ],
+)
+def test_all_directions_of_a_convolution(labels, shapes, call, dilation):
+    first, second, result = (f"f32[{shape}]{{3,2,1,0}}" for shape in shapes)
+    opcode = "custom-call" if call else "convolution"
+    attributes = f'dim_labels={labels}->b01f, custom_call_target="__cudnn$conv{call}"'
+    text = f"""HloModule m
+ENTRY %main (a: f32[1], b: f32[1]) -> f32[1] {{
+  %a = {first} parameter(0)
+  %b = {second} parameter(1)
+  ROOT %c = {result} {opcode}(%a, %b), window={{size=3x3 {dilation}}}, {attributes}
+}}
+"""
+    operations = Counter(parse(text)).total.operations
+    whole = 2 * 8 * 10 * 10 * 32 * 3 * 3 * 9
+    # The border of the images is counted too where their gradient is a dilated convolution.
+    assert operations == whole if call else whole <= operations < 1.2 * whole
+
+
+def test_only_what_is_sliced_moves():
+    ring, row = of_shape(5_000, 256), of_shape(1, 256)
+
+    def write(ring, row, n):
+        return lax.dynamic_update_slice(ring, row, (n, 0))
+
+    number = of_shape(dtype=jnp.int32)
+    found = report(compiled(write, ring, row, number, donate=0))
+    assert found.largest_copy == 0
+    assert found.cost.bytes_accessed < 8 * 256 * 4
+    read = report(compiled(lambda ring, n: lax.dynamic_slice(ring, (n, 0), (1, 256)), ring, number))
+    assert read.cost.bytes_accessed < 8 * 256 * 4
+    whole = report(compiled(lambda ring: ring + 1, ring))
+    assert whole.cost.bytes_accessed == 2 * 5_000 * 256 * 4
+
+
+def test_a_copy_of_a_ring_is_found():
+    """Without donation, writing a row copies the ring."""
+    found = report(
+        compiled(
+            lambda ring, row, n: lax.dynamic_update_slice(ring, row, (n, 0)),
+            *(of_shape(5_000, 256), of_shape(1, 256), of_shape(dtype=jnp.int32)),
+        )
+    )
+    assert found.largest_copy == 5_000 * 256 * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "num_bytes", "on_chip"),
+    [
+        ("f32[10,3]{1,0}", 120, False),
+        ("u8[100,100,3]{2,1,0:T(8,128)(4,1)}", 100 * 104 * 128, False),
+        ("u8[100,100,3]{1,0,2:T(8,128)(4,1)}", 3 * 104 * 128, False),
+        ("f32[4,256]{1,0:T(4,128)S(1)}", 4096, True),
+        ("pred[]", 1, False),
+        ("bf16[7]{0}", 14, False),
+    ],
+)
+def test_sizes_are_those_in_memory(text, num_bytes, on_chip):
+    (shape,) = parse_shapes(text)
+    assert (shape.num_bytes, shape.is_on_chip) == (num_bytes, on_chip)
+
+
+def test_the_least_time_is_the_larger_of_the_two():
+    h100 = TARGETS["h100"]
+    assert Cost(operations=67e12, bytes_accessed=1).seconds(h100) == 1
+    assert Cost(operations=1, bytes_accessed=2 * 3.35e12).seconds(h100) == 2
+
+
+def test_what_is_no_program_is_refused():
+    with pytest.raises(ValueError, match="has no ENTRY"):
+        parse("HloModule nothing")
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_compiler_takes_the_form_of_its_device(name, monkeypatch):
+    """Where functions differ by platform, a program for an accelerator has the accelerator's."""
+    target = TARGETS[name]
+    package = {"cuda": "jax_cuda12_plugin", "tpu": "libtpu"}[target.platform]
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"no compiler: {package} is not installed")
+    monkeypatch.setenv("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        device, *others = targets.devices(target)
+    assert len(others) == 3 and device.platform == {"cuda": "gpu"}.get(target.platform, "tpu")
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    program = jax.jit(
+        lambda x: lax.platform_dependent(x, cpu=lambda x: x @ x.T @ x, default=lambda x: x @ x),
+        in_shardings=sharding,
+    )
+    found = report(program.lower(of_shape(256, 256)).compile())
+    assert found.cost.operations == 2 * 256**3
