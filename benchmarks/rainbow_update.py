@@ -39,6 +39,7 @@ from re3_jax.cpu import compilation
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.intrinsic.re3 import from_config
 from re3_jax.replay import prioritized, sum_tree
+from re3_jax.replay.frame_rows import FrameRows
 from re3_jax.replay.prioritized import PrioritizedReplay
 
 NUM_ACTIONS = 9
@@ -71,7 +72,7 @@ def full_replay(frames: np.ndarray, n: int) -> PrioritizedReplay:
     whole[-n:] = whole[: STACK - 1] = 0
     tree = sum_tree.update(sum_tree.init(count), jnp.arange(count), jnp.asarray(whole))
     return replay._replace(
-        frames=jnp.asarray(frames)[:, None, :, :, None],
+        frames=FrameRows.of(jnp.asarray(frames)[:, None, :, :, None], (84, 84, 1)),
         action=jnp.asarray(rng.integers(0, NUM_ACTIONS, (count, 1)), jnp.int32),
         reward=jnp.asarray(rng.integers(-1, 2, (count, 1)), jnp.float32),
         terminated=jnp.asarray(age == 999)[:, None],

@@ -57,7 +57,7 @@ def full_replay(frames: np.ndarray) -> FrameReplay:
     replay = frame_ring.init(count, 1, frames.shape[1:], ACTION_DIM, STACK, count)
     rng = np.random.default_rng(0)
     return replay._replace(
-        frames=replay.frames.at[0, : count + 1].set(frames),
+        frames=replay.frames.write((0, slice(count + 1)), jnp.asarray(frames)),
         action=jnp.asarray(rng.uniform(-1, 1, (1, count, ACTION_DIM)), jnp.float32),
         reward=jnp.asarray(rng.random((1, count)), jnp.float32),
         discount=jnp.ones((1, count)),

@@ -3,7 +3,7 @@
 Compiles the programs of a run down to the machine code of a GPU or TPU, with the options of
 `experiments.train`, and prints what each takes: memory, copies, operations, bytes, and the least
 time by the roofline. Without `--env` it does so for every agent at the paper's size. Nothing runs:
-the numbers are estimates. `--out FILE` keeps them as JSON.
+the numbers are estimates. `--out FILE` keeps them as JSON; runs that the file has are not repeated.
 """
 
 import argparse
@@ -72,8 +72,7 @@ def compile_run(config: RunConfig, spec: EnvSpec, target: Target, devices: int) 
             updates = updates_per_step(runner.learner, LATE)
         else:
             updates, frames = 0.0, seeds_each * runner.env_frames_per_chunk
-    run = {name: getattr(config, name) for name in ("env", "agent", "bonus", "preset", "seeds")}
-    run |= {"devices": devices, "programs": programs}
+    run = _named(config, devices) | {"programs": programs}
     if any("refused" in program for program in programs.values()):
         return run
     learn = [p["least_seconds"] for name, p in programs.items() if name.startswith("update")]
@@ -87,6 +86,11 @@ def compile_run(config: RunConfig, spec: EnvSpec, target: Target, devices: int) 
         "fits": needed <= target.memory_bytes,
         "most_env_frames_per_second": round(frames / seconds),
     }
+
+
+def _named(config: RunConfig, devices: int) -> dict[str, Any]:
+    names = "env", "agent", "bonus", "preset", "seeds"
+    return {name: getattr(config, name) for name in names} | {"devices": devices}
 
 
 def _described(result: Report, target: Target) -> dict[str, Any]:
@@ -169,8 +173,8 @@ def _asked(words: list[str], devices: int | None) -> Iterator[tuple[list[str], i
     if any(word.startswith("--env") for word in words):
         yield [*words, *preset], devices or 1
         return
-    for run in PAPER_SIZE:
-        for seeds, used in SEEDS_AND_DEVICES:
+    for seeds, used in SEEDS_AND_DEVICES:
+        for run in PAPER_SIZE:
             yield [*run, *words, *preset, "--seeds", str(seeds)], used
 
 
@@ -186,10 +190,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     _check_compiler(target)
     # A plugin without its device would be tried, and complain.
     jax.config.update("jax_platforms", "cpu")
-    runs = []
+    runs = _kept(own.out, target)
     for options, devices in _asked(words, own.devices):
         # The renderer does not matter to a program; the one of this machine may not exist.
         config, spec = build.prepared(parse(options))
+        if any(run.items() >= _named(config, devices).items() for run in runs):
+            continue
         with refusing(RuntimeError, ImportError):
             targets.devices(target)
         runs.append(compile_run(config, spec, target, devices))
@@ -199,9 +205,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _write(path: Path, target: Target, runs: list[dict[str, Any]]) -> None:
+def _heading(target: Target) -> dict[str, Any]:
     versions = {name: installing.version(name) for name in ("jax", *PACKAGES[target.platform])}
-    whole = {"target": target._asdict(), "versions": versions, "runs": runs}
+    return {"target": target._asdict(), "versions": versions}
+
+
+def _kept(path: Path | None, target: Target) -> list[dict[str, Any]]:
+    """The runs of a file that was written for this target by these compilers."""
+    if path is None or not path.exists():
+        return []
+    with refusing(ValueError, OSError):
+        whole = json.loads(path.read_text())
+    if not isinstance(whole, dict) or not whole.items() >= _heading(target).items():
+        raise UsageError(f"{path} is not of {target.name} and these compilers: name another file")
+    return list(whole["runs"])
+
+
+def _write(path: Path, target: Target, runs: list[dict[str, Any]]) -> None:
+    whole = _heading(target) | {"runs": runs}
     part = path.with_suffix(".part")
     part.write_text(json.dumps(whole, indent=2) + "\n")
     os.replace(part, path)

@@ -10,6 +10,7 @@ from experiments.config import RunConfig, flatten, neighbours_option, option_nam
 from experiments.errors import UsageError
 from experiments.registry import Values
 from re3_jax.envs.base import Box, Discrete, EnvSpec
+from re3_jax.replay.frame_rows import row_size
 
 INT32_MAX = 2**31 - 1
 
@@ -126,7 +127,7 @@ def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> st
 def _least_bytes_per_transition(config: RunConfig) -> int:
     """Fewest bytes that one more transition adds to a seed's state."""
     suite, task = suites.find(config.env)
-    frame = 0 if suite.host is None else math.prod(suite.host.spec(task, config).frame_shape)
+    frame = 0 if suite.host is None else row_size(suite.host.spec(task, config).frame_shape)
     has_latents = bonuses.keeps_latents(flatten(config))
     latents = config.re3.ensemble_size * config.re3.latent_dim if has_latents else 0
     action_reward_discount = 3

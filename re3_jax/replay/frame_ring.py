@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
 
+from re3_jax.replay.frame_rows import FrameRows, num_places
 from re3_jax.replay.frame_stack import FrameStack
 from re3_jax.replay.transitions import Transitions
 
@@ -28,8 +29,8 @@ class FrameReplay(NamedTuple):
     from the start are int32: they are right for 2^31 - 1 frames.
 
     Attributes:
-      frames: the frames; rows not yet written are zero, and the row after the newest frame may
-        hold a frame that belongs to nothing.
+      frames: uint8 [lanes, rows, height, width, channels]; rows not yet written are zero, and the
+        row after the newest frame may hold a frame that belongs to nothing.
       action: a_t.
       reward: task reward.
       discount: 0 where the task ended at this step, else 1.
@@ -41,7 +42,7 @@ class FrameReplay(NamedTuple):
       num_transitions: transitions of each lane written so far, likewise.
     """
 
-    frames: UInt8[Array, "lanes rows height width channels"]
+    frames: FrameRows
     action: Float[Array, "lanes capacity action"]
     reward: Float[Array, "lanes capacity"]
     discount: Float[Array, "lanes capacity"]
@@ -51,6 +52,11 @@ class FrameReplay(NamedTuple):
     newest_age: Int[Array, " lanes"]
     num_frames: Int[Array, " lanes"]
     num_transitions: Int[Array, ""]
+
+    @property
+    def rows(self) -> int:
+        """Frames of a lane; also of replays with leading axes."""
+        return self.frames.array.shape[self.num_frames.ndim]
 
 
 def num_rows(capacity: int, stack: int, shortest_episode: int) -> int:
@@ -68,7 +74,7 @@ def num_rows(capacity: int, stack: int, shortest_episode: int) -> int:
             f"a replay of {capacity} transitions with stacks of {stack} frames and episodes of "
             f"{shortest_episode} steps cannot hold anything: all three must be at least 1"
         )
-    return capacity + -(-capacity // shortest_episode) + stack + 1
+    return num_places(capacity + -(-capacity // shortest_episode) + stack + 1)
 
 
 def init(
@@ -103,7 +109,7 @@ def init(
         return jnp.zeros((lanes, *shape), dtype)
 
     return FrameReplay(
-        frames=zeros(jnp.uint8, rows, *frame_shape),
+        frames=FrameRows.zeros((lanes, rows), frame_shape, jnp.uint8),
         action=zeros(jnp.float32, capacity, action_dim),
         reward=zeros(jnp.float32, capacity),
         discount=zeros(jnp.float32, capacity),
@@ -118,10 +124,10 @@ def init(
 
 def start(replay: FrameReplay, frame: UInt8[Array, "lanes height width channels"]) -> FrameReplay:
     """Writes the first frames of episodes, when there is no `add` that ends those before."""
-    lanes, rows = replay.frames.shape[:2]
+    lanes, rows = len(replay.num_frames), replay.rows
     where = jnp.arange(lanes), replay.num_frames % rows
     return replay._replace(
-        frames=replay.frames.at[where].set(frame, unique_indices=True, mode="promise_in_bounds"),
+        frames=replay.frames.write(where, frame, unique_indices=True, mode="promise_in_bounds"),
         newest_age=jnp.zeros_like(replay.newest_age),
         num_frames=replay.num_frames + 1,
     )
@@ -149,13 +155,16 @@ def add(
       done: whether the episode ended, for whatever reason.
       bonus_index: what the bonus's `observe` returned for o_t.
     """
-    lanes, rows = replay.frames.shape[:2]
+    lanes, rows = len(replay.num_frames), replay.rows
     lane, row = jnp.arange(lanes), replay.num_transitions % replay.reward.shape[1]
     # Where the episode goes on, the second one is written over by the next call.
     written = (replay.num_frames[:, None] + jnp.arange(2, dtype=jnp.int32)) % rows
     return FrameReplay(
-        frames=replay.frames.at[lane[:, None], written].set(
-            jnp.stack([final_frame, frame], axis=1), unique_indices=True, mode="promise_in_bounds"
+        frames=replay.frames.write(
+            (lane[:, None], written),
+            jnp.stack([final_frame, frame], axis=1),
+            unique_indices=True,
+            mode="promise_in_bounds",
         ),
         action=replay.action.at[:, row].set(action),
         reward=replay.reward.at[:, row].set(reward),
@@ -171,7 +180,7 @@ def add(
 
 def num_valid(replay: FrameReplay, stack: int) -> Int[Array, " lanes"]:
     """Transitions of which all frames are still there; they are the newest ones of their lane."""
-    rows, capacity = replay.frames.shape[1], replay.reward.shape[1]
+    rows, capacity = replay.rows, replay.reward.shape[1]
     oldest_needed = replay.frame_number - jnp.minimum(replay.age, stack - 1)
     # One row less: the one after the newest frame may have been written over.
     intact = oldest_needed >= replay.num_frames[:, None] - (rows - 1)
@@ -189,7 +198,7 @@ def sample(
 
     The replay must hold a transition; from an empty one come zeros.
     """
-    rows, capacity = replay.frames.shape[1], replay.reward.shape[1]
+    rows, capacity = replay.rows, replay.reward.shape[1]
     ends = jnp.cumsum(num_valid(replay, stack))
     drawn = jax.random.randint(key, (batch_size,), 0, jnp.maximum(ends[-1], 1))
     lane = jnp.searchsorted(ends[:-1], drawn, side="right").astype(jnp.int32)
@@ -199,10 +208,10 @@ def sample(
     following, age = replay.frame_number[lane, row] + 1, replay.age[lane, row] + 1
 
     def frame_at(back: Int[Array, " batch"]) -> UInt8[Array, "batch height width channels"]:
-        return replay.frames.at[lane, (following - back) % rows].get(mode="promise_in_bounds")
+        return replay.frames.read((lane, (following - back) % rows))
 
     seen = FrameStack(stack).gather(frame_at, age, extra=1)
-    channels = replay.frames.shape[-1]
+    channels = replay.frames.frame_shape[-1]
     return (
         Transitions(
             observation=seen[..., :-channels],

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from re3_jax.replay import sum_tree
+from re3_jax.replay.frame_rows import FrameRows, num_places
 from re3_jax.replay.frame_stack import FrameStack
 from re3_jax.replay.sum_tree import SumTree
 
@@ -25,7 +26,7 @@ class PrioritizedReplay(NamedTuple):
     """First-in-first-out store; a row is one step of all lanes.
 
     Attributes:
-      frames: newest frame of o_t.
+      frames: newest frame of o_t, [rows, lanes, *frame].
       action: a_t.
       reward: r_t.
       terminated: whether the task ended at this step.
@@ -37,7 +38,7 @@ class PrioritizedReplay(NamedTuple):
       num_frames: rows written so far; number n is in row n modulo the number of rows.
     """
 
-    frames: Shaped[Array, " rows lanes *frame"]
+    frames: FrameRows
     action: Int[Array, "rows lanes"]
     reward: Float[Array, "rows lanes"]
     terminated: Bool[Array, "rows lanes"]
@@ -47,6 +48,11 @@ class PrioritizedReplay(NamedTuple):
     tree: SumTree
     max_priority: Float[Array, ""]
     num_frames: Int[Array, ""]
+
+    @property
+    def rows(self) -> int:
+        """Steps of all lanes; also of replays with leading axes."""
+        return self.action.shape[self.num_frames.ndim]
 
 
 class NStepTransitions(NamedTuple):
@@ -93,7 +99,7 @@ def init(
             f"needs at least {n + stack}"
         )
     return PrioritizedReplay(
-        frames=jnp.zeros((rows, lanes, *frame_shape), dtype),
+        frames=FrameRows.zeros((num_places(rows), lanes), frame_shape, dtype),
         action=jnp.zeros((rows, lanes), jnp.int32),
         reward=jnp.zeros((rows, lanes), jnp.float32),
         terminated=jnp.zeros((rows, lanes), bool),
@@ -135,7 +141,7 @@ def add(
     row, lane = replay.num_frames % rows, jnp.arange(lanes, dtype=jnp.int32)
     before = (row - 1) % rows
     written = replay._replace(
-        frames=replay.frames.at[row].set(frame),
+        frames=replay.frames.write(row, frame),
         action=replay.action.at[row].set(action),
         reward=replay.reward.at[row].set(reward),
         terminated=replay.terminated.at[row].set(terminated),
@@ -216,7 +222,7 @@ def _stacks(
     replay: PrioritizedReplay, row: Int[Array, " batch"], lane: Int[Array, " batch"], stack: int
 ) -> Shaped[Array, " batch *stack"]:
     def frame_at(back: Int[Array, " batch"]) -> Shaped[Array, " batch *frame"]:
-        return replay.frames[(row - back) % replay.action.shape[0], lane]
+        return replay.frames.read(((row - back) % replay.action.shape[0], lane))
 
     return FrameStack(stack, "zeros").gather(frame_at, replay.age[row, lane])
 

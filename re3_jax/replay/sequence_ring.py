@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
 
+from re3_jax.replay.frame_rows import FrameRows, num_places
+
 
 class SequenceReplay(NamedTuple):
     """First-in-first-out store of several lanes, each a ring of its own.
@@ -20,7 +22,7 @@ class SequenceReplay(NamedTuple):
     Frames are numbered from 0 in each lane; number n is in row n modulo the number of rows.
 
     Attributes:
-      frames: what was seen.
+      frames: what was seen, uint8 [lanes, rows, height, width, channels].
       action: that led to it; zero for the first of an episode.
       reward: that came with it, likewise.
       discount: 0 where the task ended with it, else 1.
@@ -33,7 +35,7 @@ class SequenceReplay(NamedTuple):
       num_episodes: episodes noted so far.
     """
 
-    frames: UInt8[Array, "lanes rows height width channels"]
+    frames: FrameRows
     action: Float[Array, "lanes rows action"]
     reward: Float[Array, "lanes rows"]
     discount: Float[Array, "lanes rows"]
@@ -43,6 +45,11 @@ class SequenceReplay(NamedTuple):
     starts: Int[Array, "lanes episodes"]
     lengths: Int[Array, "lanes episodes"]
     num_episodes: Int[Array, " lanes"]
+
+    @property
+    def rows(self) -> int:
+        """Frames of a lane; also of replays with leading axes."""
+        return self.reward.shape[self.num_frames.ndim]
 
 
 class Sequences(NamedTuple):
@@ -91,7 +98,7 @@ def init(
     episodes = rows // (length + 1)
     zeros = jnp.zeros(lanes, jnp.int32)
     return SequenceReplay(
-        frames=jnp.zeros((lanes, rows, *frame_shape), jnp.uint8),
+        frames=FrameRows.zeros((lanes, num_places(rows)), frame_shape, jnp.uint8),
         action=jnp.zeros((lanes, rows, action_dim), jnp.float32),
         reward=jnp.zeros((lanes, rows), jnp.float32),
         discount=jnp.ones((lanes, rows), jnp.float32),
@@ -184,17 +191,19 @@ def _write(replay: SequenceReplay, values: _Rows, where: Bool[Array, "lanes n"])
     """Appends to each lane those of `n` frames that are wanted."""
     lanes, rows = replay.reward.shape
     number = replay.num_frames[:, None] + jnp.cumsum(where, axis=1) - 1
-    row = jnp.where(where, number % rows, rows)
+    # A row that is nowhere drops what is written to it; the ring of frames may have a spare one.
+    row = jnp.where(where, number % rows, num_places(rows))
     lane = jnp.arange(lanes)[:, None]
-    stores = _Rows(replay.frames, replay.action, replay.reward, replay.discount)
-    written = jax.tree.map(
-        lambda store, value: store.at[lane, row].set(value, mode="drop", unique_indices=True),
-        stores,
-        values,
-    )
+
+    def write(store: Array, value: Array) -> Array:
+        return store.at[lane, row].set(value, mode="drop", unique_indices=True)
+
     return replay._replace(
+        frames=replay.frames.write((lane, row), values.frames, mode="drop", unique_indices=True),
+        action=write(replay.action, values.action),
+        reward=write(replay.reward, values.reward),
+        discount=write(replay.discount, values.discount),
         num_frames=replay.num_frames + jnp.sum(where, axis=1, dtype=jnp.int32),
-        **written._asdict(),
     )
 
 
@@ -228,7 +237,7 @@ def sample(key: PRNGKeyArray, replay: SequenceReplay, batch_size: int, length: i
     onward, lane = numbers % rows, lane[:, None]
     row = onward[:, :-1]
     return Sequences(
-        replay.frames[lane, onward],
+        replay.frames.read((lane, onward)),
         replay.action[lane, onward],
         replay.reward[lane, row],
         replay.discount[lane, row],

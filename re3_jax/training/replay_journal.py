@@ -16,6 +16,7 @@ import hashlib
 import math
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -125,7 +126,8 @@ class ReplayJournal:
             is_same = all((one.ring, len(one.end)) == (self._ring(rings), rings) for one in of_own)
             # Where other processes had the seeds, this one writes their frames anew.
             own.append(of_own if is_same else [])
-            return leaf._replace(frames=self._rebuild(of_own, leaf.num_frames, like.frames))
+            frames = self._rebuild(of_own, leaf.num_frames, like.rows, like.frames.array)
+            return leaf._replace(frames=replace(like.frames, array=frames))
 
         state = jax.tree.map(whole, small, template, is_leaf=_is_replay)
         self._known = own
@@ -145,7 +147,7 @@ class ReplayJournal:
         return slice(first - segment.ring, end - segment.ring), slice(first - here, end - here)
 
     def _extend(self, name: str, replay: Replay, known: Segments) -> Segments:
-        end, oldest = _range(replay.num_frames, replay.frames)
+        end, oldest = _range(replay.num_frames, replay.rows)
         last = np.asarray(known[-1].end) if known else np.zeros_like(end)
         if np.any(last > end):
             known, last = [], np.zeros_like(end)
@@ -167,10 +169,12 @@ class ReplayJournal:
         ring = self._ring(end.size)
         return [*known, Segment(path.name, sha256, first.tolist(), end.tolist(), ring)]
 
-    def _rebuild(self, segments: Segments, num_frames: Array, template: Array) -> Array:
+    def _rebuild(
+        self, segments: Segments, num_frames: Array, num_rows: int, template: Array
+    ) -> Array:
         axes = num_frames.ndim
-        num_rows, *frame_shape = template.shape[axes:]
-        end, oldest = _range(num_frames, template)
+        num_places, *frame_shape = template.shape[axes:]
+        end, oldest = _range(num_frames, num_rows)
         frame_bytes = math.prod(frame_shape) * template.dtype.itemsize
         frames = jnp.zeros(template.shape, template.dtype, device=template.sharding)
         for segment in segments:
@@ -182,8 +186,9 @@ class ReplayJournal:
             blocks = _decompress(self.folder / segment.file, segment.sha256, shape)
             for numbers, block in zip(block_numbers, blocks, strict=True):
                 numbers, found = numbers[:, there], block[:, there].view(template.dtype)
-                slots = np.full((BLOCK, end.size), num_rows)
-                slots[:, here] = np.where(numbers >= oldest[here], numbers % num_rows, num_rows)
+                is_held = numbers >= oldest[here]
+                slots = np.full((BLOCK, end.size), num_places)
+                slots[:, here] = np.where(is_held, numbers % num_rows, num_places)
                 values = np.zeros((BLOCK, end.size, *frame_shape), template.dtype)
                 values[:, here] = found.reshape(*numbers.shape, *frame_shape)
                 arrays = slots.swapaxes(0, 1), values.swapaxes(0, 1)
@@ -204,10 +209,10 @@ def _is_replay(node: Any) -> bool:
     return isinstance(node, Replay)
 
 
-def _range(num_frames: Array, frames: Array) -> tuple[np.ndarray, np.ndarray]:
+def _range(num_frames: Array, num_rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Per ring, the number of the row after the newest frame and the oldest one still held."""
     end = np.asarray(num_frames).reshape(-1)
-    return end, np.maximum(end - (frames.shape[num_frames.ndim] - 1), 0)
+    return end, np.maximum(end - (num_rows - 1), 0)
 
 
 def _numbers(first: np.ndarray, end: np.ndarray) -> Iterator[np.ndarray]:
@@ -218,9 +223,9 @@ def _numbers(first: np.ndarray, end: np.ndarray) -> Iterator[np.ndarray]:
 
 def _blocks(replay: Replay, first: np.ndarray, end: np.ndarray) -> Iterator[np.ndarray]:
     """The bytes of a segment as [frame, ring, byte]; only these leave the device."""
-    axes, frames, left = replay.num_frames.ndim, replay.frames, (end - first).max() + 1
+    axes, frames, left = replay.num_frames.ndim, replay.frames.array, (end - first).max() + 1
     for numbers in _numbers(first, end):
-        rows = numbers.swapaxes(0, 1) % frames.shape[axes]
+        rows = numbers.swapaxes(0, 1) % replay.rows
         values = np.asarray(_take(frames, _beside(frames, rows), axes))
         yield values.reshape(*rows.shape, -1).view(np.uint8).swapaxes(0, 1)[:left]
         left -= BLOCK

@@ -130,7 +130,7 @@ def test_rewards_are_stored_with_the_frames_they_came_with(trained):
     written = int(replay.num_frames[0, 0])
     assert written == CHUNKS * CHUNK * (LENGTH + 1) // LENGTH + 1
     first = np.arange(written) % (LENGTH + 1) == 0
-    row = replay.frames[:, :, :written][:, :, ~first][..., 32, :, :]
+    row = replay.frames.all()[:, :, :written][:, :, ~first][..., 32, :, :]
     is_bar = row[..., 1] == 255
     is_red = (row[..., 0] == 255).all(-1)
     place = (is_bar * np.arange(64)).sum(-1) / is_bar.sum(-1) / 63

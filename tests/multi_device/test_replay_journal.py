@@ -29,7 +29,7 @@ found, _ = store.restore(template, print)
 assert_equal(found, state)
 for leaf in jax.tree.leaves(found):
     assert leaf.sharding.is_equivalent_to(sharding, leaf.ndim)
-frames = found["nested"][0].frames
+frames = found["nested"][0].frames.array
 rows, block = jax.device_put(
     (jax.numpy.zeros((2, 7), int), jax.numpy.zeros((2, 7, *frames.shape[2:]), "uint8")), sharding
 )

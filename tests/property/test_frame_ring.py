@@ -102,7 +102,7 @@ class Model:
 
     def held(self) -> int:
         """Number of transitions whose frames fit into a ring of this size."""
-        oldest = self.frames - (self.replay.frames.shape[1] - 1)
+        oldest = self.frames - (self.replay.rows - 1)
         newest = self.whole[-self.capacity :]
         return sum(transition.first_frame >= oldest for transition in newest)
 
@@ -227,7 +227,7 @@ def test_insertion_does_not_copy_the_frames(seeds, lanes):
     if seeds:
         words = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), words)
         insert, begin = jax.vmap(insert), jax.vmap(begin)
-    ring = words[0].frames.nbytes
+    ring = words[0].frames.array.nbytes
     for function, arguments in ((insert, words), (begin, (words[0], words[4]))):
         compiled = jax.jit(function, donate_argnums=0).lower(*arguments).compile()
         memory = compiled.memory_analysis()

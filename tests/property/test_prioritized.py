@@ -169,8 +169,8 @@ def test_insertion_into_a_donated_replay_copies_no_frames():
         "bonus_index": np.zeros(4, np.int32),
     }
     assert add.lower(replay, **step).compile().memory_analysis().temp_size_in_bytes < 200_000
-    pointer = replay.frames.unsafe_buffer_pointer()
-    assert add(replay, **step).frames.unsafe_buffer_pointer() == pointer
+    pointer = replay.frames.array.unsafe_buffer_pointer()
+    assert add(replay, **step).frames.array.unsafe_buffer_pointer() == pointer
 
 
 def test_one_replay_per_seed():

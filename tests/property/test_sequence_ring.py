@@ -169,7 +169,7 @@ def test_insertion_into_a_donated_replay_copies_no_frames(lanes, seeds):
     )
     words = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), words)
     mesh = Mesh(jax.devices()[:1], (SEED_AXIS,))
-    ring = words[0].frames.nbytes
+    ring = words[0].frames.array.nbytes
     add = functools.partial(sequence_ring.add, length=5)
     for one, arguments in ((add, words), (sequence_ring.begin, (words[0], words[4]))):
         write = map_over_seeds(one, mesh)

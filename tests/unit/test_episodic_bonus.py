@@ -101,7 +101,9 @@ def test_off_policy_on_the_device():
     for _ in range(steps):
         state = step(state)
     replay, bonuses = jax.device_get((state.replay, state.intrinsic[1]))
-    expected = expected_bonuses(replay.frames.argmax(axis=-1), replay.terminated | replay.truncated)
+    expected = expected_bonuses(
+        replay.frames.all().argmax(axis=-1), replay.terminated | replay.truncated
+    )
     np.testing.assert_allclose(bonuses[replay.bonus_index], expected, rtol=1e-6)
 
 
@@ -133,6 +135,6 @@ def test_off_policy_on_the_host():
     ended = np.stack([step.terminated | step.truncated for step in lanes[0].seen])
     for seed in range(2):
         own = slice(seed * LANES, (seed + 1) * LANES)
-        numbers = replay.frames[seed, :, :, 0, :, 0].argmax(axis=-1) // 8
+        numbers = replay.frames.all()[seed, :, :, 0, :, 0].argmax(axis=-1) // 8
         expected = expected_bonuses(numbers, ended[:, own])
         np.testing.assert_allclose(bonuses[seed][replay.bonus_index[seed]], expected, rtol=1e-6)

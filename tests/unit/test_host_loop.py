@@ -71,7 +71,7 @@ def re3():
 
 
 def test_programs_are_compiled_with_options_for_convolutions(monkeypatch):
-    monkeypatch.setattr(compilation, "options", lambda: {"xla_no_such_option": "1"})
+    monkeypatch.setattr(compilation, "options", lambda platform=None: {"xla_no_such_option": "1"})
     program, _ = make([1])
     with pytest.raises(jax.errors.JaxRuntimeError, match="xla_no_such_option"):
         program.init(jnp.asarray([1], jnp.int32))
@@ -226,7 +226,7 @@ def test_several_lanes_of_a_seed_share_its_replay():
     np.testing.assert_array_equal(state.counters.updates, steps - INITIAL // 2)
     written = steps + 1 + steps // EPISODE
     np.testing.assert_array_equal(state.replay.num_frames, written)
-    stored = np.asarray(state.replay.frames)
+    stored = np.asarray(state.replay.frames.all())
     rows = stored.shape[2]
     # The first frame of an episode is written after the last one of the episode before.
     for step in range(steps - 2 * EPISODE, steps):

@@ -50,7 +50,7 @@ def re3(size):
 
 
 def assert_in_place(lowered, replay, returns_it=True):
-    frames = replay.frames
+    frames = replay.frames.array
     ring = frames.size * frames.dtype.itemsize
     memory = lowered.compile().memory_analysis()
     if returns_it:
