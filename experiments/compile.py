@@ -156,11 +156,10 @@ def find_target(name: str | None) -> Target:
 
 def _check_compiler(target: Target) -> None:
     """Refuses a target of which the compiler is not here."""
-    missing = [name for name in PACKAGES[target.platform] if installing.version(name) is None]
-    if missing:
+    if (missing := targets.missing_compiler(target)) is not None:
         lock = f"requirements-compile-{target.platform}.txt"
         raise UsageError(
-            f"{missing[0]} is not installed: use make compile TARGET={target.name}, which builds "
+            f"{missing} is not installed: use make compile TARGET={target.name}, which builds "
             f".venv-compile, or {installing.remedy(lock)}"
         )
 

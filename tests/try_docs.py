@@ -62,6 +62,7 @@ BARE = ("make run", "make compare", ".venv/bin/python -m experiments.train")
 
 NOT_RUN = {
     "make try-docs": "this very command",
+    "make compile": "compilers of 3 GB, and minutes for each run",
     "FIG=name": "stands for any name",
     'RUNS="a b"': "stands for any folders",
 }

@@ -8,6 +8,7 @@ outside the tensor cores), Google Cloud's pages on TPU v5e and v6e. A TPU multip
 float32 product takes six of its products (`precision="highest"`), so that its peak is a sixth.
 """
 
+import importlib.util
 import os
 from importlib import resources
 from typing import NamedTuple
@@ -51,6 +52,25 @@ TARGETS = {
 """By name. Each topology has four devices."""
 
 
+WITHOUT_TPU = {
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+}
+"""What libtpu would ask a server of Google Cloud; and several processes may compile at a time."""
+
+PACKAGES = {"cuda": "jax_cuda12_plugin", "tpu": "libtpu"}
+"""Platform -> the module of its compiler."""
+
+
+def missing_compiler(target: Target) -> str | None:
+    """The package that compiles for a target; None if it is installed."""
+    package = PACKAGES[target.platform]
+    found = importlib.util.find_spec(package)
+    return package.replace("_", "-") if found is None else None
+
+
 def devices(target: Target) -> list[jax.Device]:
     """Four devices for which programs can be compiled, but not run.
 
@@ -58,11 +78,11 @@ def devices(target: Target) -> list[jax.Device]:
 
     Raises:
       ImportError: the compiler of the target is not installed.
-      RuntimeError: the compiler refuses, such as `libtpu` while another process has it.
+      RuntimeError: the compiler refuses.
     """
     if target.platform == "tpu":
-        # Otherwise libtpu asks a server of Google Cloud what machine this is.
-        os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+        for name, value in WITHOUT_TPU.items():
+            os.environ.setdefault(name, value)
         described = topologies.get_topology_desc(target.topology, "tpu")
     else:
         text = (resources.files(__package__) / f"{target.name}.txtpb").read_text()

@@ -28,7 +28,7 @@ def test_bad_input_is_one_sentence(words, sentence, monkeypatch, capsys):
 
 
 def test_a_missing_compiler_is_refused_with_the_remedy(monkeypatch, capsys):
-    monkeypatch.setattr(installing, "version", lambda package: None)
+    monkeypatch.setattr(command.targets, "missing_compiler", lambda target: "libtpu")
     assert command.main(["--target", "v6e"]) == 2
     said = capsys.readouterr().err
     assert "libtpu is not installed: use make compile TARGET=v6e" in said

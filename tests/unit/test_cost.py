@@ -1,6 +1,5 @@
 """The cost of a compiled program, against sums that are known in closed form."""
 
-import importlib.util
 import warnings
 
 import jax
@@ -135,13 +134,11 @@ def test_what_is_no_program_is_refused():
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_a_compiler_takes_the_form_of_its_device(name, monkeypatch):
+def test_a_compiler_takes_the_form_of_its_device(name):
     """Where functions differ by platform, a program for an accelerator has the accelerator's."""
     target = TARGETS[name]
-    package = {"cuda": "jax_cuda12_plugin", "tpu": "libtpu"}[target.platform]
-    if importlib.util.find_spec(package) is None:
-        pytest.skip(f"no compiler: {package} is not installed")
-    monkeypatch.setenv("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
+    if (missing := targets.missing_compiler(target)) is not None:
+        pytest.skip(f"no compiler for {name}: {missing} is not installed")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         device, *others = targets.devices(target)

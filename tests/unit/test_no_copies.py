@@ -4,11 +4,15 @@ The compiled programs show it: a copy is temporary memory as large as the ring o
 """
 
 import dataclasses
+import warnings
 
 import jax
 import jax.numpy as jnp
 import pytest
 
+from re3_jax.accelerators import targets
+from re3_jax.accelerators.cost import report
+from re3_jax.accelerators.targets import TARGETS
 from re3_jax.agents.dreamer import learner as dreamer
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.rainbow import learner as rainbow
@@ -87,6 +91,32 @@ def test_on_the_host(agent, seeds):
     _, action = jax.eval_shape(programs.act, state)
     step = jax.eval_shape(lambda: program.on_device(program._zero_step()))
     assert_in_place(programs.store.lower(state, action, step), state.replay)
+
+
+TARGETS_TESTED = [
+    pytest.param(target, agent, marks=() if agent == "sac" else pytest.mark.slow)
+    for target in ("h100", "v5e")
+    for agent in HOST
+]
+
+
+@pytest.mark.parametrize(("target", "agent"), TARGETS_TESTED)
+def test_on_an_accelerator(target, agent):
+    """Storing and sampling move frames, not the ring, on devices that are not here, too."""
+    if (missing := targets.missing_compiler(TARGETS[target])) is not None:
+        pytest.skip(f"no compiler for {target}: {missing} is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        devices = targets.devices(TARGETS[target])[:1]
+    program = HostProgram(
+        HOST[agent](), lambda lanes: None, seeds=[1], chunk_agent_steps=1,
+        eval_episodes=1, eval_greedy=True, devices=devices,
+    )  # fmt: skip
+    ring = program.abstract_state(1).replay.frames.array
+    for lowered in program.lowered(1).values():
+        found = report(lowered.compile())
+        assert max(found.largest_copy, found.temporaries) < ring.size / 4
+        assert found.cost.collectives == 0
 
 
 DEVICE = {

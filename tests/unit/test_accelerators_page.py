@@ -1,0 +1,41 @@
+"""The table of docs/accelerators.md is that of the committed results."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from re3_jax.accelerators.targets import TARGETS
+
+ROOT = Path(__file__).parents[2]
+RESULTS = sorted((ROOT / "benchmarks" / "results").glob("compile_*.json"))
+
+
+def row(target, run):
+    """A line of the table."""
+    needed = f"{run['needed_bytes'] / 1e9:.2f} GB" + ("" if run["fits"] else ", too much")
+    kernels = sum(program["instructions"] for program in run["programs"].values())
+    cells = run["env"], run["agent"], run["seeds"], target, needed
+    bounds = f"{run['most_env_frames_per_second']:,}", f"{kernels:,.0f}"
+    return f"| {' | '.join(map(str, (*cells, *bounds)))} |"
+
+
+def test_the_page_has_every_result():
+    page = (ROOT / "docs" / "accelerators.md").read_text()
+    table = page.partition("## Will it fit")[2].partition("## ")[0]
+    shown = [line for line in table.splitlines() if re.match(r"\| \w+[:\w-]* \| \w+ \| \d", line)]
+    whole = [json.loads(path.read_text()) for path in RESULTS]
+    expected = [row(w["target"]["name"], run) for w in whole for run in w["runs"] if "fits" in run]
+    assert expected and sorted(shown) == sorted(expected)
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_no_program_copies_a_replay_or_talks_between_seeds(path):
+    whole = json.loads(path.read_text())
+    assert whole["target"] == TARGETS[whole["target"]["name"]]._asdict()
+    for run in whole["runs"]:
+        for program in run["programs"].values():
+            assert program["collectives"] == 0
+            if run["agent"] != "a2c" and program["argument_bytes"] > 1e9:
+                assert program["largest_copy_bytes"] < program["argument_bytes"] / 10
