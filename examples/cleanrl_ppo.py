@@ -14,14 +14,13 @@ import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import RescaleObservation
-from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from torch import nn
 from torch.distributions import Categorical
 
 from re3_jax.interop.vector_env import BonusVectorEnv
 from re3_jax.intrinsic import RE3Config, from_config
 
-NUM_ENVS, ROLLOUT, NUM_UPDATES, NUM_SEEDS = 16, 64, 200, 3
+NUM_ENVS, ROLLOUT, NUM_UPDATES, NUM_SEEDS = 16, 64, 100, 3
 EPOCHS, MINIBATCH, DISCOUNT, TRACE, CLIP = 4, 256, 0.99, 0.95, 0.2
 CONFIG = RE3Config(3, 3, beta=1.0, ring_size=2000, latent_dim=16, normalize="running_std")  # RE3
 RE3 = from_config(CONFIG)  # RE3
@@ -48,16 +47,15 @@ def make_envs(bonus, seed):
     # Position and velocity in [-1, 1], so that neither dominates the distances.
     scaled = [partial(RescaleObservation, min_obs=-1, max_obs=1)]
     envs = gymnasium.make_vec("MountainCar-v0", NUM_ENVS, "sync", same_step, scaled)
-    envs = statistics = RecordEpisodeStatistics(envs)
     if bonus is not None:
         envs = BonusVectorEnv(envs, bonus, seed)  # RE3
-    return envs, statistics
+    return envs
 
 
 def train(bonus, seed, num_updates, report=lambda update: None):
     """Mean return of the newest 100 episodes, without the bonus."""
     torch.manual_seed(seed)
-    (envs, statistics), agent = make_envs(bonus, seed), Agent()
+    envs, agent, returns, sums = make_envs(bonus, seed), Agent(), [], np.zeros(NUM_ENVS)
     optimizer = torch.optim.Adam(agent.parameters(), lr=3e-4, eps=1e-5)
     seen = torch.zeros(ROLLOUT, NUM_ENVS, 2)
     actions = torch.zeros(ROLLOUT, NUM_ENVS, dtype=torch.long)
@@ -71,13 +69,15 @@ def train(bonus, seed, num_updates, report=lambda update: None):
             actions[step] = policy.sample()
             log_probs[step] = policy.log_prob(actions[step])
             after, reward, terminated, truncated, info = envs.step(actions[step].numpy())
+            done, sums = terminated | truncated, sums + info.get("task_reward", reward)
+            returns, sums = [*returns, *sums[done]][-100:], np.where(done, 0.0, sums)
             following, reward = torch.tensor(after), torch.tensor(reward, dtype=torch.float32)
             # A time limit ends the episode but not the task: its return goes on with the value.
             for lane in np.flatnonzero(truncated & ~terminated):
                 with torch.no_grad():
                     last = agent(torch.tensor(info["final_obs"][lane]))[1]
                 reward[lane] += DISCOUNT * last
-            rewards[step], dones[step] = reward, torch.tensor(terminated | truncated)
+            rewards[step], dones[step] = reward, torch.tensor(done)
         with torch.no_grad():
             value, advantage, advantages = agent(following)[1], 0.0, torch.zeros_like(rewards)
         for step in reversed(range(ROLLOUT)):
@@ -88,7 +88,7 @@ def train(bonus, seed, num_updates, report=lambda update: None):
         learn(agent, optimizer, seen, actions, log_probs, advantages, advantages + values)
         report(update)
     envs.close()
-    return np.mean(statistics.return_queue)
+    return np.mean(returns)
 
 
 def learn(agent, optimizer, *rollout):

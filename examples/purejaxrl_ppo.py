@@ -20,7 +20,7 @@ import optax
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.intrinsic import RE3Config, Step, from_config, none, reward_rollout
 
-NUM_ENVS, ROLLOUT, NUM_UPDATES, NUM_SEEDS = 16, 64, 200, 5
+NUM_ENVS, ROLLOUT, NUM_UPDATES, NUM_SEEDS = 16, 64, 100, 5
 EPOCHS, MINIBATCHES, DISCOUNT, TRACE, CLIP = 4, 4, 0.99, 0.95, 0.2
 ENV, ENV_PARAMS = gymnax.make("MountainCar-v0")
 OPTIMIZER = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(3e-4, eps=1e-5))

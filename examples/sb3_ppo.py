@@ -18,7 +18,7 @@ from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.interop.numpy_bonus import NumpyBonus
 from re3_jax.intrinsic import RE3Config, Step, from_config
 
-NUM_ENVS, ROLLOUT, NUM_UPDATES, NUM_SEEDS = 16, 64, 200, 3
+NUM_ENVS, ROLLOUT, NUM_UPDATES, NUM_SEEDS = 16, 64, 100, 3
 # Position and velocity in [-1, 1], so that neither dominates the distances.
 SCALED = {"wrapper_class": RescaleObservation, "wrapper_kwargs": {"min_obs": -1, "max_obs": 1}}
 SPEC = EnvSpec("MountainCar-v0", (2,), np.dtype(np.float32), Discrete(3), 200)  # RE3

@@ -97,9 +97,10 @@ def test_stable_baselines3_learns_from_the_bonus(sb3_ppo, monkeypatch):
 
 def test_a_ppo_in_one_file_is_paid_for_every_step():
     totals = {}
-    assert cleanrl_ppo.train(spied(cleanrl_ppo.RE3, totals), 0, 4) == LIMIT
+    # Two episodes of every lane.
+    assert cleanrl_ppo.train(spied(cleanrl_ppo.RE3, totals), 0, 7) == LIMIT
     jax.effects_barrier()
-    assert totals["seen"] == 4 * cleanrl_ppo.ROLLOUT * cleanrl_ppo.NUM_ENVS
+    assert totals["seen"] == 7 * cleanrl_ppo.ROLLOUT * cleanrl_ppo.NUM_ENVS
     assert totals["paid"] > 0
 
 
@@ -178,7 +179,7 @@ def test_a_jitted_ppo_finds_the_hill_with_re3():
         train = partial(purejaxrl_ppo.train, bonus=bonus, num_updates=purejaxrl_ppo.NUM_UPDATES)
         found[name] = int((jax.jit(jax.vmap(train))(keys) > LIMIT).sum())
     # Chance decides about single seeds.
-    assert found["re3"] >= 6 and found["none"] <= 3, found
+    assert found["re3"] >= 6 and found["none"] <= 2, found
 
 
 @pytest.mark.slow
