@@ -47,7 +47,8 @@ SHORT = {
     "figure minigrid_ablations": 'ARGS="--seeds 1 --steps 4000 --groups ensemble"',
     "figure minigrid_deviations": 'ARGS="--seeds 1 --steps 4000"',
     "figure flops": 'ARGS="--presets debug --rows none re3"',
-    "figure neighbours": 'ARGS="--frames 200"',
+    "figure neighbours": 'ARGS="--tasks hopper_hop --seeds 1 --frames 200"',
+    "figure robustness": 'ARGS="--tasks hopper_hop --seeds 1 --frames 200"',
 }
 """Target and its figure or benchmark -> the options that shorten it."""
 

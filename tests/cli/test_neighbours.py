@@ -1,66 +1,112 @@
-"""The figure of nearest neighbours: which frames are drawn side by side."""
+"""The figure of nearest neighbours: its table over seeds, its pictures, and how it goes on."""
+
+import csv
 
 import numpy as np
 import pytest
-from sklearn.neighbors import NearestNeighbors
+from scipy import stats
 
-from experiments.figures import neighbours
+from experiments.figures import agreement, frames, neighbours, side_by_side, similarity
+from experiments.figures.frames import Frames
 
-
-def made_up(num_frames=40, dim=5):
-    random = np.random.default_rng(0)
-    points = random.normal(size=(num_frames, dim))
-    episodes = np.repeat(np.arange(4), num_frames // 4)
-    images = random.integers(0, 255, (num_frames, 24, 24, 3), np.uint8)
-    return neighbours.Frames(images, points, episodes)
+EPISODES = np.repeat(np.arange(2), frames.FRAMES_PER_EPISODE)
 
 
-def test_nearest_are_those_of_scikit_learn_among_other_episodes():
-    frames = made_up()
-    queries = np.array([0, 17, 39])
-    found = neighbours.nearest(frames.states, frames.episodes, queries)
-    assert found.shape == (3, 30)
-    for query, row in zip(queries, found, strict=True):
-        others = np.flatnonzero(frames.episodes != frames.episodes[query])
-        model = NearestNeighbors(n_neighbors=30).fit(frames.states[others])
-        order = model.kneighbors(frames.states[[query]], return_distance=False)[0]
-        np.testing.assert_array_equal(row, others[order])
+def made_up(_task="", _renderer="", num_frames=200, seed=0):
+    """Frames that show their state: a bright spot at that place."""
+    random = np.random.default_rng(seed)
+    states = random.integers(0, 24, (num_frames, 2))
+    images = random.integers(0, 20, (num_frames, 24, 24, 3)).astype(np.uint8)
+    for image, (row, column) in zip(images, states, strict=True):
+        image[row, column] = 255
+    return Frames(images, states.astype(float), EPISODES)
 
 
-def test_share_nearer_is_0_in_agreement_and_a_half_by_chance():
-    frames = made_up(400)
-    queries = np.arange(0, 400, 4)
-    true = neighbours.nearest(frames.states, frames.episodes, queries)
-    assert neighbours.share_nearer(true, true, 1) == 0.0
-    shuffled = np.random.default_rng(1).permuted(true, axis=1)
-    assert neighbours.share_nearer(shuffled, true, 4) == pytest.approx(0.5, abs=0.05)
-    assert neighbours.share_nearer(true[:, ::-1], true, 1) == pytest.approx(1, abs=0.01)
+@pytest.fixture
+def collected(monkeypatch):
+    """(task, seed) of the frames that were collected; they are made up."""
+    asked = []
+
+    def collect(task, renderer, num_frames, seed):
+        asked.append((task, seed))
+        return made_up(num_frames=num_frames, seed=seed)
+
+    monkeypatch.setattr(frames, "collect", collect)
+    return asked
 
 
-def test_each_query_is_beside_its_neighbours():
-    frames = made_up()
-    queries = np.array([0, 17])
-    encoded = neighbours.nearest(frames.states, frames.episodes, queries)
-    true = encoded[:, ::-1]
-    figure = neighbours.draw(frames, queries, encoded, true, k=3)
+def run(folder, *words):
+    words = "--frames", "200", "--out", str(folder / "out"), "--runs", str(folder / "runs"), *words
+    assert neighbours.main(words) == 0
+    with (folder / "out/table.csv").open() as lines:
+        return list(csv.DictReader(lines))
+
+
+def test_the_table_has_students_interval_over_seeds_and_paired_gains(collected, tmp_path):
+    rows = run(tmp_path, "--tasks", "hopper_hop", "cheetah_run", "--seeds", "3")
+    assert len(rows) == 3 * 2 * len(agreement.KS)
+    assert {row["task"] for row in rows} == {"hopper_hop", "cheetah_run", agreement.ALL_TASKS}
+    assert (tmp_path / "out/hopper_hop.png").exists() and (
+        tmp_path / "out/cheetah_run.png"
+    ).exists()
+    recalls = []
+    for seed in (1, 2, 3):
+        found = made_up(seed=seed)
+        true = agreement.of_true_states(found)
+        recalls.append(
+            [
+                similarity.recall(similarity.nearest(d, EPISODES), true, 3)
+                for _, _, (d,) in neighbours.measure(found, seed)
+            ]
+        )
+    encoder, pixels = np.array(recalls).T
+    (row,) = (
+        row
+        for row in rows
+        if (row["task"], row["representation"], row["k"]) == ("hopper_hop", "raw pixels", "3")
+    )
+    for column, values in (("recall", pixels), ("recall_gain", pixels - encoder)):
+        low, high = stats.t.interval(0.95, 2, values.mean(), stats.sem(values))
+        written = [float(row[f"{column}{end}"]) for end in ("", "_low", "_high")]
+        np.testing.assert_allclose(written, [values.mean(), low, high], atol=6e-5)
+    assert float(row["recall_chance"]) == 0.03
+
+
+def test_one_seed_has_no_interval_and_further_seeds_go_on(collected, tmp_path):
+    rows = run(tmp_path, "--tasks", "hopper_hop", "--seeds", "1")
+    assert {row["recall_low"] for row in rows} == {""}
+    # The first for the scores, the second for the picture.
+    assert collected == [("hopper_hop", 1)] * 2
+    collected.clear()
+    again = run(tmp_path, "--tasks", "hopper_hop", "--seeds", "2")
+    assert collected == [("hopper_hop", 2), ("hopper_hop", 1)]
+    assert {row["seeds"] for row in again} == {"2"}
+
+
+def test_each_frame_is_in_its_row_and_part():
+    images = made_up().images
+    parts = {"frame": images[[[0], [17]]], "near": images[[[5, 6, 7], [8, 9, 10]]]}
+    figure = side_by_side.draw(parts, ["first", "second"])
     shown = [np.asarray(axes.images[0].get_array()) for axes in figure.axes]
-    # Part by part, each row by row.
-    expected = np.concatenate([queries, encoded[:, :3].ravel(), true[:, :3].ravel()])
-    assert len(shown) == 14
-    for image, frame in zip(shown, expected, strict=True):
-        np.testing.assert_array_equal(image, frames.images[frame])
+    np.testing.assert_array_equal(shown, images[[0, 17, 5, 6, 7, 8, 9, 10]])
+    names = [axes.get_ylabel() for axes in figure.axes]
+    assert names == ["first", "second", *[""] * 6]
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--frames", "100"], "more than one episode of 100 frames"),
+        (["--frames", "100"], "at least 109"),
         (["--k", "0"], "--k 0"),
-        (["--task", "hoper_hop"], "hopper_hop"),
+        (["--queries", "0"], "--queries is 0"),
+        (["--seeds", "0"], "--seeds is 0"),
+        (["--tasks", "hoper_hop"], "hopper_hop"),
+        (["--out", "/dev/null/out"], "/dev/null/out"),
     ],
 )
-def test_bad_input_is_one_sentence(capsys, tmp_path, words, sentence):
-    assert neighbours.main([*words, "--out", str(tmp_path / "out")]) == 2
+def test_bad_input_is_one_sentence(capsys, tmp_path, collected, words, sentence):
+    folders = ["--out", str(tmp_path / "out"), "--runs", str(tmp_path / "runs")]
+    assert neighbours.main([*folders, *words]) == 2
     said = capsys.readouterr().err
     assert said.startswith("error: ") and sentence in said and said.count("\n") == 1
-    assert not (tmp_path / "out").exists()
+    assert not collected and not any(tmp_path.iterdir())

@@ -1,0 +1,164 @@
+"""How far distances between frames agree with those between true states, over seeds.
+
+A seed has its own frames, disturbances and encoders, so intervals cover all of them. The scores of
+each task and seed are saved as soon as they are known, and a later call goes on with the next seed:
+delete them after a change of what is measured.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.spatial.distance import cdist  # type: ignore[import-untyped]
+
+from experiments import statistics
+from experiments.errors import UsageError, refusing
+from experiments.figures import command, curves, frames, similarity
+from experiments.figures.frames import Frames
+from experiments.figures.similarity import Distances, Ordered
+
+KS = (1, 3, 5, 7, 9)
+"""Of the paper's sensitivity analysis."""
+
+ALL_TASKS = "all tasks"
+
+MEASURES = "recall", "share_nearer"
+
+OPTIONS: command.Options = frames.OPTIONS | {
+    "--seeds": {"type": int, "default": 5, "help": "1 to SEEDS"},
+    "--runs": command.OF_RUNS["--runs"],
+}
+
+
+class Score(NamedTuple):
+    """The agreement of one representation of the frames of one task and seed."""
+
+    task: str
+    seed: int
+    condition: str
+    representation: str
+    k: int
+    recall: float
+    share_nearer: float
+    chance_recall: float
+
+
+Measure = Callable[[Frames, int], Iterator[tuple[str, str, Sequence[Distances]]]]
+"""(frames, seed) -> (condition, representation, distances), one after the other.
+
+The scores of several distances are averaged.
+"""
+
+Table = dict[tuple[str, str, str, int], Mapping[str, Float[np.ndarray, " seed"]]]
+"""(task, condition, representation, k) -> a score's name -> its value for each seed."""
+
+
+def table(name: str, words: command.Words, measure: Measure, baseline: str) -> Table:
+    """The scores of all tasks and seeds, which are also written to the table of the figure `name`.
+
+    Args:
+      name: of the figure.
+      words: values of `OPTIONS` and `--out`.
+      measure: gives the distances.
+      baseline: the representation to compare with.
+
+    Raises:
+      UsageError: `words` cannot be met, or no renderer works here.
+    """
+    if words.seeds < 1:
+        raise UsageError(f"--seeds is {words.seeds}: give at least 1")
+    frames.check(words, max(KS))
+    with refusing(OSError):
+        for folder in (words.out, words.runs / name):
+            folder.mkdir(parents=True, exist_ok=True)
+    found = by_seed(of_seeds(words.runs / name, words, measure))
+    write(found, baseline, words.out / "table.csv")
+    return found
+
+
+def of_true_states(found: Frames) -> Ordered:
+    """The frames of other episodes in the order of the distance between their true states."""
+    return similarity.nearest(cdist(found.states, found.states), found.episodes)
+
+
+def of_seeds(folder: Path, words: command.Words, measure: Measure) -> list[Score]:
+    """The scores of all tasks and seeds; those in the folder are not computed again."""
+    scores: list[Score] = []
+    cells = list(product(dict.fromkeys(words.tasks), range(1, words.seeds + 1)))
+    for number, (task, seed) in enumerate(cells, 1):
+        label = f"{task}-{words.frames}_frames-{words.renderer}-seed{seed}"
+        path = folder / f"{label}.json"
+        if not path.exists():
+            began = time.monotonic()
+            found = frames.collect(task, words.renderer, words.frames, seed)
+            rows = list(_scores(task, seed, found, measure(found, seed)))
+            unfinished = path.with_suffix(".unfinished")
+            unfinished.write_text(json.dumps(rows))
+            unfinished.replace(path)
+            seconds = time.monotonic() - began
+            print(f"{number} of {len(cells)}: {label}, {seconds:.0f} s", flush=True)
+        scores += [Score(*row) for row in json.loads(path.read_text())]
+    return scores
+
+
+def _scores(
+    task: str, seed: int, found: Frames, measured: Iterable[tuple[str, str, Sequence[Distances]]]
+) -> Iterator[Score]:
+    true = of_true_states(found)
+    for condition, representation, alternatives in measured:
+        orders = [similarity.nearest(each, found.episodes) for each in alternatives]
+        for k in KS:
+            recall, share = (
+                float(np.mean([score(order, true, k) for order in orders]))
+                for score in (similarity.recall, similarity.share_nearer)
+            )
+            chance = similarity.chance_recall(true, k)
+            yield Score(task, seed, condition, representation, k, recall, share, chance)
+
+
+def by_seed(scores: Sequence[Score]) -> Table:
+    """The scores of each task, and their mean over several tasks as `ALL_TASKS`."""
+    found: Table = {}
+    tasks = list(dict.fromkeys(score.task for score in scores))
+    names = *MEASURES, "chance_recall"
+    for key in dict.fromkeys(score[2:5] for score in scores):
+        of_tasks = [[s for s in scores if s.task == task and s[2:5] == key] for task in tasks]
+        values = {n: np.array([[getattr(s, n) for s in each] for each in of_tasks]) for n in names}
+        for at, task in enumerate(tasks):
+            found[(task, *key)] = {n: value[at] for n, value in values.items()}
+        if len(tasks) > 1:
+            found[(ALL_TASKS, *key)] = {n: value.mean(axis=0) for n, value in values.items()}
+    return found
+
+
+def interval(values: Float[np.ndarray, " seed"]) -> tuple[float, float, float]:
+    """Mean over seeds and the bounds of its 95% interval (Student's t), NaN for one seed."""
+    mean = float(values.mean())
+    half = float(statistics.mean_half_width(values)) if len(values) > 1 else np.nan
+    return mean, mean - half, mean + half
+
+
+def write(table: Table, baseline: str, path: Path) -> None:
+    """One row per task, condition, representation and k.
+
+    A `gain` is the score minus that of `baseline` for the same task, condition and k, paired by
+    seed; a cell is empty where one seed has no interval.
+    """
+    parts = [f"{measure}{end}" for measure in MEASURES for end in ("", "_gain")]
+    columns = [f"{part}{end}" for part in parts for end in ("", "_low", "_high")]
+    header = "task", "condition", "representation", "k", "seeds", "recall_chance", *columns
+    rows = []
+    for key, values in table.items():
+        task, condition, _, k = key
+        base, row = table[task, condition, baseline, k], list[float]()
+        for measure in MEASURES:
+            row += interval(values[measure])
+            row += interval(values[measure] - base[measure])
+        counted = len(values["recall"]), f"{values['chance_recall'].mean():.4f}"
+        rows.append([*key, *counted, *("" if np.isnan(x) else f"{x:.4f}" for x in row)])
+    curves.write_csv(path, header, rows)
