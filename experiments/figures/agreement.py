@@ -58,14 +58,14 @@ Table = dict[tuple[str, str, str, int], Mapping[str, Float[np.ndarray, " seed"]]
 """(task, condition, representation, k) -> a score's name -> its value for each seed."""
 
 
-def table(name: str, words: command.Words, measure: Measure, baseline: str) -> Table:
+def table(name: str, words: command.Words, measure: Measure, baselines: Sequence[str]) -> Table:
     """The scores of all tasks and seeds, which are also written to the table of the figure `name`.
 
     Args:
       name: of the figure.
       words: values of `OPTIONS` and `--out`.
       measure: gives the distances.
-      baseline: the representation to compare with.
+      baselines: the representations to compare with.
 
     Raises:
       UsageError: `words` cannot be met, or no renderer works here.
@@ -77,7 +77,7 @@ def table(name: str, words: command.Words, measure: Measure, baseline: str) -> T
         for folder in (words.out, words.runs / name):
             folder.mkdir(parents=True, exist_ok=True)
     found = by_seed(of_seeds(words.runs / name, words, measure))
-    write(found, baseline, words.out / "table.csv")
+    write(found, baselines, words.out / "table.csv")
     return found
 
 
@@ -143,22 +143,24 @@ def interval(values: Float[np.ndarray, " seed"]) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
-def write(table: Table, baseline: str, path: Path) -> None:
+def write(table: Table, baselines: Sequence[str], path: Path) -> None:
     """One row per task, condition, representation and k.
 
-    A `gain` is the score minus that of `baseline` for the same task, condition and k, paired by
-    seed; a cell is empty where one seed has no interval.
+    `..._minus_BASELINE` is the difference from the score of that representation for the same task,
+    condition and k, paired by seed. A cell is empty where one seed has no interval.
     """
-    parts = [f"{measure}{end}" for measure in MEASURES for end in ("", "_gain")]
+    minus = [f"_minus_{baseline.replace(' ', '_')}" for baseline in baselines]
+    parts = [f"{measure}{end}" for measure in MEASURES for end in ("", *minus)]
     columns = [f"{part}{end}" for part in parts for end in ("", "_low", "_high")]
     header = "task", "condition", "representation", "k", "seeds", "recall_chance", *columns
     rows = []
-    for key, values in table.items():
-        task, condition, _, k = key
-        base, row = table[task, condition, baseline, k], list[float]()
+    for (task, condition, name, k), values in table.items():
+        numbers: list[float] = []
         for measure in MEASURES:
-            row += interval(values[measure])
-            row += interval(values[measure] - base[measure])
-        counted = len(values["recall"]), f"{values['chance_recall'].mean():.4f}"
-        rows.append([*key, *counted, *("" if np.isnan(x) else f"{x:.4f}" for x in row)])
+            others = [table[task, condition, each, k][measure] for each in baselines]
+            for other in (np.zeros_like(values[measure]), *others):
+                numbers += interval(values[measure] - other)
+        cells = ["" if np.isnan(number) else f"{number:.4f}" for number in numbers]
+        chance = f"{values['chance_recall'].mean():.4f}"
+        rows.append([task, condition, name, k, len(values["recall"]), chance, *cells])
     curves.write_csv(path, header, rows)

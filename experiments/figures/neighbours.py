@@ -31,7 +31,7 @@ def measure(found: Frames, seed: int) -> Iterator[tuple[str, str, Sequence[Dista
 
 
 def _make(words: command.Words) -> command.Lines:
-    agreement.table("neighbours", words, measure, ENCODER)
+    agreement.table("neighbours", words, measure, [ENCODER])
     yield words.out / "table.csv"
     for task in words.tasks:
         found, queries = frames.shown(words, task)

@@ -96,7 +96,7 @@ def _picture(words: command.Words) -> Figure:
 
 
 def _make(words: command.Words) -> command.Lines:
-    table = agreement.table("robustness", words, measure, ONE)
+    table = agreement.table("robustness", words, measure, [ONE, PIXELS])
     yield words.out / "table.csv"
     robustness_chart.draw(table, ONE, list(VARIANTS)).savefig(words.out / "scores.png")
     yield words.out / "scores.png"
