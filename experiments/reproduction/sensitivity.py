@@ -31,7 +31,7 @@ def _neighbours_found(conditions: Sequence[str], other: str) -> Find:
             pair = [cells[condition, name] for name in (ENSEMBLE, other)]
             ours, theirs = (interval(row, "recall") for row in pair)
             # Paired by seed where the table has it, which is the sharper comparison.
-            gain = interval(pair[0], "recall_gain")
+            gain = interval(pair[0], "recall_minus_1_encoder")
             pairs.append((gain, Interval(0, 0, 0)) if other == ONE else (ours, theirs))
             words.append(f"{condition}: {ours} against {theirs}")
             words[-1] += f", difference {gain}" if other == ONE else ""

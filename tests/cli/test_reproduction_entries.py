@@ -172,9 +172,8 @@ def test_entropy_and_ensembles(root):
 
     folder = root / "results" / "robustness"
     folder.mkdir()
-    scores = [
-        f"{score}{end}" for score in ("recall", "recall_gain") for end in ("", "_low", "_high")
-    ]
+    parts = "recall", "recall_minus_1_encoder"
+    scores = [f"{part}{end}" for part in parts for end in ("", "_low", "_high")]
     lines = ["task,condition,representation,k,seeds," + ",".join(scores)]
     for condition in ("noise 10", "noise 25", "tinted", "recoloured"):
         for name, recall, gain in (
