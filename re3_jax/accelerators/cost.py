@@ -211,20 +211,46 @@ def _bytes(shapes: tuple[Shape, ...], user: Instruction, place: int) -> int:
 
 
 def _convolution(it: Instruction, operands: list[Shape]) -> float:
-    """Twice the multiply-adds, without those of zeros that a dilation of the images puts in."""
-    labels = re.match(r"\w+_(\w+)->(\w+)", it.attribute("dim_labels"))
+    """Twice the multiply-adds of pixels that exist: neither padding nor what dilation puts in."""
+    labels = re.match(r"(\w+)_(\w+)->(\w+)", it.attribute("dim_labels"))
     if labels is None or len(operands) < 2:
         return 0.0
-    # Whichever direction: |outputs| x the kernel's weights of one output channel.
+    if "__cudnn$conv" in it.rest:
+        return _of_cudnn(it, operands, labels[2])
+    images, kernel, out = operands[0].dims, operands[1].dims, it.shapes[0].dims
+    products = math.prod((kernel[labels[2].index("i")], *(out[labels[3].index(n)] for n in "bf")))
+    for axis, name in enumerate(n for n in labels[2] if n.isdigit()):
+        sides = (images[labels[1].index(name)], out[labels[3].index(name)])
+        products *= _pairs(*sides, kernel[labels[2].index(name)], it, axis)
+    return 2.0 * products
+
+
+def _pairs(image: int, out: int, kernel: int, it: Instruction, axis: int) -> int:
+    """Along an axis, how often a place of the kernel meets a pixel, over all places of the result.
+
+    A backward pass is a convolution with more padding and dilation than pixels.
+    """
+    window = re.search(r"window={([^}]*)}", it.rest)
+    given = dict(re.findall(r"(\w+)=([\d_x-]+)", window[1] if window else ""))
+
+    def of(name: str) -> int:
+        return int(given[name].split("x")[axis]) if name in given else 1
+
+    before = int(given["pad"].split("x")[axis].partition("_")[0]) if "pad" in given else 0
+    stride, between, apart = of("stride"), of("lhs_dilate"), of("rhs_dilate")
+    places = (o * stride + k * apart - before for o in range(out) for k in range(kernel))
+    return sum(0 <= at <= (image - 1) * between and at % between == 0 for at in places)
+
+
+def _of_cudnn(it: Instruction, operands: list[Shape], labels: str) -> float:
+    """The same of cuDNN's calls without padding, named after their direction."""
     kernel, out = operands[1], it.shapes[0]
     if "convBackwardInput" in it.rest:
         out = operands[0]
     elif "convBackwardFilter" in it.rest:
         kernel, out = it.shapes[0], operands[1]
-    features = kernel.dims[labels[1].index("o")]
-    dilation = re.search(r"lhs_dilate=([\dx]+)", it.rest)
-    zeros = math.prod(map(int, dilation[1].split("x"))) if dilation else 1
-    return 2.0 * math.prod(out.dims) * math.prod(kernel.dims) / features / zeros
+    features = kernel.dims[labels.index("o")]
+    return 2.0 * math.prod(out.dims) * math.prod(kernel.dims) / features
 
 
 def _product(it: Instruction, operands: list[Shape]) -> float:
