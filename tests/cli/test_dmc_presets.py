@@ -197,14 +197,15 @@ def test_the_ring_of_latents_follows_the_replay():
 
 def test_too_little_memory_says_what_fits():
     config = resolve("cheetah_run_sparse")
-    frame, gib = 3 * 100 * 100, 2**30
+    # A frame of 3 x 100 x 100 bytes fills a row of 235 tiles of 128.
+    frame, gib = 235 * 128, 2**30
     # 500 episodes have one frame more than they have steps.
     needed = config.seeds * (100_000 * (frame + 200 + 40) + 200 * frame + 50_000_000)
     check_memory(needed, needed, config)
     with pytest.raises(UsageError) as refusal:
         check_memory(needed, 8 * gib, config)
     said = str(refusal.value)
-    assert "5 seeds takes 14.3 GiB and 8.0 GiB are free" in said
+    assert "5 seeds takes 14.4 GiB and 8.0 GiB are free" in said
     assert "--seeds 2 would fit" in said
     capacity = int(said.split("--sac.replay-capacity ")[1].split()[0])
     assert capacity % 1000 == 0
