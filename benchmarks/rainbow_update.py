@@ -72,7 +72,7 @@ def full_replay(frames: np.ndarray, n: int) -> PrioritizedReplay:
     whole[-n:] = whole[: STACK - 1] = 0
     tree = sum_tree.update(sum_tree.init(count), jnp.arange(count), jnp.asarray(whole))
     return replay._replace(
-        frames=FrameRows.of(jnp.asarray(frames)[:, None, :, :, None], (84, 84, 1)),
+        frames=FrameRows.of(jnp.asarray(frames)[..., None], (84, 84, 1)),
         action=jnp.asarray(rng.integers(0, NUM_ACTIONS, (count, 1)), jnp.int32),
         reward=jnp.asarray(rng.integers(-1, 2, (count, 1)), jnp.float32),
         terminated=jnp.asarray(age == 999)[:, None],

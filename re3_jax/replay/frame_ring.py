@@ -54,6 +54,11 @@ class FrameReplay(NamedTuple):
     num_transitions: Int[Array, ""]
 
     @property
+    def num_written(self) -> Int[Array, "..."]:
+        """Frames written so far, of each ring."""
+        return self.num_frames
+
+    @property
     def rows(self) -> int:
         """Frames of a lane; also of replays with leading axes."""
         return self.frames.array.shape[self.num_frames.ndim]

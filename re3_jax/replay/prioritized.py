@@ -10,6 +10,7 @@ is never drawn: the replay does not keep the observation to bootstrap from, and 
 off.
 """
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -26,7 +27,7 @@ class PrioritizedReplay(NamedTuple):
     """First-in-first-out store; a row is one step of all lanes.
 
     Attributes:
-      frames: newest frame of o_t, [rows, lanes, *frame].
+      frames: newest frame of o_t; lane l in row t is frame t * lanes + l.
       action: a_t.
       reward: r_t.
       terminated: whether the task ended at this step.
@@ -50,9 +51,14 @@ class PrioritizedReplay(NamedTuple):
     num_frames: Int[Array, ""]
 
     @property
+    def num_written(self) -> Int[Array, "..."]:
+        """Frames written so far, one for each lane and row."""
+        return self.num_frames * self.action.shape[-1]
+
+    @property
     def rows(self) -> int:
-        """Steps of all lanes; also of replays with leading axes."""
-        return self.action.shape[self.num_frames.ndim]
+        """Frames kept."""
+        return math.prod(self.action.shape[self.num_frames.ndim :])
 
 
 class NStepTransitions(NamedTuple):
@@ -99,7 +105,7 @@ def init(
             f"needs at least {n + stack}"
         )
     return PrioritizedReplay(
-        frames=FrameRows.zeros((num_places(rows), lanes), frame_shape, dtype),
+        frames=FrameRows.zeros((num_places(rows * lanes),), frame_shape, dtype),
         action=jnp.zeros((rows, lanes), jnp.int32),
         reward=jnp.zeros((rows, lanes), jnp.float32),
         terminated=jnp.zeros((rows, lanes), bool),
@@ -141,7 +147,9 @@ def add(
     row, lane = replay.num_frames % rows, jnp.arange(lanes, dtype=jnp.int32)
     before = (row - 1) % rows
     written = replay._replace(
-        frames=replay.frames.write(row, frame),
+        frames=replay.frames.write(
+            row * lanes + lane, frame, unique_indices=True, mode="promise_in_bounds"
+        ),
         action=replay.action.at[row].set(action),
         reward=replay.reward.at[row].set(reward),
         terminated=replay.terminated.at[row].set(terminated),
@@ -222,7 +230,8 @@ def _stacks(
     replay: PrioritizedReplay, row: Int[Array, " batch"], lane: Int[Array, " batch"], stack: int
 ) -> Shaped[Array, " batch *stack"]:
     def frame_at(back: Int[Array, " batch"]) -> Shaped[Array, " batch *frame"]:
-        return replay.frames.read(((row - back) % replay.action.shape[0], lane))
+        rows, lanes = replay.action.shape
+        return replay.frames.read((row - back) % rows * lanes + lane)
 
     return FrameStack(stack, "zeros").gather(frame_at, replay.age[row, lane])
 

@@ -47,6 +47,11 @@ class SequenceReplay(NamedTuple):
     num_episodes: Int[Array, " lanes"]
 
     @property
+    def num_written(self) -> Int[Array, "..."]:
+        """Frames written so far, of each ring."""
+        return self.num_frames
+
+    @property
     def rows(self) -> int:
         """Frames of a lane; also of replays with leading axes."""
         return self.reward.shape[self.num_frames.ndim]

@@ -32,10 +32,7 @@ from re3_jax.replay.sequence_ring import SequenceReplay
 from re3_jax.training.distributed import Processes
 
 Replay = FrameReplay | PrioritizedReplay | SequenceReplay
-"""Rings of `frames`, each with its `num_frames`: one per seed, or one per seed and lane.
-
-What is called a frame here is a row of the ring: of `PrioritizedReplay` a frame of every lane.
-"""
+"""Rings of `frames`, each with its `num_written`: one per seed, or one per seed and lane."""
 
 BLOCK = 256
 """Frames of one ring that go through host memory at a time."""
@@ -126,7 +123,7 @@ class ReplayJournal:
             is_same = all((one.ring, len(one.end)) == (self._ring(rings), rings) for one in of_own)
             # Where other processes had the seeds, this one writes their frames anew.
             own.append(of_own if is_same else [])
-            frames = self._rebuild(of_own, leaf.num_frames, like.rows, like.frames.array)
+            frames = self._rebuild(of_own, leaf.num_written, like.rows, like.frames.array)
             return leaf._replace(frames=replace(like.frames, array=frames))
 
         state = jax.tree.map(whole, small, template, is_leaf=_is_replay)
@@ -147,7 +144,7 @@ class ReplayJournal:
         return slice(first - segment.ring, end - segment.ring), slice(first - here, end - here)
 
     def _extend(self, name: str, replay: Replay, known: Segments) -> Segments:
-        end, oldest = _range(replay.num_frames, replay.rows)
+        end, oldest = _range(replay.num_written, replay.rows)
         last = np.asarray(known[-1].end) if known else np.zeros_like(end)
         if np.any(last > end):
             known, last = [], np.zeros_like(end)

@@ -99,7 +99,8 @@ def test_re3_rewards_what_was_stored():
     np.testing.assert_array_equal(ring.num_valid, AGENT.replay_capacity)
     assert np.all(np.isfinite(metrics["loss"]))
     assert np.all(metrics["intrinsic_reward_mean"] > 0)
-    frames = np.asarray(replay.frames.all()).reshape(2, AGENT.replay_capacity, -1)
+    frames = np.asarray(replay.frames.all())[:, : AGENT.replay_capacity]
+    frames = frames.reshape(2, AGENT.replay_capacity, -1)
     latents = np.asarray(ring.latents)
     for seed in range(2):
         for row in range(0, 50, 7):

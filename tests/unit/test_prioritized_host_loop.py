@@ -105,7 +105,9 @@ def test_what_is_stored_is_what_the_lanes_showed(trained):
             for lane in range(LANES):
                 i = seed * LANES + lane
                 at = (seed, row, lane)
-                np.testing.assert_array_equal(replay.frames.all()[at], before.frame[i])
+                np.testing.assert_array_equal(
+                    replay.frames.all()[seed, row * LANES + lane], before.frame[i]
+                )
                 assert replay.reward[at] == min(now.reward[i], 0.5)
                 assert replay.terminated[at] == now.task_ended[i]
                 assert replay.truncated[at] == (now.truncated[i] and not now.task_ended[i])
@@ -149,7 +151,8 @@ def test_every_slot_has_its_latent(trained):
     _, _, state, _ = trained
     ring = state.intrinsic.bonus.ring
     np.testing.assert_array_equal(ring.num_valid, CONFIG.replay_capacity)
-    frames = np.asarray(state.replay.frames.all()).reshape(2, CONFIG.replay_capacity, -1)
+    frames = np.asarray(state.replay.frames.all())[:, : CONFIG.replay_capacity]
+    frames = frames.reshape(2, CONFIG.replay_capacity, -1)
     ages = np.asarray(state.replay.age).reshape(2, -1)
     latents = np.asarray(ring.latents)
     # All games begin with the same observation.
