@@ -14,20 +14,25 @@ def _rows(results: Results, bonus: str) -> dict[str, Row]:
     return {row["counted"]: row for row in results.table(TABLE) if row["bonus"] == bonus}
 
 
+def _judged(is_so: bool, otherwise: str, result: str, ran: str) -> Finding:
+    verdict = Verdict.REPRODUCED if is_so else Verdict.NOT_REPRODUCED
+    return Finding(verdict, result, ran, "" if is_so else otherwise)
+
+
 def _total(results: Results) -> Finding:
     rows, stated = _rows(results, "re3"), operations.STATED["re3"]
     if not rows:
         return not_run("no committed count")
     total, of_program = (float(rows[way]["operations"]) for way in (PAPERS_RULE, PROGRAMS[1]))
     is_near = abs(total / stated - 1) <= rules.WITHIN
-    return Finding(
-        Verdict.REPRODUCED if is_near else Verdict.NOT_REPRODUCED,
+    return _judged(
+        is_near,
+        "another total",
         f"{total:.3g} by the paper's rule, {total / stated - 1:+.1%}, with the released code's 4 "
         f"forward passes and 1 backward pass. The programs here take {of_program:.3g} by XLA's "
         f"count, {of_program / stated - 1:+.0%}: they pass no image twice with the same weights, "
         "and need no gradient of the images",
         "counted for 500,000 frames of hopper_hop",
-        "" if is_near else "another total",
     )
 
 
@@ -40,12 +45,11 @@ def _times_rad(bonus: str, low: float, high: float, more: str = "") -> Find:
             return not_run("no committed count")
         ruled = float(rows[PAPERS_RULE]["times_rad"])
         words = ", ".join(f"{float(rows[way]['times_rad']):.2f} (`{way}`)" for way in PROGRAMS)
-        is_so = low <= ruled <= high
-        return Finding(
-            Verdict.REPRODUCED if is_so else Verdict.NOT_REPRODUCED,
+        return _judged(
+            low <= ruled <= high,
+            "another ratio",
             f"{ruled:.2f} times RAD by the paper's rule; programs, by XLA's count: {words}{more}",
             "counted for 500,000 frames of hopper_hop",
-            "" if is_so else "another ratio",
         )
 
     return find
@@ -58,15 +62,15 @@ def _searches(results: Results) -> Finding:
     ruled, program = rows[PAPERS_RULE], rows[PROGRAMS[1]]
     total = float(ruled["operations_of_searches"])
     is_near = abs(total / stated - 1) <= rules.WITHIN
-    return Finding(
-        Verdict.REPRODUCED if is_near else Verdict.NOT_REPRODUCED,
+    return _judged(
+        is_near,
+        "another total",
         f"{total:.4g} by the formula as it is printed, {total / stated - 1:+.1%}: "
         f"{float(ruled['share_of_searches']):.1%} of the rest. The programs here take "
         f"{float(program['operations_of_searches']):.3g}, "
         f"{float(program['share_of_searches']):.1%} of all: a product takes 2 operations for each "
         "coordinate, the formula has 3",
         "counted for 249,000 updates with 512 queries, 100,000 latents of 50 numbers",
-        "" if is_near else "another total",
     )
 
 

@@ -157,16 +157,21 @@ def _run(bonus: str, task: str = "hopper_hop", more: str = "") -> str:
     return f"make run ENV={task} BONUS={bonus} PRESET=released{more}"
 
 
-ONLINE = (
-    *(
+def _each(item: str, statement: str, tasks: Sequence[str]) -> tuple[Entry, ...]:
+    """An entry for each task of a figure of RAD with and without RE3."""
+    return tuple(
         Entry(
-            "Figure 4",
-            f"RE3 consistently improves the sample-efficiency of RAD: {task}.",
+            item,
+            f"{statement}: {task}.",
             _command(PAPERS_SIZE, task, "rad"),
             with_and_without_re3([task]),
         )
-        for task in MAIN_TASKS
-    ),
+        for task in tasks
+    )
+
+
+ONLINE = (
+    *_each("Figure 4", "RE3 consistently improves the sample-efficiency of RAD", MAIN_TASKS),
     Entry(
         "Section 4.1",
         f"RAD + RE3 reaches {SCORE} on Cheetah Run Sparse.",
@@ -234,17 +239,8 @@ OTHER_TASKS = (
 
 SEVERAL = 2
 
-
 MORE_TASKS = (
-    *(
-        Entry(
-            "Figure 14",
-            f"RE3 improves the sample-efficiency of RAD: {task}.",
-            _command(PAPERS_SIZE, task, "rad"),
-            with_and_without_re3([task]),
-        )
-        for task in IMPROVED
-    ),
+    *_each("Figure 14", "RE3 improves the sample-efficiency of RAD", IMPROVED),
     Entry(
         "Figure 14",
         f"RE3 does not degrade tasks with dense rewards: {DENSE}.",

@@ -115,9 +115,8 @@ class Counter:
 
     def _instruction(self, computation: Computation, it: Instruction) -> Cost:
         opcode = it.opcode.removesuffix("-start")
-        if opcode in FREE or opcode.endswith(("-done", "-update")) and opcode not in SLICES:
-            if opcode != "dynamic-update-slice":
-                return Cost()
+        if opcode in FREE or opcode.endswith(("-done", "-update")):
+            return Cost()
         if opcode == "while":
             body = self._computation(it.attribute("body").strip("%"))
             return Cost().plus(body, self.program.trips(it))

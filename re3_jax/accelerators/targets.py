@@ -1,7 +1,7 @@
 """Devices that XLA can compile for without one, with their peaks.
 
 The compilers are `jax-cuda12-plugin` with CUDA's libraries and `libtpu`; neither needs a driver.
-`requirements-compile.txt` pins them.
+`requirements-compile-cuda.txt` and `requirements-compile-tpu.txt` pin them.
 
 Peaks are the manufacturers' figures: NVIDIA's data sheets of H100 SXM and A100 SXM 80 GB (float32
 outside the tensor cores), Google Cloud's pages on TPU v5e and v6e. A TPU multiplies bfloat16; a

@@ -24,29 +24,23 @@ from tests.torture.rehearsal import CASES, Rehearsal
 
 Trials = Callable[[Ledger, str, Rehearsal, Path], None]
 
-REHEARSED: dict[str, dict[str, Trials]] = {
-    "a2c": {
-        "killed_at_every_write": partial(trials.killed_at_every_write, every=1),
-        "flipped_bytes": partial(trials.flipped_bytes, every=1),
-        "refused_writes": partial(trials.refused_writes, every=7),
-        "jumping_clocks": partial(trials.jumping_clocks, count=10),
-    },
-    "rad": {
-        "killed_at_every_write": partial(trials.killed_at_every_write, every=5),
-        "flipped_bytes": partial(trials.flipped_bytes, every=2),
-        "refused_writes": partial(trials.refused_writes, every=41),
-        "jumping_clocks": partial(trials.jumping_clocks, count=3),
-        "lost_workers": partial(trials.lost_workers, count=3),
-    },
-}
-QUICK: dict[str, dict[str, Trials]] = {
-    "a2c": {
-        "killed_at_every_write": partial(trials.killed_at_every_write, every=70),
-        "flipped_bytes": partial(trials.flipped_bytes, every=30),
-        "refused_writes": partial(trials.refused_writes, every=150),
-        "jumping_clocks": partial(trials.jumping_clocks, count=1),
+
+def _of_files(writes: int, flips: int, refusals: int, clocks: int) -> dict[str, Trials]:
+    """Trials at every `writes`-th file call, `flips`-th byte and `refusals`-th refused write."""
+    return {
+        "killed_at_every_write": partial(trials.killed_at_every_write, every=writes),
+        "flipped_bytes": partial(trials.flipped_bytes, every=flips),
+        "refused_writes": partial(trials.refused_writes, every=refusals),
+        "jumping_clocks": partial(trials.jumping_clocks, count=clocks),
     }
+
+
+REHEARSED = {
+    "a2c": _of_files(writes=1, flips=1, refusals=7, clocks=10),
+    "rad": _of_files(writes=5, flips=2, refusals=41, clocks=3)
+    | {"lost_workers": partial(trials.lost_workers, count=3)},
 }
+QUICK = {"a2c": _of_files(writes=70, flips=30, refusals=150, clocks=1)}
 
 
 def torture(folder: Path, quick: bool, only: str = "", kills: int = 0) -> Ledger:
