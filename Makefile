@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 VENV := .venv
-# The environment into which large suites may be installed, see experiments/installing.py.
+# The environment into which large suites may be installed, see re3_jax/runs/installing.py.
 export RE3_JAX_VENV := $(abspath $(VENV))
 PY := $(VENV)/bin/python
 RUN_READY := $(VENV)/.ready-run

@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks import hardware
-from experiments import machine
-from experiments.build import task_spec
-from experiments.profile import profile_host
-from experiments.resolve import resolve
+from re3_jax.commands.profile import profile_host
 from re3_jax.envs.base import Discrete
 from re3_jax.envs.host import atari, atari_games, envpool
 from re3_jax.envs.host.config import AtariConfig
+from re3_jax.runs import machine
+from re3_jax.runs.build import task_spec
+from re3_jax.runs.resolve import resolve
 
 GAMES = ("montezuma_revenge", "beam_rider", "asterix", "seaquest")
 LANES = (1, 16, 64)

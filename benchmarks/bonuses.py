@@ -32,10 +32,7 @@ from benchmarks.knn import take_turns, walk_latents
 from benchmarks.sac_update import ACTION_DIM, PHASES, STACK, TASK, full_replay
 from benchmarks.sac_update import Contender as Update
 from benchmarks.sac_update import with_latents as with_ring
-from experiments import machine, operations
-from experiments.build import make_bonus
-from experiments.config import BonusName, PresetName, RunConfig
-from experiments.resolve import resolve
+from experiments import operations
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.cpu import compilation
 from re3_jax.envs.base import Box, EnvSpec
@@ -45,6 +42,10 @@ from re3_jax.intrinsic.state_entropy import StateEntropyState, scaled
 from re3_jax.networks import atc, resnet
 from re3_jax.networks.atc import ATCEncoder
 from re3_jax.networks.resnet import Bottleneck, Conv, ResNet50
+from re3_jax.runs import machine
+from re3_jax.runs.build import make_bonus
+from re3_jax.runs.config import BonusName, PresetName, RunConfig
+from re3_jax.runs.resolve import resolve
 
 PARTS = ("minigrid", "pixels")
 """Each runs in its own process: many small programs need a device per core, large ones do not."""

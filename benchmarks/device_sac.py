@@ -19,10 +19,10 @@ import jax
 import jax.numpy as jnp
 
 from benchmarks import hardware
-from experiments import machine
-from experiments.build import device_program, devices_for, make_environment
-from experiments.resolve import resolve
 from re3_jax.intrinsic.base import ChainState
+from re3_jax.runs import machine
+from re3_jax.runs.build import device_program, devices_for, make_environment
+from re3_jax.runs.resolve import resolve
 from re3_jax.training.device_program import DeviceProgram
 from re3_jax.training.train_state import TrainState
 

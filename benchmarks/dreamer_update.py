@@ -28,9 +28,6 @@ from jax import Array
 
 from benchmarks import hardware
 from benchmarks.knn import fill
-from experiments import machine
-from experiments.build import make_bonus, task_spec
-from experiments.resolve import resolve
 from re3_jax import knn
 from re3_jax.agents.dreamer.agent import Dreamer, SequenceBatch
 from re3_jax.agents.dreamer.config import Precision, SequenceNeighbours
@@ -38,6 +35,9 @@ from re3_jax.agents.dreamer.learner import reward_sequences
 from re3_jax.cpu import compilation
 from re3_jax.intrinsic.base import IntrinsicState, Step, none
 from re3_jax.replay.sequence_ring import Sequences
+from re3_jax.runs import machine
+from re3_jax.runs.build import make_bonus, task_spec
+from re3_jax.runs.resolve import resolve
 
 TASK = "cheetah_run_sparse"
 CONFIG = resolve(TASK, agent="dreamer", preset="released")

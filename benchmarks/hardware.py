@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from experiments import machine
+from re3_jax.runs import machine
 
 
 def describe() -> dict[str, Any]:

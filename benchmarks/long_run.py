@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import psutil
 
 from benchmarks import hardware
-from experiments.build import device_program, make_environment
-from experiments.resolve import resolve
+from re3_jax.runs.build import device_program, make_environment
+from re3_jax.runs.resolve import resolve
 
 MILLION = 1_000_000
 COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"

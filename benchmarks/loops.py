@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from benchmarks import hardware
-from experiments import machine
+from re3_jax.runs import machine
 
 with warnings.catch_warnings():
     # brax warns that it is unmaintained, and that so is what it imports.

@@ -27,9 +27,6 @@ import torch
 
 from benchmarks import hardware, torch_rainbow
 from benchmarks.knn import fill, finished, take_turns, walk_latents
-from experiments import machine
-from experiments.presets import rainbow as presets
-from experiments.presets import tables
 from re3_jax import intrinsic, knn
 from re3_jax.agents.base import LearnerState
 from re3_jax.agents.rainbow.agent import make_rainbow
@@ -41,6 +38,9 @@ from re3_jax.intrinsic.re3 import from_config
 from re3_jax.replay import prioritized, sum_tree
 from re3_jax.replay.frame_rows import FrameRows
 from re3_jax.replay.prioritized import PrioritizedReplay
+from re3_jax.runs import machine
+from re3_jax.runs.presets import rainbow as presets
+from re3_jax.runs.presets import tables
 
 NUM_ACTIONS = 9
 """Of Beam Rider."""

@@ -29,9 +29,6 @@ import torch
 
 from benchmarks import hardware, torch_sac
 from benchmarks.knn import fill, finished, take_turns, walk_latents
-from experiments import machine
-from experiments.config import PresetName, RunConfig
-from experiments.resolve import resolve
 from re3_jax import intrinsic
 from re3_jax.agents.base import LearnerState
 from re3_jax.agents.sac.agent import make_sac
@@ -42,6 +39,9 @@ from re3_jax.intrinsic.base import ChainState, IntrinsicBatch, IntrinsicReward, 
 from re3_jax.intrinsic.re3 import from_config
 from re3_jax.replay import frame_ring
 from re3_jax.replay.frame_ring import FrameReplay
+from re3_jax.runs import machine
+from re3_jax.runs.config import PresetName, RunConfig
+from re3_jax.runs.resolve import resolve
 from tests.torch_oracle import neighbours
 
 TASK = "cheetah_run_sparse"

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from experiments import agents
 from re3_jax.agents.base import LearnerState, OnPolicyLearner, acting_on
 from re3_jax.envs.base import Discrete
 from re3_jax.intrinsic.rewarding import rollout_with_bonus
 from re3_jax.replay.frame_stack import FrameStack
+from re3_jax.runs import agents
 
 
 @dataclass(frozen=True)

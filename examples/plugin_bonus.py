@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from experiments import bonuses
 from re3_jax import fingerprint
 from re3_jax.intrinsic import IntrinsicReward
+from re3_jax.runs import bonuses
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import suites
-from experiments.config import EvaluationConfig
-from experiments.presets import minigrid
 from re3_jax.envs import registry
 from re3_jax.envs.base import DeviceEnv, Discrete, EnvSpec, TimeStep
+from re3_jax.runs import suites
+from re3_jax.runs.config import EvaluationConfig
+from re3_jax.runs.presets import minigrid
 
 
 def corridor(length: int) -> DeviceEnv:

@@ -1,7 +1,3 @@
-"""Runs from the command line, presets, figures."""
+"""The paper's figures and claims, and the documented names of the commands."""
 
-import os
-
-# Orthogonal weights are QR factorisations. Several seeds factorise at once, and OpenBLAS's threads
-# then wait for one another for minutes. NumPy and SciPy read this when they are first imported.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+import re3_jax.runs  # noqa: F401 - sets OpenBLAS's threads before NumPy is imported

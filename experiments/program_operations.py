@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from experiments import bonuses, build
-from experiments.config import RunConfig, flatten
 from re3_jax.agents.base import Learner
 from re3_jax.envs.base import EnvSpec, LaneStep
 from re3_jax.knn.inputs import Rows
 from re3_jax.knn.plan import make_plan
 from re3_jax.knn.scores import score_groups
+from re3_jax.runs import bonuses, build
+from re3_jax.runs.config import RunConfig, flatten
 from re3_jax.training.host_functions import SeedFunctions
 
 PLATFORM = "cuda"

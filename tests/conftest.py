@@ -20,7 +20,7 @@ def pytest_configure(config):
         os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "true"
     import jax
 
-    from experiments import machine
+    from re3_jax.runs import machine
 
     machine.keep_compiled_programs()
     if folder := jax.config.jax_compilation_cache_dir:

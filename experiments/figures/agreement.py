@@ -16,11 +16,11 @@ import numpy as np
 from jaxtyping import Float
 from scipy.spatial.distance import cdist  # type: ignore[import-untyped]
 
-from experiments import statistics
-from experiments.errors import UsageError, refusing
-from experiments.figures import command, curves, frames, similarity
+from experiments.figures import command, frames, similarity
 from experiments.figures.frames import Frames
 from experiments.figures.similarity import Distances, Ordered
+from re3_jax.runs import curves, statistics
+from re3_jax.runs.errors import UsageError, refusing
 
 KS = (1, 3, 5, 7, 9)
 """Of the paper's sensitivity analysis."""

@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments import suites
-from experiments.errors import UsageError
-from experiments.figures import command, curves, runs
-from experiments.figures.curves import Curve
+from experiments.figures import command, runs
 from re3_jax.envs.host.atari_games import find, human_normalised
+from re3_jax.runs import curves, suites
+from re3_jax.runs.curves import Curve
+from re3_jax.runs.errors import UsageError
 
 LABELS = {"none": "Rainbow", "re3": "Rainbow + RE3"}
 COLUMNS = (

@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import UInt8
 from matplotlib.figure import Figure
 
-from experiments import video
-from experiments.errors import UsageError, refusing
 from experiments.figures import command, pretraining, replayed
 from re3_jax.envs.host import renderer
+from re3_jax.runs import video
+from re3_jax.runs.errors import UsageError, refusing
 
 SEEDS = 1
 

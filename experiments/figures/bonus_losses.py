@@ -14,10 +14,11 @@ from typing import get_args
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.config import PresetName
-from experiments.figures import command, curves, rows
+from experiments.figures import command, rows
 from experiments.figures.rows import Row
 from experiments.figures.runs import Run
+from re3_jax.runs import curves
+from re3_jax.runs.config import PresetName
 
 LOSSES = {
     "rnd_loss": ("rnd", "RND: predictor's squared error"),

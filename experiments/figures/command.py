@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.errors import in_one_sentence
+from re3_jax.runs.errors import in_one_sentence
 
 Words = Namespace
 """Values of options."""

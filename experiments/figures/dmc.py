@@ -22,13 +22,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
-from experiments.config import PresetName
-from experiments.errors import UsageError
-from experiments.figures import command, curves, runs
-from experiments.figures.curves import Curve
+from experiments.figures import command, runs
 from experiments.figures.runs import Run
-from experiments.presets.dmc import MAIN_TASKS
-from experiments.resolve import resolve
+from re3_jax.runs import curves
+from re3_jax.runs.config import PresetName
+from re3_jax.runs.curves import Curve
+from re3_jax.runs.errors import UsageError
+from re3_jax.runs.presets.dmc import MAIN_TASKS
+from re3_jax.runs.resolve import resolve
 
 AGENTS = {"rad": "RAD", "drq": "DrQ", "dreamer": "Dreamer"}
 BONUSES = {

@@ -10,12 +10,13 @@ of frames, those included. Writes curves.png, table.csv and every run's eval.csv
 
 from typing import NamedTuple
 
-from experiments.config import BonusName, PresetName
-from experiments.errors import UsageError
-from experiments.figures import command, curves, pretraining, runs
-from experiments.figures.curves import Curve
+from experiments.figures import command, pretraining, runs
 from experiments.figures.rows import frames_before
 from experiments.figures.runs import Run, Runs
+from re3_jax.runs import curves
+from re3_jax.runs.config import BonusName, PresetName
+from re3_jax.runs.curves import Curve
+from re3_jax.runs.errors import UsageError
 
 TASKS = {"hopper_hop": "Hopper Hop", "hopper_stand": "Hopper Stand"}
 

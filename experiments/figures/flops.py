@@ -16,12 +16,13 @@ from typing import Any, NamedTuple, get_args
 import jax
 from matplotlib.figure import Figure
 
-from experiments import build, operations, program_operations, suites
-from experiments.config import BonusName, PresetName, RunConfig
-from experiments.errors import UsageError, refusing
-from experiments.figures import command, curves
-from experiments.resolve import resolve
+from experiments import operations, program_operations
+from experiments.figures import command
 from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.runs import build, curves, suites
+from re3_jax.runs.config import BonusName, PresetName, RunConfig
+from re3_jax.runs.errors import UsageError, refusing
+from re3_jax.runs.resolve import resolve
 
 ROWS: dict[BonusName, str] = {
     "none": "RAD",

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
-from experiments.errors import UsageError, refusing
 from experiments.figures import command
 from re3_jax.envs.host import dmc, renderer, tasks
 from re3_jax.envs.host.config import DMCConfig
+from re3_jax.runs.errors import UsageError, refusing
 
 UNSEEN_JOINT = "rootx"
 """Joint of the distance travelled: the camera follows the body, so frames do not show it."""

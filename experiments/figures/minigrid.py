@@ -20,13 +20,14 @@ from typing import NamedTuple, get_args
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
-from experiments.config import BonusName, PresetName, flatten
-from experiments.figures import command, curves, rows
-from experiments.figures.curves import Curve
+from experiments.figures import command, rows
 from experiments.figures.rows import Row
 from experiments.figures.runs import Run
-from experiments.presets.minigrid import BUDGETS
-from experiments.resolve import resolve
+from re3_jax.runs import curves
+from re3_jax.runs.config import BonusName, PresetName, flatten
+from re3_jax.runs.curves import Curve
+from re3_jax.runs.presets.minigrid import BUDGETS
+from re3_jax.runs.resolve import resolve
 
 TASKS = {"empty_16x16": "Empty-16x16", "doorkey_6x6": "DoorKey-6x6", "doorkey_8x8": "DoorKey-8x8"}
 """Tasks by their bare names, and their rows in the paper's table."""

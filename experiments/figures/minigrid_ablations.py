@@ -13,9 +13,10 @@ how probably a run ends above one of `recommended`.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from experiments.figures import command, curves, rows
+from experiments.figures import command, rows
 from experiments.figures.minigrid import VARIANTS
 from experiments.figures.rows import Row
+from re3_jax.runs import curves
 
 DEFAULT = Row("recommended", "recommended", VARIANTS["re3"].run("doorkey_6x6", "recommended"))
 

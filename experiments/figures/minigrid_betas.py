@@ -7,7 +7,7 @@ For each task and each row with a beta, the search tries the paper's nine values
 for two fifths of the task's budget, and the best three to its end; it can miss a beta that starts
 slowly and ends best. The best has the largest area under the evaluation curve, mean over seeds.
 Writes one JSON per preset; a search of some tasks or rows keeps the others. What it finds goes into
-`experiments/presets/minigrid.py` by hand, and a test compares the two.
+`re3_jax/runs/presets/minigrid.py` by hand, and a test compares the two.
 """
 
 import json
@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from experiments import run_folder
-from experiments.config import PresetName
-from experiments.errors import UsageError
-from experiments.figures import command, curves
-from experiments.figures.curves import Curve
+from experiments.figures import command
 from experiments.figures.minigrid import TASKS, VARIANTS
 from experiments.figures.runs import Runs
-from experiments.presets.minigrid import BUDGETS
-from experiments.presets.minigrid import TASKS as ROWS
+from re3_jax.runs import curves, run_folder
+from re3_jax.runs.config import PresetName
+from re3_jax.runs.curves import Curve
+from re3_jax.runs.errors import UsageError
+from re3_jax.runs.presets.minigrid import BUDGETS
+from re3_jax.runs.presets.minigrid import TASKS as ROWS
 
 BETAS = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 1e-1)
 """Appendix, "Details on MiniGrid Experiments"."""

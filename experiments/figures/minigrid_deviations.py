@@ -11,10 +11,11 @@ The seeds are those of `minigrid`; table.csv says how probably a run ends above 
 
 from functools import partial
 
-from experiments.figures import command, curves, rows
+from experiments.figures import command, rows
 from experiments.figures.minigrid import FIRST_SEED, SEEDS
 from experiments.figures.rows import Row
 from experiments.figures.runs import Run
+from re3_jax.runs import curves
 
 TASK = "doorkey_6x6"
 

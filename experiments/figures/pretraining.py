@@ -19,15 +19,15 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
-from experiments import statistics
-from experiments.config import BonusName, PresetName, RunConfig
-from experiments.errors import UsageError
-from experiments.figures import command, curves, replayed, runs, visited_entropy
-from experiments.figures.curves import Curve
+from experiments.figures import command, replayed, runs, visited_entropy
 from experiments.figures.runs import Run
 from experiments.figures.visited_entropy import Measured
-from experiments.resolve import resolve
-from experiments.validate import INT32_MAX
+from re3_jax.runs import curves, statistics
+from re3_jax.runs.config import BonusName, PresetName, RunConfig
+from re3_jax.runs.curves import Curve
+from re3_jax.runs.errors import UsageError
+from re3_jax.runs.resolve import resolve
+from re3_jax.runs.validate import INT32_MAX
 
 TASKS = {"hopper_hop": "Hopper", "walker_run_sparse": "Walker", "cheetah_run_sparse": "Cheetah"}
 """Tasks, whose rewards are withheld, and their bodies."""

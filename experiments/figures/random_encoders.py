@@ -8,8 +8,6 @@ import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray, UInt8
 
-from experiments.presets import dmc as presets
-from experiments.presets import tables
 from re3_jax import initializers, random_encoder
 from re3_jax.cpu import compilation
 from re3_jax.envs.host import dmc
@@ -18,6 +16,8 @@ from re3_jax.intrinsic.re3 import encoder_from
 from re3_jax.networks import conv_stack
 from re3_jax.networks.conv_stack import Conv
 from re3_jax.random_encoder import PixelEncoder
+from re3_jax.runs.presets import dmc as presets
+from re3_jax.runs.presets import tables
 
 ENCODED_AT_ONCE = 100
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from experiments import run_folder, suites
-from experiments.config import RunConfig
-from experiments.errors import UsageError
 from re3_jax.envs.host import dmc
 from re3_jax.envs.host.config import DMCConfig
+from re3_jax.runs import run_folder, suites
+from re3_jax.runs.config import RunConfig
+from re3_jax.runs.errors import UsageError
 from re3_jax.training.checkpoint import CheckpointStore
 
 

@@ -7,9 +7,9 @@ Reads the committed results and trains nothing.
 
 from pathlib import Path
 
-from experiments.errors import UsageError, refusing
 from experiments.figures import command
 from experiments.reproduction import page
+from re3_jax.runs.errors import UsageError, refusing
 
 
 def _make(words: command.Words) -> command.Lines:

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures.agreement import ALL_TASKS, KS, Table, interval
-from experiments.figures.curves import COLOURS
+from re3_jax.runs.curves import COLOURS
 
 K = 3
 """The paper's for DeepMind Control."""

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.figures import command, curves
-from experiments.figures.curves import Curve
+from experiments.figures import command
 from experiments.figures.runs import Run, Runs, first_run
+from re3_jax.runs import curves
+from re3_jax.runs.curves import Curve
 
 
 class Row(NamedTuple):

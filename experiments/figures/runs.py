@@ -21,11 +21,11 @@ from queue import Queue
 from types import MappingProxyType
 from typing import Any, NamedTuple, Optional, TypeVar
 
-from experiments import run_folder
-from experiments.config import PresetName, option_with
-from experiments.errors import UsageError
 from experiments.figures import command
-from experiments.resolve import resolve
+from re3_jax.runs import run_folder
+from re3_jax.runs.config import PresetName, option_with
+from re3_jax.runs.errors import UsageError
+from re3_jax.runs.resolve import resolve
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
@@ -257,17 +257,8 @@ def of_rows(
 
 def options(folder: Path, *names: str) -> list[str]:
     """The values of these options of the run in a folder; a UsageError if there is no run."""
-    config = config_with(names, folder)
+    config = run_folder.config_with(names, folder)
     return [config[name] for name in names]
-
-
-def config_with(names: Sequence[str], folder: Path) -> dict[str, Any]:
-    """All options of the run in a folder; a UsageError if there is no run with these options."""
-    try:
-        config: dict[str, Any] = json.loads((folder / run_folder.CONFIG).read_text())["config"]
-        return {**config, **{name: config[name] for name in names}}
-    except (OSError, ValueError, LookupError, TypeError):
-        raise UsageError(f"{folder} holds no run: give folders with a config.json") from None
 
 
 def copy_evaluations(folders: Sequence[Path], out: Path) -> list[str]:

@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from experiments.figures import replayed
-from experiments.figures.curves import Curve
 from re3_jax.cpu import compilation
+from re3_jax.runs.curves import Curve
 from re3_jax.state_entropy import particle_entropy
 
 K = 3

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from experiments.presets.dmc import MAIN_TASKS
 from experiments.reproduction import costs, rules
 from experiments.reproduction.entry import Entry, Find, Finding, Verdict, never, not_run
 from experiments.reproduction.results import Results, Row, interval, seeds_and_frames
+from re3_jax.runs.presets.dmc import MAIN_TASKS
 
 PAPERS_SIZE = "dmc"
 FOLDERS = {PAPERS_SIZE: Verdict.REPRODUCED, "dmc_small": Verdict.SMALLER}

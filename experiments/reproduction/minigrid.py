@@ -2,10 +2,7 @@
 
 from collections.abc import Sequence
 
-from experiments.figures.curves import Curve
 from experiments.figures.minigrid import PRETRAINING_FRAMES, TASKS
-from experiments.presets.minigrid import FINE_TUNING_BETA
-from experiments.presets.minigrid import TASKS as OF_TABLE
 from experiments.reproduction import rules
 from experiments.reproduction.entry import (
     Entry,
@@ -17,6 +14,9 @@ from experiments.reproduction.entry import (
     tested,
 )
 from experiments.reproduction.results import Results, areas, interval, seeds_and_frames
+from re3_jax.runs.curves import Curve
+from re3_jax.runs.presets.minigrid import FINE_TUNING_BETA
+from re3_jax.runs.presets.minigrid import TASKS as OF_TABLE
 
 COMMAND = "make figure FIG=minigrid"
 RELEASED = 'make figure FIG=minigrid ARGS="--presets released paper --rows none re3"'

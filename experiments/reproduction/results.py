@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from experiments.figures import curves
-from experiments.figures.curves import Curve
+from re3_jax.runs import curves
+from re3_jax.runs.curves import Curve
 
 Row = dict[str, str]
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from experiments import statistics
-from experiments.figures.curves import Curve
 from experiments.reproduction.entry import Verdict
 from experiments.reproduction.results import Interval, Row, areas, interval
+from re3_jax.runs import statistics
+from re3_jax.runs.curves import Curve
 
 FEWEST_SEEDS = 4
 """With three of each, even a complete separation has p = 0.1 (Mann and Whitney, two-sided)."""

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import machine, train
+from re3_jax.commands import train
+from re3_jax.runs import machine
 
 DEBUG = ("--preset", "debug")
 DOORKEY = ("--env", "doorkey_6x6", *DEBUG)

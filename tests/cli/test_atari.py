@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from experiments.config import RunConfig
-from experiments.errors import UsageError
-from experiments.options import parse
-from experiments.resolve import resolve
-from experiments.validate import validate_for_task
 from re3_jax.envs.host import atari_games
 from re3_jax.envs.registry import canonical
+from re3_jax.runs.config import RunConfig
+from re3_jax.runs.errors import UsageError
+from re3_jax.runs.options import parse
+from re3_jax.runs.resolve import resolve
+from re3_jax.runs.validate import validate_for_task
 
 pytest.importorskip("envpool_assets", reason="envpool is not installed")
 
@@ -88,7 +88,7 @@ def test_every_game_has_a_name():
     ],
 )
 def test_impossible_requests_end_in_one_sentence(words, sentence):
-    from experiments.build import task_spec
+    from re3_jax.runs.build import task_spec
 
     with pytest.raises(UsageError, match=sentence):
         config = parse(words.split())
@@ -98,7 +98,7 @@ def test_impossible_requests_end_in_one_sentence(words, sentence):
 @pytest.mark.slow
 def test_a_stopped_run_resumes(tmp_path, capsys):
     """Networks, replay and latents are restored; the log says that new games begin."""
-    from experiments.train import main
+    from re3_jax.commands.train import main
 
     folder = tmp_path / "run"
     words = ["--env", "atari:pong", "--preset", "debug", "--seeds", "1", "--out", str(folder)]

@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from experiments import run, run_folder, train
-from experiments.resolve import resolve
+from re3_jax.commands import train
+from re3_jax.runs import run, run_folder
+from re3_jax.runs.resolve import resolve
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.device_program import DeviceProgram
 from tests.cli.refusal import DOORKEY, own_folder, refused  # noqa: F401

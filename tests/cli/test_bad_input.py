@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from experiments import evaluate, machine
 from experiments.figures import curves
+from re3_jax.commands import evaluate
 from re3_jax.envs.host import gl
+from re3_jax.runs import machine
 from tests.cli.refusal import DEBUG, DOORKEY, own_folder, refused  # noqa: F401
 
 CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)

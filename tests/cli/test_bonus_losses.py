@@ -5,9 +5,10 @@ import csv
 import pytest
 from matplotlib.figure import Figure
 
-from experiments.figures import bonus_losses, curves
+from experiments.figures import bonus_losses
 from experiments.figures.bonus_losses import LOSSES
 from experiments.figures.runs import Runs
+from re3_jax.runs import curves
 
 
 @pytest.fixture

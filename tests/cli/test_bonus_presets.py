@@ -2,9 +2,9 @@
 
 import pytest
 
-from experiments.config import flatten
-from experiments.options import parse
-from experiments.resolve import resolve
+from re3_jax.runs.config import flatten
+from re3_jax.runs.options import parse
+from re3_jax.runs.resolve import resolve
 from tests.cli.test_dmc_presets import APPENDIX, MAIN
 
 PRESETS = ("recommended", "paper", "released")

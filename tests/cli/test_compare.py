@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from experiments.compare import main, panels_of
-from experiments.run_folder import CONFIG
-from experiments.statistics import bootstrap_interval, interquartile_mean
+from re3_jax.commands.compare import main, panels_of
+from re3_jax.runs.run_folder import CONFIG
+from re3_jax.runs.statistics import bootstrap_interval, interquartile_mean
 
 RNG = np.random.default_rng(0)
 FINALS = {"none": RNG.normal(0.3, 0.2, size=6), "re3": RNG.normal(0.6, 0.2, size=4)}

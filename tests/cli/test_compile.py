@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from experiments import compile as command
-from experiments import installing
-from experiments.agents import AGENTS
 from re3_jax.accelerators.targets import TARGETS
+from re3_jax.commands import compile as command
+from re3_jax.runs import installing
+from re3_jax.runs.agents import AGENTS
 
 
 @pytest.mark.parametrize(

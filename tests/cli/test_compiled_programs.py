@@ -3,7 +3,7 @@
 import jax
 import pytest
 
-from experiments import machine
+from re3_jax.runs import machine
 
 
 @pytest.fixture

@@ -6,9 +6,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from experiments.errors import UsageError
-from experiments.figures import curves
-from experiments.figures.curves import Curve
+from experiments.figures.curves import main
+from re3_jax.runs import curves
+from re3_jax.runs.curves import Curve
+from re3_jax.runs.errors import UsageError
 
 ROWS = {
     "a": [(1, 0, 0.0), (2, 0, 0.0), (1, 100, 0.5), (2, 100, 0.7), (1, 300, 1.0), (2, 300, 0.8)],
@@ -34,7 +35,7 @@ def test_runs_of_one_label_are_pooled_where_all_were_evaluated(runs):
 
 def test_command_writes_picture_and_table(runs, capsys):
     out = runs / "figures" / "f.png"
-    assert curves.main([f"A={runs / 'a'}", f"B={runs / 'b'}", "--out", str(out)]) == 0
+    assert main([f"A={runs / 'a'}", f"B={runs / 'b'}", "--out", str(out)]) == 0
     assert out.read_bytes().startswith(b"\x89PNG")
     with out.with_suffix(".csv").open() as lines:
         first, second = csv.DictReader(lines)

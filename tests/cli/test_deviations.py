@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import statistics
-from experiments.config import RunConfig, field_types, flatten, option_name
-from experiments.resolve import resolve
 from re3_jax.envs import registry
 from re3_jax.envs.registry import PAPER_TASKS
+from re3_jax.runs import statistics
+from re3_jax.runs.config import RunConfig, field_types, flatten, option_name
+from re3_jax.runs.resolve import resolve
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "deviations.md"

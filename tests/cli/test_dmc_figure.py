@@ -9,8 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from experiments.figures import dmc
-from experiments.figures.curves import Curve, improvement
 from experiments.figures.runs import Run, Runs
+from re3_jax.runs.curves import Curve, improvement
 
 
 def write_run(folder, task="walker_walk", agent="rad", bonus="re3", preset="small", **change):

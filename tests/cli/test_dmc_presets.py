@@ -4,13 +4,13 @@ import dataclasses
 
 import pytest
 
-from experiments import machine
-from experiments.config import flatten
-from experiments.errors import UsageError
-from experiments.options import parse
-from experiments.resolve import resolve
-from experiments.validate import check_memory, validate_for_task
 from re3_jax.envs.host import dmc
+from re3_jax.runs import machine
+from re3_jax.runs.config import flatten
+from re3_jax.runs.errors import UsageError
+from re3_jax.runs.options import parse
+from re3_jax.runs.resolve import resolve
+from re3_jax.runs.validate import check_memory, validate_for_task
 
 MAIN = (
     "hopper_hop",

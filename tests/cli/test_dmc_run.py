@@ -7,10 +7,11 @@ import re
 import numpy as np
 import pytest
 
-from experiments import evaluate, machine, profile, train
-from experiments.errors import UsageError
 from experiments.figures import behaviours, replayed
+from re3_jax.commands import evaluate, profile, train
 from re3_jax.envs.host import renderer
+from re3_jax.runs import machine
+from re3_jax.runs.errors import UsageError
 from tests.dm_control_suite import load, to_control
 
 pytest.importorskip("dm_control")

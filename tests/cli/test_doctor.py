@@ -8,9 +8,10 @@ from importlib import metadata
 
 import pytest
 
-from experiments import doctor, installing, machine
-from experiments.installing import ATARI, BASE
+from re3_jax.commands import doctor
 from re3_jax.envs.host import gl
+from re3_jax.runs import installing, machine
+from re3_jax.runs.installing import ATARI, BASE
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +71,7 @@ def test_a_missing_package_is_one_sentence_with_the_remedy(monkeypatch, capsys):
 
 def test_it_starts_without_the_packages_it_checks():
     missing = "import sys; sys.modules.update(jax=None, optax=None, flax=None)"
-    program = f"{missing}; import experiments.doctor"
+    program = f"{missing}; import re3_jax.commands.doctor"
     subprocess.run([sys.executable, "-c", program], cwd=installing.ROOT, check=True)
 
 

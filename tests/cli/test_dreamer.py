@@ -5,11 +5,11 @@ import json
 import jax
 import pytest
 
-from experiments import profile, train
-from experiments.build import make_bonus, task_spec
-from experiments.errors import UsageError
-from experiments.options import parse
-from experiments.validate import check_memory, validate_for_task
+from re3_jax.commands import profile, train
+from re3_jax.runs.build import make_bonus, task_spec
+from re3_jax.runs.errors import UsageError
+from re3_jax.runs.options import parse
+from re3_jax.runs.validate import check_memory, validate_for_task
 
 
 def config_of(task, *more, preset="recommended"):

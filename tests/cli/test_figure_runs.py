@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from experiments.errors import UsageError
 from experiments.figures.runs import Run, Runs
+from re3_jax.runs.errors import UsageError
 
 CORES = len(os.sched_getaffinity(0))
 needs_two_cores = pytest.mark.skipif(CORES < 2, reason="one core")

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from experiments.errors import UsageError
 from experiments.figures import dreamer, minigrid, minigrid_deviations, rainbow
 from experiments.figures.rows import file_name
 from experiments.figures.runs import Run, Runs
+from re3_jax.runs.errors import UsageError
 
 
 def write_run(folder, *, seeds=2, complete=True, env_frames=100, final=0.5):

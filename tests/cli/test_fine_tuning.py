@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import fine_tuning, machine, profile, run_folder, train
-from experiments.build import task_spec
-from experiments.errors import UsageError
-from experiments.options import parse
-from experiments.resolve import resolve
+from re3_jax.commands import profile, train
+from re3_jax.runs import fine_tuning, machine, run_folder
+from re3_jax.runs.build import task_spec
+from re3_jax.runs.errors import UsageError
+from re3_jax.runs.options import parse
+from re3_jax.runs.resolve import resolve
 from tests.cli.refusal import refused
 from tests.resume.compare import leaves
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments import run_folder
+from re3_jax.runs import run_folder
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = ("--env", "minigrid:DoorKey-5x5", "--preset", "debug")

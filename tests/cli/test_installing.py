@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from experiments import installing
-from experiments.errors import UsageError
+from re3_jax.runs import installing
+from re3_jax.runs.errors import UsageError
 
 
 @pytest.fixture

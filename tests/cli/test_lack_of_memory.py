@@ -3,7 +3,8 @@
 import jax
 import pytest
 
-from experiments import evaluate, machine, profile
+from re3_jax.commands import evaluate, profile
+from re3_jax.runs import machine
 
 
 @pytest.fixture(autouse=True)

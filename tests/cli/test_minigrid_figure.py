@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from experiments.config import option_with
-from experiments.errors import UsageError
-from experiments.figures import curves, minigrid, minigrid_betas
+from experiments.figures import minigrid, minigrid_betas
 from experiments.figures.minigrid import TASKS, VARIANTS
 from experiments.figures.runs import Runs, first_run
-from experiments.options import parse
+from re3_jax.runs import curves
+from re3_jax.runs.config import option_with
+from re3_jax.runs.errors import UsageError
+from re3_jax.runs.options import parse
 
 TRAINED = 100_480
 """Env frames of a pre-training run, which ends after whole chunks."""

@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
-from experiments.agents import AGENTS
-from experiments.bonuses import BONUSES
-from experiments.config import PresetName, option_name
+from re3_jax.runs.agents import AGENTS
+from re3_jax.runs.bonuses import BONUSES
+from re3_jax.runs.config import PresetName, option_name
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -7,9 +7,9 @@ from pathlib import Path
 import jax
 import pytest
 
-from experiments import run, run_folder
-from experiments.build import devices_for
-from experiments.resolve import resolve
+from re3_jax.runs import run, run_folder
+from re3_jax.runs.build import devices_for
+from re3_jax.runs.resolve import resolve
 
 
 class Heard:

@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from experiments.config import RunConfig, flatten, from_dict, unflatten
-from experiments.options import parse
-from experiments.resolve import resolve
+from re3_jax.runs.config import RunConfig, flatten, from_dict, unflatten
+from re3_jax.runs.options import parse
+from re3_jax.runs.resolve import resolve
 
 TABLE = {
     # task: (beta, evaluation frequency, env frames of a run here)

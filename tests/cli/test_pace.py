@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from experiments.pace import Pace
+from re3_jax.runs.pace import Pace
 
 
 def test_slow_frames_after_fast_ones_are_forecast_as_slow():

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments import plugins, train
+from re3_jax.commands import train
+from re3_jax.runs import plugins
 
 ROOT = Path(__file__).parents[2]
 
@@ -131,7 +132,7 @@ def test_error_sentences_name_a_plugins_options(argv, words):
         (None, "is not a file: name a Python file"),
         ("import no_such_package", "ModuleNotFoundError: No module named 'no_such_package'"),
         (
-            "from experiments import bonuses\nbonuses.register(bonuses.BONUSES['re3'])",
+            "from re3_jax.runs import bonuses\nbonuses.register(bonuses.BONUSES['re3'])",
             "there is a bonus re3 already: choose another name",
         ),
     ],

@@ -10,15 +10,15 @@ from scipy import stats
 from sklearn.neighbors import NearestNeighbors
 
 from experiments.figures import behaviours, fine_tuning, pretraining, replayed, visited_entropy
-from experiments.figures.curves import Curve
 from experiments.figures.replayed import Played
 from experiments.figures.runs import Runs, first_run
-from experiments.validate import INT32_MAX
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.agents.sac.learner import make_learner
 from re3_jax.envs.host import dmc
 from re3_jax.envs.host.config import DMCConfig
 from re3_jax.intrinsic.base import none
+from re3_jax.runs.curves import Curve
+from re3_jax.runs.validate import INT32_MAX
 
 HEADER = "seed,env_frames,wall_seconds,episodes,return_mean,return_std,length_mean\n"
 

@@ -6,7 +6,8 @@ import json
 import jax
 import pytest
 
-from experiments import machine, profile
+from re3_jax.commands import profile
+from re3_jax.runs import machine
 
 OPTIONS = ["--env", "gymnax:CartPole-v1", "--preset", "debug", "--seeds", "1"]
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from experiments.config import RunConfig
-from experiments.errors import UsageError
-from experiments.options import parse
-from experiments.validate import validate_for_task
 from re3_jax.envs import registry
+from re3_jax.runs.config import RunConfig
+from re3_jax.runs.errors import UsageError
+from re3_jax.runs.options import parse
+from re3_jax.runs.validate import validate_for_task
 
 
 def config_of(task, *more, preset="recommended"):

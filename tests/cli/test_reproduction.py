@@ -9,12 +9,12 @@ import pytest
 from scipy.stats import mannwhitneyu
 
 from experiments.figures import reproduction
-from experiments.figures.curves import Curve
-from experiments.options import parse
 from experiments.reproduction import page, rules
 from experiments.reproduction.entry import Verdict
 from experiments.reproduction.results import Interval, areas
 from experiments.reproduction.rules import Comparison
+from re3_jax.runs.curves import Curve
+from re3_jax.runs.options import parse
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reproduction.md"

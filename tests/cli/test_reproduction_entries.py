@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.figures import curves
-from experiments.figures.curves import Curve
 from experiments.reproduction import page
 from experiments.reproduction.entry import Verdict
 from experiments.reproduction.results import Results
+from re3_jax.runs import curves
+from re3_jax.runs.curves import Curve
 
 ROOT = Path(__file__).parents[2]
 REPRODUCED, SMALLER, NOT_REPRODUCED, NOT_RUN = Verdict

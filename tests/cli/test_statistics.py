@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from experiments.statistics import (
+from re3_jax.runs.statistics import (
     bootstrap_interval,
     interquartile_mean,
     mean_half_width,

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from experiments.terminal import Standing
+from re3_jax.runs.terminal import Standing
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from experiments import video
-from experiments.errors import UsageError
+from re3_jax.runs import video
+from re3_jax.runs.errors import UsageError
 
 
 def read(path, height: int, width: int) -> tuple[str, np.ndarray]:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from experiments import run_folder
-from experiments.errors import UsageError
-from experiments.options import parse
+from re3_jax.runs import run_folder
+from re3_jax.runs.errors import UsageError
+from re3_jax.runs.options import parse
 
 WORDS = "--env cheetah_run_sparse --bonus atc --preset debug".split()
 

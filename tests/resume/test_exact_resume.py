@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import run_folder
+from re3_jax.runs import run_folder
 from tests.resume.compare import assert_same_run, leaves, newest_checkpoint, rows, scalars
 from tests.resume.conftest import OPTIONS, ROOT, STEPS
 

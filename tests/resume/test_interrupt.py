@@ -11,7 +11,7 @@ from tests.resume.conftest import ROOT
 # Key stretching stands for a compilation: C code without the GIL that returns late.
 PROGRAM = """
 import hashlib
-from experiments.interrupt import Interrupt
+from re3_jax.runs.interrupt import Interrupt
 with Interrupt(lambda: print("asked", flush=True)) as interrupt:
     print("ready", flush=True)
     while True:

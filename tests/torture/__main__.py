@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import hardware
-from experiments import machine
+from re3_jax.runs import machine
 from tests.torture import trials
 from tests.torture.devices import other_devices
 from tests.torture.kills import goodput, random_kills

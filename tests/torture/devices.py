@@ -18,8 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import build
-from experiments.options import parse
+from re3_jax.runs import build
+from re3_jax.runs.options import parse
 from re3_jax.training.checkpoint import CheckpointStore
 from tests.torture.ledger import Ledger, Outcome
 from tests.torture.rehearsal import as_numbers

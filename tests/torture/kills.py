@@ -120,7 +120,7 @@ def _start(words: Sequence[str]) -> BaseProcess:
 
 
 def _train(words: list[str]) -> None:
-    from experiments import train
+    from re3_jax.commands import train
 
     sys.unraisablehook = train.silence_late_reports
     nothing = os.open(os.devnull, os.O_WRONLY)

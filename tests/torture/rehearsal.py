@@ -14,8 +14,9 @@ from unittest import mock
 import jax
 import numpy as np
 
-from experiments import build, run, summary, train
-from experiments.config import RunConfig
+from re3_jax.commands import train
+from re3_jax.runs import build, run, summary
+from re3_jax.runs.config import RunConfig
 from re3_jax.training.checkpoint import CheckpointStore
 from tests.resume.compare import rows
 

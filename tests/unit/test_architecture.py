@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 AGENTS = ("a2c", "sac", "rainbow", "dreamer")
+RUNS, COMMANDS = "re3_jax/runs/", "re3_jax/commands/"
 
 
 def modules(folder: str) -> list[Path]:
@@ -35,12 +36,13 @@ def imported_by(folder: str) -> dict[str, set[str]]:
     ("folder", "forbidden"),
     [
         ("re3_jax/training", [f"re3_jax.agents.{name}" for name in AGENTS]),
-        ("re3_jax/agents", ["re3_jax.training", "experiments"]),
-        ("re3_jax/intrinsic", ["re3_jax.agents", "re3_jax.training", "experiments"]),
+        ("re3_jax/agents", ["re3_jax.training"]),
+        ("re3_jax/intrinsic", ["re3_jax.agents", "re3_jax.training"]),
         ("re3_jax/replay", ["re3_jax.agents", "re3_jax.intrinsic", "re3_jax.training"]),
         ("re3_jax/envs", ["re3_jax.agents", "re3_jax.intrinsic", "re3_jax.training"]),
         ("re3_jax/knn", ["re3_jax.agents", "re3_jax.intrinsic", "re3_jax.training"]),
         ("re3_jax/interop", ["re3_jax.agents"]),
+        ("re3_jax/runs", ["re3_jax.commands"]),
         ("re3_jax", ["experiments", "tests", "benchmarks"]),
     ],
 )
@@ -48,6 +50,14 @@ def test_lower_layers_do_not_import_higher_ones(folder, forbidden):
     for path, names in imported_by(folder).items():
         for name, room in itertools.product(names, forbidden):
             assert not f"{name}.".startswith(f"{room}."), f"{path} imports {name}"
+
+
+def test_the_library_knows_neither_runs_nor_commands():
+    for path, names in imported_by("re3_jax").items():
+        if not path.startswith((RUNS, COMMANDS)):
+            for name in names:
+                room = f"{name}.".replace(".", "/")
+                assert not room.startswith((RUNS, COMMANDS)), f"{path} imports {name}"
 
 
 def test_only_loops_of_other_libraries_use_the_wrappers_for_them():

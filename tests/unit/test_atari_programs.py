@@ -3,9 +3,9 @@
 import jax
 import pytest
 
-from experiments.build import build, task_spec
-from experiments.options import parse
 from re3_jax.envs.host import atari
+from re3_jax.runs.build import build, task_spec
+from re3_jax.runs.options import parse
 
 LANES, SEEDS = 2, 2
 GAME = ("--env", "atari:Breakout", "--agent", "rainbow", "--preset", "debug", "--seeds", str(SEEDS))

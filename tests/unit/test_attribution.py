@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from experiments.attribution import OTHER, milliseconds_by_scope, scope_of_instructions
+from re3_jax.commands.attribution import OTHER, milliseconds_by_scope, scope_of_instructions
 
 SCOPES = ("light", "heavy")
 

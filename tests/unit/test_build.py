@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.build import device_program
-from experiments.options import parse
+from re3_jax.runs.build import device_program
+from re3_jax.runs.options import parse
 from tests.probe_envs import countdown
 
 OPTIONS = (

@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.bonuses import BONUSES
-from experiments.build import device_program, make_environment
-from experiments.options import parse
 from re3_jax.agents.dreamer.learner import reward_sequences
 from re3_jax.intrinsic.base import none
 from re3_jax.replay import sequence_ring
+from re3_jax.runs.bonuses import BONUSES
+from re3_jax.runs.build import device_program, make_environment
+from re3_jax.runs.options import parse
 
 LENGTH, LANES, SEEDS = 4, 2, 2
 

@@ -11,10 +11,11 @@ import pytest
 from jax import lax
 
 from benchmarks import bonuses
-from experiments import build, operations, program_operations
-from experiments.resolve import resolve
+from experiments import operations, program_operations
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.cpu.conv import convolve
+from re3_jax.runs import build
+from re3_jax.runs.resolve import resolve
 
 ROOT = Path(__file__).parents[2]
 ENV_FRAMES, ACTION_REPEAT, BATCH = 500_000, 2, 512

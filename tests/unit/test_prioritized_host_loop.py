@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments import profile
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.agents.rainbow.learner import make_learner
+from re3_jax.commands import profile
 from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3 import from_config
 from re3_jax.intrinsic.re3_config import RE3Config

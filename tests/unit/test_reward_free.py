@@ -7,8 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.build import make_bonus, make_learner
-from experiments.options import parse
 from re3_jax.agents.a2c import learner as a2c
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.rainbow import learner as rainbow
@@ -21,6 +19,8 @@ from re3_jax.envs.base import DeviceEnv, LaneStep
 from re3_jax.intrinsic import base, transforms
 from re3_jax.intrinsic.base import IntrinsicBatch
 from re3_jax.intrinsic.re3 import RE3Config, from_config, re3
+from re3_jax.runs.build import make_bonus, make_learner
+from re3_jax.runs.options import parse
 from re3_jax.training.off_policy import make_off_policy_program
 from re3_jax.training.on_policy import make_on_policy_program
 from tests.probe_envs import aim, countdown

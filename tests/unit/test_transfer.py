@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.build import make_learner, task_spec
-from experiments.resolve import resolve
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import ChainState
+from re3_jax.runs.build import make_learner, task_spec
+from re3_jax.runs.resolve import resolve
 from re3_jax.training import on_policy, transfer
 from re3_jax.training.train_state import Counters, Lanes, TrainState
 from tests.probe_envs import countdown

@@ -9,14 +9,14 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments import machine, plugins
-from experiments.config import NOT_COMPARED_ON_RESUME, RunConfig, flatten, from_dict, option_name
-from experiments.errors import UsageError
-from experiments.validate import validate
+from re3_jax.runs import machine, plugins
+from re3_jax.runs.config import NOT_COMPARED_ON_RESUME, RunConfig, flatten, from_dict, option_name
+from re3_jax.runs.errors import UsageError
+from re3_jax.runs.validate import validate
 
 CONFIG = "config.json"
 CHECKPOINTS = "checkpoints"
@@ -86,6 +86,15 @@ def stored_config(
     except UsageError as error:
         raise UsageError(f"{path} holds a configuration that cannot run: {error}") from None
     return config
+
+
+def config_with(names: Sequence[str], folder: Path) -> dict[str, Any]:
+    """All options of the run in a folder; a UsageError if there is no run with these options."""
+    try:
+        config: dict[str, Any] = json.loads((folder / CONFIG).read_text())["config"]
+        return {**config, **{name: config[name] for name in names}}
+    except (OSError, ValueError, LookupError, TypeError):
+        raise UsageError(f"{folder} holds no run: give folders with a config.json") from None
 
 
 def claim(config: RunConfig) -> Path:

@@ -16,7 +16,7 @@ import jax
 import jax.extend.backend
 import psutil
 
-from experiments.installing import PACKAGES, version
+from re3_jax.runs.installing import PACKAGES, version
 
 
 def describe() -> dict[str, Any]:

@@ -20,16 +20,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import fine_tuning, installing, machine, run_folder, suites, summary, video
-from experiments.agents import AGENTS
-from experiments.build import Runner, build, devices_for, part_of, prepared, refused_by_parts
-from experiments.config import RunConfig
-from experiments.errors import UsageError, refusing
-from experiments.host_record import HostRecord
-from experiments.interrupt import Interrupt
-from experiments.pace import Pace
-from experiments.terminal import Standing, Terminal, clock
-from experiments.validate import check_memory
+from re3_jax.runs import fine_tuning, installing, machine, run_folder, suites, summary, video
+from re3_jax.runs.agents import AGENTS
+from re3_jax.runs.build import Runner, build, devices_for, part_of, prepared, refused_by_parts
+from re3_jax.runs.config import RunConfig
+from re3_jax.runs.errors import UsageError, refusing
+from re3_jax.runs.host_record import HostRecord
+from re3_jax.runs.interrupt import Interrupt
+from re3_jax.runs.pace import Pace
+from re3_jax.runs.terminal import Standing, Terminal, clock
+from re3_jax.runs.validate import check_memory
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.digests import of_seeds
 from re3_jax.training.distributed import ALONE, Processes
@@ -320,7 +320,7 @@ class _Loop:
                 say(f"video       {self.folder / name}")
         say(f"checkpoint  {self.folder / run_folder.CHECKPOINTS / str(self.store.steps()[-1])}")
         if not complete:
-            command = f"{shlex.quote(installing.python())} -m experiments.train --out {self.folder}"
+            command = f"{shlex.quote(installing.python())} -m re3_jax.commands.train --out {self.folder}"
             say(f"stopped at env frame {r.env_frames:,}; to resume: {command} --resume")
 
 

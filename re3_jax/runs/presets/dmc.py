@@ -14,9 +14,9 @@ The table's numbers for soft actor-critic are the defaults of `SACConfig`. The t
 
 from dataclasses import replace
 
-from experiments.config import AgentName, PresetName, RunConfig
-from experiments.presets import dreamer, tables
-from experiments.presets.tables import Values, options
+from re3_jax.runs.config import AgentName, PresetName, RunConfig
+from re3_jax.runs.presets import dreamer, tables
+from re3_jax.runs.presets.tables import Values, options
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs.host import tasks
 

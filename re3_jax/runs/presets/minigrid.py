@@ -9,9 +9,9 @@ nearest task of its kind.
 
 from dataclasses import replace
 
-from experiments.config import AgentName, PresetName, RunConfig
-from experiments.presets import rainbow, tables
-from experiments.presets.tables import Values, options
+from re3_jax.runs.config import AgentName, PresetName, RunConfig
+from re3_jax.runs.presets import rainbow, tables
+from re3_jax.runs.presets.tables import Values, options
 
 BUDGETS = {"Empty-16x16": 400_000, "DoorKey-6x6": 400_000, "DoorKey-8x8": 2_400_000}
 """Env frames per run of the paper's figure: DoorKey-6x6 from the authors' script, DoorKey-8x8 from

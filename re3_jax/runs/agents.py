@@ -1,4 +1,4 @@
-"""The agents: one entry each, the only place in `experiments` that names it.
+"""The agents: one entry each, the only place in `re3_jax.runs` that names it.
 
 Command line, help, validation, building and fine-tuning are read off these entries. Another agent
 is another `Agent(...)` in `AGENTS`, or `register(Agent(...))` in a file that `--plugin` names.
@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments import video
-from experiments.errors import UsageError
-from experiments.registry import Registry, Values
+from re3_jax.runs import video
+from re3_jax.runs.errors import UsageError
+from re3_jax.runs.registry import Registry, Values
 from re3_jax.agents.a2c import learner as a2c
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.base import Learner, OnPolicyLearner
@@ -53,7 +53,7 @@ class OwnBonus:
 
 @dataclass(frozen=True)
 class Agent:
-    """What `experiments` knows of an agent.
+    """What `re3_jax.runs` knows of an agent.
 
     The config of an on-policy agent has the fields `num_envs` and `rollout_length`, that of any
     other `num_envs`, `batch_size` and `replay_capacity`.

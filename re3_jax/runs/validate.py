@@ -3,12 +3,12 @@
 import math
 from typing import Any
 
-from experiments import agents, bonuses, suites
-from experiments.agents import AGENTS, Agent
-from experiments.bonuses import BONUSES
-from experiments.config import RunConfig, flatten, neighbours_option, option_name
-from experiments.errors import UsageError
-from experiments.registry import Values
+from re3_jax.runs import agents, bonuses, suites
+from re3_jax.runs.agents import AGENTS, Agent
+from re3_jax.runs.bonuses import BONUSES
+from re3_jax.runs.config import RunConfig, flatten, neighbours_option, option_name
+from re3_jax.runs.errors import UsageError
+from re3_jax.runs.registry import Values
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.replay.frame_rows import row_size
 

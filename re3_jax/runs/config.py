@@ -1,7 +1,7 @@
 """RunConfig: everything that decides what a run computes, as nested dataclasses.
 
-The command line is this dataclass (`experiments.options`), the presets fill it
-(`experiments.presets`), `config.json` holds it, and resuming compares it.
+The command line is this dataclass (`re3_jax.runs.options`), the presets fill it
+(`re3_jax.runs.presets`), `config.json` holds it, and resuming compares it.
 """
 
 import dataclasses
@@ -16,9 +16,9 @@ from typing import Annotated, Any, Literal
 import tyro
 from flax.traverse_util import flatten_dict, unflatten_dict
 
-from experiments.agents import AGENTS
-from experiments.bonuses import BONUSES
-from experiments.registry import Values
+from re3_jax.runs.agents import AGENTS
+from re3_jax.runs.bonuses import BONUSES
+from re3_jax.runs.registry import Values
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.rainbow.config import RainbowConfig

@@ -1,4 +1,4 @@
-"""The suites of tasks: one entry each, the only place in `experiments` that names it.
+"""The suites of tasks: one entry each, the only place in `re3_jax.runs` that names it.
 
 Another suite is another `Suite(...)` in `SUITES`, or `register(Suite(...))` in a file that
 `--plugin` names; its tasks are registered with `re3_jax.envs.registry.register`.
@@ -7,14 +7,14 @@ Another suite is another `Suite(...)` in `SUITES`, or `register(Suite(...))` in 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from experiments import machine
-from experiments.config import AgentName, PresetName, RunConfig
-from experiments.errors import UsageError, refusing
-from experiments.installing import ensure_envpool
-from experiments.presets import atari as atari_presets
-from experiments.presets import brax, gymnax, minigrid, pixels
-from experiments.presets import dmc as dmc_presets
-from experiments.registry import Registry
+from re3_jax.runs import machine
+from re3_jax.runs.config import AgentName, PresetName, RunConfig
+from re3_jax.runs.errors import UsageError, refusing
+from re3_jax.runs.installing import ensure_envpool
+from re3_jax.runs.presets import atari as atari_presets
+from re3_jax.runs.presets import brax, gymnax, minigrid, pixels
+from re3_jax.runs.presets import dmc as dmc_presets
+from re3_jax.runs.registry import Registry
 from re3_jax.envs import registry
 from re3_jax.envs.base import EnvSpec
 from re3_jax.envs.host import atari, atari_games, dmc
@@ -42,7 +42,7 @@ class HostSuite:
 
 @dataclass(frozen=True)
 class Suite:
-    """What `experiments` knows of a suite.
+    """What `re3_jax.runs` knows of a suite.
 
     Attributes:
       name: the part of a task before the colon.
@@ -124,7 +124,7 @@ def find(task: str) -> tuple[Suite, str]:
     with refusing(ValueError):
         name, _, task_id = registry.canonical(task).partition(":")
     if name not in SUITES:
-        raise UsageError(f"the suite {name} has no presets: register it in experiments.suites")
+        raise UsageError(f"the suite {name} has no presets: register it in re3_jax.runs.suites")
     return SUITES[name], task_id
 
 

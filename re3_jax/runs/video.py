@@ -9,8 +9,8 @@ import jax
 import numpy as np
 from jaxtyping import UInt8
 
-from experiments import installing
-from experiments.errors import UsageError
+from re3_jax.runs import installing
+from re3_jax.runs.errors import UsageError
 from re3_jax.agents.dreamer import prediction
 from re3_jax.agents.dreamer.agent import SequenceBatch
 from re3_jax.cpu import compilation

@@ -7,12 +7,12 @@ from typing import Any
 
 import jax
 
-from experiments import machine, suites
-from experiments.agents import AGENTS
-from experiments.bonuses import BONUSES
-from experiments.config import RunConfig, with_options
-from experiments.errors import UsageError, refusing
-from experiments.validate import validate_for_task
+from re3_jax.runs import machine, suites
+from re3_jax.runs.agents import AGENTS
+from re3_jax.runs.bonuses import BONUSES
+from re3_jax.runs.config import RunConfig, with_options
+from re3_jax.runs.errors import UsageError, refusing
+from re3_jax.runs.validate import validate_for_task
 from re3_jax.agents.base import Learner, OnPolicyLearner
 from re3_jax.agents.reward_free import reward_free
 from re3_jax.envs import host, registry

@@ -1,8 +1,8 @@
 """Small pixel tasks on the device: not in the paper; sized so that a run takes minutes."""
 
-from experiments.config import AgentName, PresetName, RunConfig
-from experiments.presets import dmc, dreamer, tables
-from experiments.presets.tables import Values, options
+from re3_jax.runs.config import AgentName, PresetName, RunConfig
+from re3_jax.runs.presets import dmc, dreamer, tables
+from re3_jax.runs.presets.tables import Values, options
 
 COMMON: Values = {
     "steps": 2_400,

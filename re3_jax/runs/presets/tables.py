@@ -4,7 +4,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from experiments.config import RunConfig, unflatten
+from re3_jax.runs.config import RunConfig, unflatten
 
 Values = dict[str, Any]
 

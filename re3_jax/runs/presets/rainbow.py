@@ -8,9 +8,9 @@ paper's, log(1 + distance) with beta 0.0001 (Appendix "Details on Atari experime
 `docs/deviations.md` says what was chosen where that text is open.
 """
 
-from experiments.config import PresetName, RunConfig
-from experiments.presets import dmc, tables
-from experiments.presets.tables import Values, options
+from re3_jax.runs.config import PresetName, RunConfig
+from re3_jax.runs.presets import dmc, tables
+from re3_jax.runs.presets.tables import Values, options
 
 RE3: Values = {
     **dmc.PAPER_RE3,

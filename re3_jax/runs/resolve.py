@@ -3,10 +3,10 @@
 import dataclasses
 from typing import get_args
 
-from experiments import suites
-from experiments.bonuses import BONUSES
-from experiments.config import AgentName, BonusName, PresetName, RunConfig, config_class
-from experiments.errors import UsageError
+from re3_jax.runs import suites
+from re3_jax.runs.bonuses import BONUSES
+from re3_jax.runs.config import AgentName, BonusName, PresetName, RunConfig, config_class
+from re3_jax.runs.errors import UsageError
 
 
 def resolve(

@@ -5,9 +5,9 @@ are those of the original soft actor-critic on states (Haarnoja et al., 2018); e
 bonus included, is the paper's setting for pixels.
 """
 
-from experiments.config import AgentName, PresetName, RunConfig
-from experiments.presets import dmc, tables
-from experiments.presets.tables import Values, options
+from re3_jax.runs.config import AgentName, PresetName, RunConfig
+from re3_jax.runs.presets import dmc, tables
+from re3_jax.runs.presets.tables import Values, options
 
 COMMON: Values = {
     "seeds": 3,

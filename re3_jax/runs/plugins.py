@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.errors import UsageError
+from re3_jax.runs.errors import UsageError
 
 _loaded: set[Path] = set()
 

@@ -1,4 +1,4 @@
-"""The bonuses: one entry each, the only place in `experiments` that names it.
+"""The bonuses: one entry each, the only place in `re3_jax.runs` that names it.
 
 Command line, help, validation, building and fine-tuning are read off these entries. Another bonus
 is another `Bonus(...)` in `BONUSES`, or `register(Bonus(...))` in a file that `--plugin` names.
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from experiments.registry import Registry, Values
+from re3_jax.runs.registry import Registry, Values
 from re3_jax.intrinsic import icm, rnd
 from re3_jax.intrinsic.base import IntrinsicReward, none
 from re3_jax.intrinsic.contrastive import contrastive
@@ -21,7 +21,7 @@ from re3_jax.intrinsic.re3_config import RE3Config
 
 @dataclass(frozen=True)
 class Bonus:
-    """What `experiments` knows of a bonus.
+    """What `re3_jax.runs` knows of a bonus.
 
     Attributes:
       name: on the command line.

@@ -6,9 +6,9 @@ none for RND and ICM. `docs/deviations.md` lists what its text leaves open.
 
 from dataclasses import replace
 
-from experiments.config import AgentName, PresetName, RunConfig
-from experiments.presets import rainbow, tables
-from experiments.presets.tables import Values, options
+from re3_jax.runs.config import AgentName, PresetName, RunConfig
+from re3_jax.runs.presets import rainbow, tables
+from re3_jax.runs.presets.tables import Values, options
 from re3_jax.envs.host import atari
 
 BETA = {"asterix": 0.01, "beam_rider": 0.01, "seaquest": 0.001}

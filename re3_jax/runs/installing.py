@@ -13,9 +13,9 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-from experiments.errors import UsageError
+from re3_jax.runs.errors import UsageError
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 BASE = "requirements.txt"
 ATARI = "requirements-atari.txt"

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments import machine, suites
-from experiments.bonuses import BONUSES
-from experiments.config import RunConfig
-from experiments.run_folder import write_json
+from re3_jax.runs import machine, suites
+from re3_jax.runs.bonuses import BONUSES
+from re3_jax.runs.config import RunConfig
+from re3_jax.runs.run_folder import write_json
 
 
 def draw_curve(folder: Path, config: RunConfig) -> None:
     """Redraws curve.png."""
     # Matplotlib and SciPy take a second to import: not before training begins.
-    from experiments.figures import curves
+    from re3_jax.runs import curves
 
     bonus = f" + {config.bonus.upper()}" if BONUSES[config.bonus].rewards else ""
     label = f"{config.agent.upper()}{bonus}"
@@ -29,8 +29,8 @@ def write_summary(
     The folder has at least one evaluation; `timing` has seconds and frames per second, as measured
     by the loop.
     """
-    from experiments.figures import curves
-    from experiments.statistics import final_returns
+    from re3_jax.runs import curves
+    from re3_jax.runs.statistics import final_returns
 
     curve = curves.load("", [folder])
     final, seeds = curve.returns[:, -1], config.seed_numbers

@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import tyro
 
-from experiments import bonuses, plugins, run_folder, suites
-from experiments.agents import AGENTS, Agent
-from experiments.bonuses import BONUSES
-from experiments.config import (
+from re3_jax.runs import bonuses, plugins, run_folder, suites
+from re3_jax.runs.agents import AGENTS, Agent
+from re3_jax.runs.bonuses import BONUSES
+from re3_jax.runs.config import (
     RunConfig,
     config_class,
     field_types,
@@ -26,10 +26,10 @@ from experiments.config import (
     option_with,
     unflatten,
 )
-from experiments.errors import UsageError, refusing
-from experiments.registry import Values
-from experiments.resolve import resolve
-from experiments.validate import validate
+from re3_jax.runs.errors import UsageError, refusing
+from re3_jax.runs.registry import Values
+from re3_jax.runs.resolve import resolve
+from re3_jax.runs.validate import validate
 from re3_jax.envs import registry
 
 NUMBERS = {int: "a whole number such as 400000", float: "a number such as 0.001"}
@@ -60,7 +60,7 @@ def parse(argv: list[str]) -> RunConfig:
         named.setdefault("preset", suites.default_preset(named["env"]))
     of_preset = partial(resolve, **named, fine_tunes=given.get("init") is not None)
     if len(words) < len(argv):
-        name, default = "python -m experiments.train", of_preset()
+        name, default = "python -m re3_jax.commands.train", of_preset()
         tyro.cli(config_class(), prog=name, default=default, args=["--help"])
     if given.get("resume"):
         folder = Path(given["out"]) if "out" in given else run_folder.newest(_named(given))

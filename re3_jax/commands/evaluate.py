@@ -1,0 +1,96 @@
+"""`python -m re3_jax.commands.evaluate --run DIR`: evaluates the last checkpoint of a run."""
+
+import argparse
+import contextlib
+import dataclasses
+import functools
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from re3_jax.runs import machine, run_folder
+from re3_jax.runs import video as mp4
+from re3_jax.runs.build import build, cpu_devices, prepared
+from re3_jax.runs.errors import UsageError, in_one_sentence, refuse_lack_of_memory, refusing
+from re3_jax.training.checkpoint import CheckpointStore
+
+
+def evaluate(
+    run: Path, episodes: int | None, greedy: bool | None, video: Path | None = None
+) -> dict[str, object]:
+    """Statistics per seed of the newest intact checkpoint in `run`.
+
+    Args:
+      run: a run folder.
+      episodes: episodes per seed; the run's own number by default.
+      greedy: take the most probable action; by default as the run does.
+      video: MP4 to write of the first seed's first episode; pixel tasks only.
+
+    Raises:
+      UsageError: there is no run or no intact checkpoint.
+    """
+    if episodes is not None and episodes < 1:
+        raise UsageError(f"--episodes {episodes} is not positive: give 1 or more")
+    config = run_folder.stored_config(run)
+    asked: dict[str, Any] = {"episodes": episodes, "greedy": greedy}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    evaluation = dataclasses.replace(config.evaluation, **asked)
+    machine.use_cpu_devices(cpu_devices(config))
+    config, spec = prepared(dataclasses.replace(config, evaluation=evaluation))
+    warn = functools.partial(print, file=sys.stderr)
+    runner = build(config, spec, warn)
+    store = CheckpointStore(run / run_folder.CHECKPOINTS)
+    frames: list[np.ndarray] = []
+    with refusing(ValueError), contextlib.closing(runner):
+        found = store.restore(runner.template(config.seeds), warn)
+        if found is None:
+            raise UsageError(f"{run} has no checkpoint to evaluate: train it first")
+        state, record = found
+        stats = runner.start_evaluation(state, frames.append if video else None)()
+    if video is not None:
+        if not frames:
+            raise UsageError(
+                f"--video needs a task seen as images, which {config.env} is not: leave it out"
+            )
+        mp4.write(video, frames)
+    return {
+        "run": str(run),
+        "env_frames": record["env_frames"],
+        "episodes": evaluation.episodes,
+        "greedy": evaluation.greedy,
+        "seeds": {
+            str(seed): {
+                name: float(getattr(stats, name)[i])
+                for name in ("return_mean", "return_std", "length_mean")
+            }
+            for i, seed in enumerate(config.seed_numbers)
+        },
+        "return_mean": float(stats.return_mean.mean()),
+    }
+
+
+@in_one_sentence
+def main(argv: Sequence[str] | None = None) -> int:
+    """Prints the statistics as JSON."""
+    parser = argparse.ArgumentParser(prog="python -m re3_jax.commands.evaluate")
+    parser.add_argument("--run", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--episodes", type=int, help="episodes per seed (default: the run's)")
+    parser.add_argument(
+        "--greedy",
+        action=argparse.BooleanOptionalAction,
+        help="take the most probable action (default: as the run does)",
+    )
+    parser.add_argument("--video", type=Path, metavar="FILE.mp4", help="write one episode")
+    words = parser.parse_args(argv)
+    machine.keep_compiled_programs()
+    with refuse_lack_of_memory("--episodes"):
+        print(json.dumps(evaluate(words.run, words.episodes, words.greedy, words.video), indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""Learning curves with a 95% band, and their table, from the eval.csv of runs."""
+
+import csv
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from re3_jax.runs import statistics
+from re3_jax.runs.errors import UsageError
+
+matplotlib.use("Agg")
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's palette, which colour-blind readers can distinguish."""
+
+TABLE_COLUMNS = (
+    *("label", "seeds", "env_frames"),
+    *("final_return_mean", "final_return_mean_low", "final_return_mean_high"),
+    *("final_return_iqm", "final_return_iqm_low", "final_return_iqm_high"),
+    "area_under_curve",
+)
+
+
+class Curve(NamedTuple):
+    """Mean evaluation returns of all seeds under one label, and their env frames."""
+
+    label: str
+    env_frames: Int[np.ndarray, " point"]
+    returns: Float[np.ndarray, "seed point"]
+
+
+def read(path: Path, column: str) -> dict[str, dict[int, float]]:
+    """Seed -> env frames -> value in a table of a run; NaN for an empty cell.
+
+    Raises:
+      UsageError: there is no such file, or it has no such column, or a line of it is broken.
+    """
+    series: dict[str, dict[int, float]] = {}
+    try:
+        with path.open(newline="") as lines:
+            for row in csv.DictReader(lines):
+                points = series.setdefault(row["seed"], {})
+                points[int(row["env_frames"])] = float(row[column] or "nan")
+    except OSError:
+        raise UsageError(f"{path.parent} has no {path.name}: give the folder of a run") from None
+    except KeyError:
+        raise UsageError(f"{path} has no column {column}: give the folder of another run") from None
+    except (ValueError, TypeError):
+        raise UsageError(f"{path} has a line without numbers: resume its run to mend it") from None
+    return series
+
+
+def common(label: str, series: Collection[Mapping[int, float]]) -> Curve:
+    """The curve of each seed's values at the env frames that all seeds have in common."""
+    frames = sorted(set.intersection(*map(set, series))) if series else []
+    returns = [[points[frame] for frame in frames] for points in series]
+    return Curve(label, np.asarray(frames), np.asarray(returns))
+
+
+def load(label: str, folders: Sequence[Path]) -> Curve:
+    """The curve of the runs' eval.csv at the frames of all seeds; a UsageError if none is left."""
+    tables = [read(folder / "eval.csv", "return_mean") for folder in folders]
+    curve = common(label, [points for table in tables for points in table.values()])
+    if not curve.env_frames.size:
+        raise UsageError(
+            f"the runs of {label} have no evaluated frame in common: give runs that were evaluated "
+            "equally often"
+        )
+    return curve
+
+
+def draw(curves: Sequence[Curve], title: str, path: Path) -> None:
+    """Draws all curves into one picture: mean over seeds, 95% band of the mean."""
+    figure = draw_panels({title: curves}, (6.4, 4.2), across=1, dpi=150)
+    unfinished = path.with_name(f".{path.name}")
+    figure.savefig(unfinished, format=path.suffix.lstrip(".") or "png")
+    unfinished.replace(path)
+
+
+def draw_panels(
+    panels: Mapping[str, Sequence[Curve]],
+    size: tuple[float, float],
+    across: int,
+    dpi: int = 130,
+    panel: Callable[[Axes, Sequence[Curve], str], None] | None = None,
+) -> Figure:
+    """One panel per title, each of `size` inches, at most `across` in a row.
+
+    `panel` draws one; by default it is `draw_axes`.
+    """
+    across = min(across, len(panels))
+    down = math.ceil(len(panels) / across)
+    figure = Figure(figsize=(size[0] * across, size[1] * down), dpi=dpi, layout="constrained")
+    places = figure.subplots(down, across, squeeze=False).ravel()
+    for axes, (title, curves) in zip(places, panels.items(), strict=False):
+        (panel or draw_axes)(axes, curves, title)
+    for axes in places[len(panels) :]:
+        axes.set_visible(False)
+    return figure
+
+
+def draw_axes(
+    axes: Axes, curves: Sequence[Curve], title: str, labels: Sequence[str] | None = None
+) -> None:
+    """Draws learning curves into existing axes, for figures of several panels.
+
+    A curve has the colour of its place in `labels`, by default in `curves`.
+    """
+    means = [curve.returns.mean(axis=0) for curve in curves]
+    halves = [statistics.mean_half_width(curve.returns) for curve in curves]
+    bands = [(mean - half, mean + half) for mean, half in zip(means, halves, strict=True)]
+    frames = [curve.env_frames for curve in curves]
+    draw_lines(axes, curves, frames, means, bands, labels)
+    # The band of few seeds may reach far beyond every measured value; the axis does not.
+    low = min(curve.returns.min() for curve in curves)
+    high = max(curve.returns.max() for curve in curves)
+    margin = 0.05 * (high - low) or 0.05
+    axes.set_ylim(low - margin, high + margin)
+    axes.set(title=title, xlabel="env frames per seed", ylabel="evaluation return (mean, 95% band)")
+    axes.xaxis.set_major_formatter(matplotlib.ticker.EngFormatter(sep=""))
+    axes.set_xlim(left=0)
+
+
+def draw_lines(
+    axes: Axes,
+    curves: Sequence[Curve],
+    x: Sequence[Float[np.ndarray, " point"]],
+    y: Sequence[Float[np.ndarray, " point"]],
+    bands: Sequence[tuple[np.ndarray, np.ndarray]],
+    labels: Sequence[str] | None = None,
+) -> None:
+    """One line per curve, with its legend, and with its band if it has several seeds."""
+    for i, curve in enumerate(curves):
+        place = labels.index(curve.label) if labels else i
+        colour = COLOURS[place % len(COLOURS)]
+        line, seeds = "-" if place < len(COLOURS) else "--", len(curve.returns)
+        label = f"{curve.label} ({seeds} seed{'s' if seeds > 1 else ''})"
+        axes.plot(x[i], y[i], line, color=colour, linewidth=1.8, label=label)
+        if seeds > 1:
+            axes.fill_between(x[i], *bands[i], color=colour, alpha=0.2, lw=0)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, loc="best")
+
+
+def note_missing(figure: Figure, missing: int, wanted: int) -> None:
+    """Says above a picture how many of its runs are missing, if any are."""
+    if missing:
+        figure.suptitle(f"{missing} of {wanted} runs are still missing")
+
+
+def area(curve: Curve) -> float:
+    """Mean height of a curve (trapezoids) from frame 0, mean over seeds, in units of return.
+
+    Frames before the first evaluation, those of pre-training, have height 0.
+    """
+    heights, last = curve.returns.mean(axis=0), curve.env_frames[-1]
+    return float(np.trapezoid(heights, curve.env_frames) / last if last else heights[0])
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Writes a table."""
+    with path.open("w", newline="") as out:
+        csv.writer(out).writerows([header, *rows])
+
+
+def better_than(name: str, pairs: Iterable[tuple[Curve, Curve | None]]) -> dict[str, list[str]]:
+    """Columns of `improvement` for `write_table`, for pairs of a curve and its baseline, `name`."""
+    columns = [f"better_than_{name}{end}" for end in ("", "_low", "_high")]
+    cells = zip(*(improvement(*pair) for pair in pairs), strict=True)
+    return {column: [*values] for column, values in zip(columns, cells, strict=True)}
+
+
+def improvement(curve: Curve, baseline: Curve | None) -> list[str]:
+    """Probability that a run of `curve` ends above one of `baseline`, and its 95% interval.
+
+    The end is the evaluation of each that is nearest to the last frame that both reached. The cells
+    are empty if one has a single seed.
+    """
+    if baseline is None or min(len(curve.returns), len(baseline.returns)) < 2:
+        return ["", "", ""]
+    end = min(curve.env_frames[-1], baseline.env_frames[-1])
+    both = curve, baseline
+    pair = [each.returns[:, np.abs(each.env_frames - end).argmin()] for each in both]
+    probability = statistics.probability_of_improvement
+    interval = statistics.bootstrap_interval(probability, *pair)
+    return [f"{x:.6g}" for x in (probability(*pair), *interval)]
+
+
+def write_table(curves: Sequence[Curve], path: Path, **before: Iterable[str]) -> None:
+    """One row per curve: `before`, with one value per curve, then `TABLE_COLUMNS`."""
+    rows = []
+    for curve, *first in zip(curves, *before.values(), strict=True):
+        final = curve.returns[:, -1]
+        numbers = (*np.hstack([*statistics.final_returns(final).values()]), area(curve))
+        counts = (len(final), curve.env_frames[-1])
+        rows.append([*first, curve.label, *counts, *(f"{x:.6g}" for x in numbers)])
+    write_csv(path, [*before, *TABLE_COLUMNS], rows)
