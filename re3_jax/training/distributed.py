@@ -63,7 +63,8 @@ class Processes:
             padded = np.zeros(1 << int(sizes.max() - 1).bit_length(), np.uint8)
             padded[: data.size] = data
             rows = multihost_utils.process_allgather(padded)
-        except RuntimeError as error:
+        # JAX raises a ValueError where XLA's status is UNKNOWN: "Gloo AllGather failed".
+        except (RuntimeError, ValueError) as error:
             raise LostProcess(
                 f"another process of this run ended ({str(error).splitlines()[0][:80]}): "
                 "start all of them again with --resume"
