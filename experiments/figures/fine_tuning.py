@@ -68,7 +68,8 @@ def _make(words: command.Words) -> command.Lines:
         for name in words.rows
     }
     all_runs, drawn = Runs(words.runs), {}
-    of_rows = runs.of_rows(words, rows, words.seeds or pretraining.SEEDS)
+    seeds = words.seeds or pretraining.SEEDS
+    of_rows = runs.of_rows(words, rows, seeds)
     for cell, pairs in of_rows.items():
         (first, _), *_ = pairs
         curve = curves.load(VARIANTS[cell[1]].label, [folder for _, folder in pairs])
@@ -78,7 +79,9 @@ def _make(words: command.Words) -> command.Lines:
     panels: dict[str, list[Curve]] = {}
     for (task, _), curve in drawn.items():
         panels.setdefault(TASKS[task], []).append(curve)
-    curves.draw_panels(panels, (4.6, 3.8), len(panels)).savefig(words.out / "curves.png")
+    picture, wanted = curves.draw_panels(panels, (4.6, 3.8), len(panels)), len(rows) * seeds
+    curves.note_missing(picture, wanted - sum(map(len, of_rows.values())), wanted)
+    picture.savefig(words.out / "curves.png")
     alone = [None if name == "none" else drawn.get((task, "none")) for task, name in drawn]
     better = curves.better_than("none", zip(drawn.values(), alone, strict=True))
     tasks = [task for task, _ in drawn]
