@@ -17,8 +17,8 @@ export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073
 glibc.malloc.trim_threshold=1073741824
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: run test test-all torture lint bench figure compare profile compile compile-here doctor docs try-docs \
-  help clean
+.PHONY: run test test-all torture lint bench figure compare profile compile compile-here gpu doctor docs \
+  try-docs help clean
 
 # $(call option,VARIABLE,--flag): the flag if VARIABLE was written after `make`; the
 # environment is ignored, because shells have an ENV of their own.
@@ -50,7 +50,9 @@ help:
 	  'make profile ENV=...       where the time of a run goes, and a trace for Perfetto' \
 	  'make compile TARGET=h100   what a run takes on a GPU or TPU that is not here [ENV=] [AGENT=]' \
 	  '    [BONUS=] [PRESET=] [SEEDS=] [OUT=file]  or TARGET=a100, v5e, v6e; without ENV, every agent' \
-	  'make doctor                versions, devices, memory and a short speed check' \
+	  'make gpu                   on a lent NVIDIA GPU: all there is to measure, in 25 minutes or in' \
+  '    [MINUTES=9] at a time, and a table in [OUT=runs/gpu]; on a CPU at a small size' \
+  'make doctor                versions, devices, memory and a short speed check' \
 	  'make docs                  the documentation, into site/' \
 	  'make try-docs              every documented command in fresh clones [PYTHONS="python3.12"]' \
 	  'make clean                 remove what was built, .venv too; runs/ is kept' \
@@ -82,6 +84,10 @@ compile-here: $(VENV)/.ready-compile-$(COMPILER)
 $(VENV)/.ready-compile-%: requirements-compile-%.txt requirements.txt | $(PY)
 	$(call install,requirements-compile-$*.txt,--no-deps)
 	@touch $@
+
+# With an NVIDIA driver, JAX for it goes into .venv, so that `make run` uses the GPU from then on.
+gpu: $(RUN_READY) $(if $(shell command -v nvidia-smi),$(VENV)/.ready-compile-cuda)
+	@$(PY) -m benchmarks.gpu $(call option,OUT,--out) $(call option,MINUTES,--minutes) $(call given,ARGS)
 
 doctor: $(RUN_READY)
 	@$(PY) -m experiments.doctor $(call given,ARGS)

@@ -1,6 +1,6 @@
 """Seconds and memory of one update of Dreamer, with and without RE3, beside PyTorch.
 
-    python -m benchmarks.dreamer_update [--updates N]
+    python -m benchmarks.dreamer_update [--updates N] [--contenders NAME ...]
 
 Prints one JSON object. An update is all that the learner does with a batch of 50 sequences of 50
 frames that is already drawn: the bonus, three losses and gradients, three Adam steps. Each
@@ -170,7 +170,7 @@ CONTENDERS: dict[str, Callable[[], Callable[[], object]]] = {
 }
 
 
-def measure(name: str, updates: int) -> dict[str, float]:
+def measure(name: str, updates: int) -> dict[str, float | None]:
     """Times one contender in this process."""
     call, seconds = CONTENDERS[name](), []
     call()
@@ -183,6 +183,7 @@ def measure(name: str, updates: int) -> dict[str, float]:
         "seconds": round(float(np.median(seconds)), 4),
         "seconds_fastest": round(min(seconds), 4),
         "peak_gb": round(peak_kb * 1024 / 1e9, 2),
+        "peak_device_bytes": machine.peak_device_bytes(),
     }
 
 
@@ -190,13 +191,14 @@ def main() -> None:
     """Runs every contender and prints the JSON."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--updates", type=int, default=5, help="of each contender")
+    parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=[*CONTENDERS])
     parser.add_argument("--only", choices=list(CONTENDERS), help="one of them, in this process")
     words = parser.parse_args()
     if words.only:
         print(json.dumps(measure(words.only, words.updates)))
         return
     found = {}
-    for name in CONTENDERS:
+    for name in words.contenders:
         command = [sys.executable, "-m", "benchmarks.dreamer_update", "--only", name]
         made = subprocess.run(
             [*command, "--updates", str(words.updates)], stdout=subprocess.PIPE, check=True
@@ -210,10 +212,12 @@ def main() -> None:
         "times_faster_than_torch": {
             ours: round(found[theirs]["seconds"] / found[ours]["seconds"], 2)
             for ours, theirs in (("re3_jax", "torch"), ("re3_jax+re3", "torch+re3"))
+            if {ours, theirs} <= found.keys()
         },
         "percent_of_update": {
             name: round(100 * found[name]["seconds"] / found["re3_jax+re3"]["seconds"], 2)
             for name in ("bonus", "bonus_whole_ring", "knn")
+            if {name, "re3_jax+re3"} <= found.keys()
         },
     }
     print(json.dumps(report, indent=2))

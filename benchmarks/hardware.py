@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.extend.backend
 
 from re3_jax.runs import machine
 
@@ -18,7 +19,8 @@ def describe() -> dict[str, Any]:
     Returns:
       A JSON-ready dict: `cpu` (model name), `avx512` (its widest vectors; half the rate of
       products without), `cores` (usable by this process), `devices`
-      (count of each JAX device kind), `platform` (JAX backend), `jax`, `jaxlib`, `python`,
+      (count of each JAX device kind), `platform` (JAX backend), `runtime` (its own words, with the
+      version of CUDA), `jax`, `jaxlib`, `python`,
       `system`, `malloc` (glibc's tunables: large pages), and `date` (UTC, ISO 8601, to the
       second).
     """
@@ -29,6 +31,7 @@ def describe() -> dict[str, Any]:
         "cores": machine.usable_cores(),
         "platform": jax.default_backend(),
         "devices": {kind: kinds.count(kind) for kind in sorted(set(kinds))},
+        "runtime": " ".join(jax.extend.backend.get_backend().platform_version.split()),
         "jax": jax.__version__,
         "jaxlib": version("jaxlib"),
         "python": platform.python_version(),

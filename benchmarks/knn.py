@@ -1,6 +1,8 @@
 """Milliseconds of the exact k-NN search beside its floor and other ways to do it, in one run.
 
-Usage: `python -m benchmarks.knn [--rounds N]`; prints one JSON object.
+    python -m benchmarks.knn [--rounds N] [--rows N] [--jax-only]
+
+Prints one JSON object.
 
 The floor of a case is the time of its product of queries and rows alone, 2 x queries x rows x
 dimension operations at the rate of this machine's float32 product of two 2048 x 2048 matrices.
@@ -21,11 +23,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import torch
 from scipy.spatial.distance import cdist
-from sklearn.neighbors import NearestNeighbors
 
 from benchmarks import hardware
+from experiments import machine
 from re3_jax import knn, random_encoder
 from re3_jax.envs.device import minigrid
 from re3_jax.replay import latent_ring
@@ -105,37 +106,34 @@ def jax_matrix(queries, ring, k):
 
 def torch_matrix(queries, rows, k):
     """PyTorch's distances by a product, then its `topk`."""
+    import torch
+
     distance = torch.cdist(queries, rows, compute_mode="use_mm_for_euclid_dist")
     return distance.topk(k, largest=False)[0]
 
 
 def authors_broadcast(queries, rows, k):
     """The released code: differences in chunks of 10,000 rows, then the smallest of all."""
+    import torch
+
     chunks = [
         torch.norm(queries[:, None] - chunk[None], dim=-1, p=2) for chunk in rows.split(10_000)
     ]
     return torch.cat(chunks, dim=1).topk(k, largest=False)[0]
 
 
-def methods_of(rows: np.ndarray, num_queries: int, k: int, calls: int, authors: torch.dtype):
+def methods_of(
+    rows: np.ndarray, num_queries: int, k: int, calls: int, authors: str, jax_only: bool
+) -> dict[str, Method]:
     """All ways to search the k nearest of `rows` for stored queries, the first call made."""
     queries = np.random.default_rng(1).permutation(rows)[:num_queries]
     ring = fill(rows, len(rows))
-    tensors = torch.from_numpy(queries), torch.from_numpy(rows.copy())
-    as_authors = [tensor.to(authors) for tensor in tensors]
-    index = NearestNeighbors(algorithm="brute").fit(rows)
     runs = {
         "re3_jax": in_scan(partial(knn.nearest_distances, k=k), queries, ring, calls),
         "jax_matrix_and_top_k": in_scan(partial(jax_matrix, k=k), queries, ring, calls),
-        "torch_cdist_and_topk": lambda: torch_matrix(tensors[0], tensors[1], k),
-        "scikit_learn_brute": lambda: index.kneighbors(queries, k)[0],
-        "authors_broadcast": lambda: authors_broadcast(as_authors[0], as_authors[1], k),
     }
-    if importlib.util.find_spec("faiss"):
-        faiss = importlib.import_module("faiss")
-        flat = faiss.IndexFlatL2(rows.shape[1])
-        flat.add(rows)
-        runs["faiss_flat"] = lambda: np.sqrt(np.maximum(flat.search(queries, k)[0], 0.0))
+    if not jax_only:
+        runs |= other_libraries(rows, queries, k, authors)
     checked = cdist(queries[:CHECKED_QUERIES].astype(np.float64), rows.astype(np.float64))
     truth = np.sort(checked, axis=1)[:, :k]
     return {
@@ -146,6 +144,29 @@ def methods_of(rows: np.ndarray, num_queries: int, k: int, calls: int, authors: 
         )
         for name, run in runs.items()
     }
+
+
+def other_libraries(
+    rows: np.ndarray, queries: np.ndarray, k: int, authors: str
+) -> dict[str, Callable[[], Any]]:
+    """The same search by other libraries, on the CPU; `authors` is PyTorch's name of a dtype."""
+    import torch
+    from sklearn.neighbors import NearestNeighbors
+
+    tensors = torch.from_numpy(queries), torch.from_numpy(rows.copy())
+    as_authors = [tensor.to(getattr(torch, authors)) for tensor in tensors]
+    index = NearestNeighbors(algorithm="brute").fit(rows)
+    runs = {
+        "torch_cdist_and_topk": lambda: torch_matrix(tensors[0], tensors[1], k),
+        "scikit_learn_brute": lambda: index.kneighbors(queries, k)[0],
+        "authors_broadcast": lambda: authors_broadcast(as_authors[0], as_authors[1], k),
+    }
+    if importlib.util.find_spec("faiss"):
+        faiss = importlib.import_module("faiss")
+        flat = faiss.IndexFlatL2(rows.shape[1])
+        flat.add(rows)
+        runs["faiss_flat"] = lambda: np.sqrt(np.maximum(flat.search(queries, k)[0], 0.0))
+    return runs
 
 
 def finished(function: Callable, *arguments: Any) -> Callable[[], Any]:
@@ -179,11 +200,12 @@ def take_turns(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, np.
     return seconds
 
 
-def report_case(rows, num_queries, k, calls, authors, rounds) -> dict[str, Any]:
+def report_case(rows, num_queries, k, calls, authors, words) -> dict[str, Any]:
     """Times all methods on one case."""
-    methods = methods_of(rows, num_queries, k, calls, authors)
+    methods = methods_of(rows, num_queries, k, calls, authors, words.jax_only)
     runs = {name: method.run for name, method in methods.items()}
-    seconds = take_turns({"peak": peak(), **runs}, rounds)
+    seconds = take_turns({"peak": peak(), **runs}, words.rounds)
+    num_queries = min(num_queries, len(rows))
     operations = 2 * num_queries * rows.size
     floor = 1e3 * seconds["peak"] * operations / (2 * PEAK_SIZE**3)
     figures = {}
@@ -248,21 +270,25 @@ def main() -> None:
     """Runs all cases and prints the JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15, help="turns of each method")
-    rounds = parser.parse_args().rounds
-    grid, walk = minigrid_latents(10_000), walk_latents(100_000, 50)
+    parser.add_argument("--rows", type=int, default=100_000, help="of the largest case")
+    parser.add_argument("--jax-only", action="store_true", help="no other libraries")
+    words = parser.parse_args()
+    rounds = words.rounds
+    grid, walk = minigrid_latents(words.rows // 10), walk_latents(words.rows, 50)
     report = {
         "hardware": hardware.describe(),
         "rounds": rounds,
         "cases": {
-            "minigrid_a2c": report_case(grid, 128, 5, CALLS_IN_SCAN, torch.float64, rounds),
-            "rad": report_case(walk, 512, 4, 1, torch.float32, rounds),
-            "dreamer": report_case(walk[::40].copy(), 2500, 53, 1, torch.float32, rounds),
+            "minigrid_a2c": report_case(grid, 128, 5, CALLS_IN_SCAN, "float64", words),
+            "rad": report_case(walk, 512, 4, 1, "float32", words),
+            "dreamer": report_case(walk[::40].copy(), 2500, 53, 1, "float32", words),
         },
         "ms_as_the_ring_fills": {
             "minigrid_a2c": report_growth(grid, 128, 5, rounds),
             "rad": report_growth(walk, 512, 4, rounds),
         },
         "minigrid_a2c_seeds": report_seeds(grid, 128, 5, rounds),
+        "peak_device_bytes": machine.peak_device_bytes(),
     }
     print(json.dumps(report, indent=2))
 

@@ -23,9 +23,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import torch
 
-from benchmarks import hardware, torch_rainbow
+from benchmarks import hardware
 from benchmarks.knn import fill, finished, take_turns, walk_latents
 from re3_jax import intrinsic, knn
 from re3_jax.agents.base import LearnerState
@@ -174,6 +173,10 @@ def contenders(
         ]
     runs |= trees()
     if with_torch:
+        import torch
+
+        from benchmarks import torch_rainbow
+
         torch.set_num_threads(machine.usable_cores())
         start = jax.jit(make_rainbow(config, SPEC).init)(jax.random.key(0))
         rainbow = torch_rainbow.Contender(config, start, frames, NUM_ACTIONS)
@@ -215,6 +218,7 @@ def main() -> None:
             )
             for size in RING_SIZES
         },
+        "peak_device_bytes": machine.peak_device_bytes(),
     }
     if not options.skip_torch:
         report["times_faster_than_torch"] = {

@@ -25,9 +25,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import torch
 
-from benchmarks import hardware, torch_sac
+from benchmarks import hardware
 from benchmarks.knn import fill, finished, take_turns, walk_latents
 from re3_jax import intrinsic
 from re3_jax.agents.base import LearnerState
@@ -35,6 +34,7 @@ from re3_jax.agents.sac.agent import make_sac
 from re3_jax.agents.sac.learner import make_learner
 from re3_jax.cpu import compilation
 from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.envs.host.config import DMCConfig
 from re3_jax.intrinsic.base import ChainState, IntrinsicBatch, IntrinsicReward, Step
 from re3_jax.intrinsic.re3 import from_config
 from re3_jax.replay import frame_ring
@@ -42,11 +42,10 @@ from re3_jax.replay.frame_ring import FrameReplay
 from re3_jax.runs import machine
 from re3_jax.runs.config import PresetName, RunConfig
 from re3_jax.runs.resolve import resolve
-from tests.torch_oracle import neighbours
 
 TASK = "cheetah_run_sparse"
 ACTION_DIM = 6
-STACK = torch_sac.STACK
+STACK = DMCConfig.frame_stack
 PRESETS: tuple[PresetName, ...] = ("released", "small")
 PHASES = ("full", "critic_only")
 
@@ -153,6 +152,11 @@ def contenders(
         "re3_jax_without_re3": Contender(config, spec, none, (), replay).update,
     }
     if with_torch:
+        import torch
+
+        from benchmarks import torch_sac
+        from tests.torch_oracle import neighbours
+
         torch.set_num_threads(machine.usable_cores())
         rows = torch.from_numpy(latents[-(config.re3.search_size or len(latents)) :])
         searches = {
@@ -219,18 +223,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=7, help="turns of each contender")
     parser.add_argument("--transitions", type=int, default=20_000, help="held by the replay")
-    parser.add_argument("--preset", choices=PRESETS, help="one size alone")
+    parser.add_argument("--preset", choices=(*PRESETS, "debug"), help="one size alone")
     parser.add_argument("--skip-torch", action="store_true", help="ours alone")
     options = parser.parse_args()
     sizes = {
         preset: report(preset, options.rounds, options.transitions, not options.skip_torch)
         for preset in ((options.preset,) if options.preset else PRESETS)
     }
-    print(
-        json.dumps(
-            {"hardware": hardware.describe(), "rounds": options.rounds, "sizes": sizes}, indent=2
-        )
-    )
+    of_all = {
+        "hardware": hardware.describe(),
+        "rounds": options.rounds,
+        "sizes": sizes,
+        "peak_device_bytes": machine.peak_device_bytes(),
+    }
+    print(json.dumps(of_all, indent=2))
 
 
 if __name__ == "__main__":

@@ -8,10 +8,11 @@ import torch
 
 from re3_jax.agents.sac.agent import Draws, SACState
 from re3_jax.agents.sac.config import SACConfig
+from re3_jax.envs.host.config import DMCConfig
 from re3_jax.replay.transitions import Transitions
 from tests.torch_oracle.sac import TorchSAC
 
-STACK = 3
+STACK = DMCConfig.frame_stack
 
 
 class Contender:

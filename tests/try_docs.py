@@ -32,6 +32,7 @@ SHORT = {
     "test": 'TESTS="tests/unit/test_schedules.py tests/parity/test_state_entropy.py"',
     "test-all": "TESTS=tests/learning/test_example.py",
     "torture": "ARGS=--quick",
+    "gpu": 'ARGS="--only resume_a2c"',
     "bench": "BENCH=minigrid_env",
     "bench a2c": 'ARGS="--seeds 1 --turns 1"',
     "bench sac_update": 'ARGS="--preset small --rounds 1 --transitions 2000"',

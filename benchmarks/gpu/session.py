@@ -1,0 +1,195 @@
+"""Runs steps within a time, and keeps what each found as soon as it ends (io)."""
+
+import contextlib
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu.steps import Step
+from experiments import installing
+from experiments.errors import UsageError
+from experiments.run_folder import write_json
+
+SUMMARY = "summary.md"
+LOGS = "logs"
+
+STOPPING_SECONDS = 45.0
+"""Of its time, what a step that goes on has for its last chunk and a checkpoint."""
+
+DONE, FAILED, OUT_OF_TIME = "done", "failed", "out of time"
+
+COMPARED = "cpu", "devices", "jax", "jaxlib"
+"""What all results of a folder have in common."""
+
+
+def run(
+    steps: Sequence[Step],
+    folder: Path,
+    seconds: float,
+    hardware: dict[str, Any],
+    say: Callable[[str], None],
+    only: Collection[str] | None = None,
+) -> None:
+    """Runs the steps that `folder` has no result of, then again those that failed before.
+
+    A step that no longer fits the time is left for the next call, except the first one. What is
+    left at the end goes to the step that can go on.
+
+    Args:
+      steps: in order; all are in the table.
+      folder: of results; each step adds NAME.json, and summary.md has a line for each.
+      seconds: for all of them.
+      hardware: what each result is of.
+      say: is told what happens.
+      only: names of the steps to run; by default all.
+
+    Raises:
+      UsageError: the results in `folder` are of another machine.
+    """
+    deadline, started = time.monotonic() + seconds, False
+    kept = [(step, result(folder, step, hardware)) for step in steps]
+    new = [step for step, found in kept if found is None]
+    again = [step for step, found in kept if found is not None and found["result"] != DONE]
+    _write_summary(folder, steps, hardware)
+    for step in [*new, *again]:
+        if only is not None and step.name not in only:
+            continue
+        left = deadline - time.monotonic()
+        if started and left < step.seconds:
+            say(f"{step.name}: {left:.0f} s are left and it may take {step.seconds:.0f}, next time")
+            continue
+        _try(step, folder, min(step.seconds, left), hardware, say)
+        _write_summary(folder, steps, hardware)
+        started = True
+    for step in steps:
+        if not step.goes_on or (only is not None and step.name not in only):
+            continue
+        left, so_far = deadline - time.monotonic(), result(folder, step, hardware)
+        unfinished = so_far is not None and not (so_far["found"] or {}).get("complete", True)
+        if unfinished and left > 2 * STOPPING_SECONDS:
+            _try(step, folder, left, hardware, say)
+            _write_summary(folder, steps, hardware)
+
+
+def result(folder: Path, step: Step, hardware: dict[str, Any]) -> dict[str, Any] | None:
+    """What a step found; None if it was not run.
+
+    Raises:
+      UsageError: on another machine, or the file cannot be read.
+    """
+    path = folder / f"{step.name}.json"
+    if not path.exists():
+        return None
+    try:
+        kept: dict[str, Any] = json.loads(path.read_text())
+        then = kept["hardware"]
+        changed = [name for name in COMPARED if then[name] != hardware[name]]
+    except (OSError, ValueError, LookupError, TypeError):
+        raise UsageError(f"{path} cannot be read: remove it to run the step again") from None
+    if changed:
+        raise UsageError(
+            f"{path} was measured with another {' and '.join(changed)}: name another --out"
+        )
+    return kept
+
+
+def _try(
+    step: Step, folder: Path, seconds: float, hardware: dict[str, Any], say: Callable[[str], None]
+) -> None:
+    say(f"{step.name}: at most {seconds:.0f} s")
+    log = folder / LOGS / f"{step.name}.log"
+    log.parent.mkdir(exist_ok=True)
+    before, begun = result(folder, step, hardware), time.monotonic()
+    code, printed = _limited([sys.executable, "-m", *step.words], seconds, step.goes_on, log)
+    took = time.monotonic() - begun
+    outcome, reason, found = DONE, None, before and before["found"]
+    if code is None:
+        outcome, reason = OUT_OF_TIME, f"stopped after {took:.0f} s"
+    elif code != 0:
+        said = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+        outcome, reason = FAILED, f"exit code {code}: {said[-1][:300]}"
+    else:
+        found = _read(printed)
+    write_json(
+        folder / f"{step.name}.json",
+        {
+            "step": step.name,
+            "command": shlex.join(["python", "-m", *step.words]),
+            "result": outcome,
+            "reason": reason,
+            "seconds": round(took + (before["seconds"] if before and step.goes_on else 0.0), 1),
+            "hardware": hardware,
+            "found": found,
+        },
+    )
+    say(f"{step.name}: {outcome} ({reason or f'{took:.0f} s'})")
+
+
+def _limited(command: list[str], seconds: float, asks: bool, log: Path) -> tuple[int | None, str]:
+    """Exit code, None if it was killed for its time, and what it printed; ends its children too."""
+    with (
+        log.open("a") as errors,
+        subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            cwd=installing.ROOT,
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                whole = max(0.0, seconds - STOPPING_SECONDS) if asks else seconds
+                printed, _ = process.communicate(timeout=whole)
+                return process.returncode, printed
+            if asks:
+                process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    printed, _ = process.communicate(timeout=min(seconds, STOPPING_SECONDS))
+                    return process.returncode, printed
+            return None, ""
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _read(printed: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(printed))
+    except ValueError:
+        return {"lines": printed.splitlines()}
+
+
+def _write_summary(folder: Path, steps: Sequence[Step], hardware: dict[str, Any]) -> None:
+    kinds = ", ".join(f"{count} x {kind}" for kind, count in hardware["devices"].items())
+    rows = ["| step | result | seconds | found |", "|---|---|---|---|"]
+    for step in steps:
+        kept = result(folder, step, hardware)
+        if kept is None:
+            rows.append(f"| {step.name} | not run | | |")
+            continue
+        said = [] if kept["found"] is None else [step.shown(kept["found"])]
+        said += [] if kept["reason"] is None else [kept["reason"]]
+        cell = " ".join("; ".join(said).split()).replace("|", "\\|")
+        rows.append(f"| {step.name} | {kept['result']} | {kept['seconds']} | {cell} |")
+    text = "\n".join(
+        [
+            f"# re3_jax on {kinds}",
+            "",
+            f"{hardware['cpu']}, {hardware['cores']} cores, AVX-512: {hardware['avx512']}; jax "
+            f"{hardware['jax']}, jaxlib {hardware['jaxlib']}, {hardware['runtime']}.",
+            "",
+            *rows,
+        ]
+    )
+    part = folder / f".{SUMMARY}"
+    part.write_text(text + "\n")
+    part.replace(folder / SUMMARY)

@@ -1,0 +1,176 @@
+"""The steps, in order of value: what each runs, for how long at most, and its line in the table.
+
+A limit is what a step may take of the half hour, not what it was measured to take. On a CPU all
+have the same, because how long they take there is of no interest.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+DEBUG_SECONDS = 600.0
+
+Found = dict[str, Any]
+"""What a step printed: the values of its JSON, or its `lines`."""
+
+PIXELS = ("--env", "cheetah_run_sparse", "--agent", "rad", "--bonus", "re3")
+MINIGRID = ("--env", "doorkey_6x6", "--agent", "a2c", "--bonus", "re3")
+TRAINING = "train_rad"
+
+
+class Step(NamedTuple):
+    """A program to run.
+
+    Attributes:
+      name: of its JSON file.
+      words: the module and its options, after `python -m`.
+      seconds: after which it is stopped.
+      shown: what it found -> its cell in the table.
+      goes_on: whether SIGTERM makes it stop with a checkpoint, so that a later call goes on.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    seconds: float
+    shown: Callable[[Found], str]
+    goes_on: bool = False
+
+
+def steps(folder: Path, debug: bool) -> list[Step]:
+    """All steps; their runs are below `folder`.
+
+    Args:
+      folder: that of the results.
+      debug: at the size for a CPU, where a step takes seconds to a few minutes.
+    """
+    runs = folder / "runs"
+    few: tuple[str, ...] = ("--rounds", "1") if debug else ()
+    rows = ("--rows", "4000") if debug else ()
+    frames = ("--transitions", "1000") if debug else ()
+    size = "debug" if debug else "recommended"
+    a2c = (
+        ("--seeds", "1", "2", "--turns", "1", "--preset", size) if debug else ("--seeds", "1", "5")
+    )
+    contenders = ("re3_jax+re3",) if debug else ("re3_jax", "re3_jax+re3", "re3_jax+re3 bfloat16")
+    one_seed = (*PIXELS, "--preset", size, "--seeds", "1")
+    five_seeds = (*PIXELS, "--preset", size, "--seeds", "2" if debug else "5")
+    train, again = "benchmarks.gpu.training", "benchmarks.gpu.resume"
+    updates = "benchmarks.dreamer_update", "--updates", "1" if debug else "20"
+    made = [
+        Step("doctor", ("experiments.doctor",), 90, _doctor),
+        Step("knn", ("benchmarks.knn", "--jax-only", *rows, *few), 150, _knn),
+        Step("update_rad", ("benchmarks.sac_update", "--skip-torch", *frames, *few,
+            "--preset", "debug" if debug else "released"), 150, _sac),
+        Step("update_rainbow", ("benchmarks.rainbow_update", "--skip-torch", *frames, *few), 120,
+             _rainbow),
+        Step("update_dreamer", (*updates, "--contenders", *contenders), 150, _dreamer),
+        Step(TRAINING, (train, *one_seed, *_training(debug), "--out", str(runs / TRAINING)), 180,
+             _training_shown, goes_on=True),
+        Step("seeds_a2c", ("benchmarks.a2c", *a2c), 120, _a2c),
+        Step("resume_a2c", (again, *MINIGRID, "--preset", size, *_killed_a2c(debug),
+            "--out", str(runs / "a2c")), 90, _resume),
+        Step("resume_rad", (again, *one_seed, *_killed_rad(debug), "--out", str(runs / "rad")), 120,
+             _resume),
+        Step("pixels_1_seed", ("benchmarks.gpu.pixels", *one_seed), 90, _pixels),
+        Step("pixels_5_seeds", ("benchmarks.gpu.pixels", *five_seeds), 90, _pixels),
+    ]  # fmt: skip
+    return [step._replace(seconds=DEBUG_SECONDS) for step in made] if debug else made
+
+
+def _training(debug: bool) -> tuple[str, ...]:
+    # Short evaluations, because a run that is stopped first waits for the one that it began.
+    if debug:
+        return "--steps", "2000", "--no-video", "--evaluation.episodes", "1"
+    return "--no-video", "--evaluation.episodes", "2", "--checkpoint-seconds", "60"
+
+
+def _killed_a2c(debug: bool) -> tuple[str, ...]:
+    lengths = ("--steps", "12800", "--evaluation.every-env-frames", "1280")
+    if not debug:
+        lengths = ("--steps", "128000", "--evaluation.every-env-frames", "12800")
+    return *lengths, "--evaluation.episodes", "10", "--checkpoint-seconds", "0", "--seeds", "2"
+
+
+def _killed_rad(debug: bool) -> tuple[str, ...]:
+    if debug:
+        lengths: tuple[str, ...] = ("--steps", "4000", "--evaluation.every-env-frames", "1000")
+    else:
+        lengths = ("--steps", "2000", "--evaluation.every-env-frames", "500")
+        lengths = (*lengths, "--chunk-updates", "50", "--sac.initial-agent-steps", "250")
+    few = ("--evaluation.episodes", "1", "--no-video", "--checkpoint-seconds", "0")
+    return *lengths, *few
+
+
+def _doctor(found: Found) -> str:
+    kept = ("devices", "OpenGL", "speed")
+    return "; ".join(" ".join(line.split()) for line in found["lines"] if line.startswith(kept))
+
+
+def _knn(found: Found) -> str:
+    cases = found["cases"].items()
+    times = ((name, case, case["methods"]["re3_jax"]) for name, case in cases)
+    return "; ".join(
+        f"{name} ({case['queries']} x {case['rows']:,} x {case['dimension']}) {ours['ms']} ms, "
+        f"{ours['ratio_to_floor']} of its product"
+        for name, case, ours in times
+    )
+
+
+def _sac(found: Found) -> str:
+    ((_, size),) = found["sizes"].items()
+    ours, without = size["ms"]["re3_jax"], size["ms"]["re3_jax_without_re3"]
+    return f"batch {size['batch']}: {ours['mean']} ms, {without['mean']} without RE3" + _memory(
+        found
+    )
+
+
+def _rainbow(found: Found) -> str:
+    names = {name: row for name, row in found["of_one_update"].items() if "re3_jax" in name}
+    return "; ".join(f"{name}: {row['ms']} ms" for name, row in names.items()) + _memory(found)
+
+
+def _dreamer(found: Found) -> str:
+    return "; ".join(
+        f"{name}: {1e3 * row['seconds']:.1f} ms{_memory(row)}"
+        for name, row in found["of_one_update"].items()
+    )
+
+
+def _training_shown(found: Found) -> str:
+    end = "" if found["complete"] else ", goes on when called again"
+    return (
+        f"return {found['final_return_mean']:.1f} at env frame {found['env_frames']:,}, "
+        f"{found['frames_per_second'] or 0:,.0f} env frames/s{_memory(found)}{end}"
+    )
+
+
+def _a2c(found: Found) -> str:
+    rows = (row for row in found["throughput"] if row["merge_copies"])
+    return "; ".join(
+        f"{row['seeds']} seed(s): {row['env_frames_per_second']:,} env frames/s" for row in rows
+    )
+
+
+def _resume(found: Found) -> str:
+    killed = f"killed at env frame {found['killed_at_env_frames']:,}: "
+    if not found["differing_bytes"] and not found["differing_rows"]:
+        return killed + "the same, bit for bit"
+    where = found["differs_from_env_frames"]
+    since = "" if where is None else f", digests from env frame {where:,}"
+    return (
+        f"{killed}{found['differing_bytes']:,} bytes and {found['differing_rows']} rows "
+        f"differ{since}"
+    )
+
+
+def _pixels(found: Found) -> str:
+    parts = ", ".join(f"{name} {ms} ms" for name, ms in found["ms_of_parts"].items())
+    return (
+        f"{found['env_frames_per_second']:,} env frames/s over {found['seeds']} seed(s), "
+        f"{found['ms']} ms a step ({parts}){_memory(found)}"
+    )
+
+
+def _memory(found: Found) -> str:
+    peak = found["peak_device_bytes"]
+    return "" if peak is None else f", {peak / 1e9:.2f} GB"

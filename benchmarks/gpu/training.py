@@ -1,0 +1,28 @@
+"""`python -m benchmarks.gpu.training --out FOLDER ...`: begins a run or goes on with it.
+
+Takes the options of `experiments.train`. SIGTERM stops the run after a checkpoint. Prints what
+summary.json then says.
+"""
+
+import contextlib
+import sys
+from pathlib import Path
+
+from experiments import run_folder, train
+
+STOPPED = 143
+
+
+def main(words: list[str]) -> int:
+    """Trains; returns the exit code of `experiments.train`, 0 in place of that after SIGTERM."""
+    out = Path(words[words.index("--out") + 1])
+    resumes = (out / run_folder.CONFIG).exists()
+    with contextlib.redirect_stdout(sys.stderr):
+        code = train.main(["--out", str(out), "--resume"] if resumes else words)
+    if code in (0, STOPPED):
+        print((out / "summary.json").read_text())
+    return 0 if code == STOPPED else code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

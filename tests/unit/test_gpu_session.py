@@ -1,0 +1,130 @@
+"""The steps of `make gpu`: in order, in their time, each result kept once there is one."""
+
+import json
+import re
+import time
+
+import pytest
+
+from benchmarks.gpu import __main__ as command
+from benchmarks.gpu import session
+from benchmarks.gpu.steps import TRAINING, Step, steps
+from experiments import installing
+from experiments.errors import UsageError
+
+HARDWARE = {
+    "cpu": "a CPU", "cores": 2, "avx512": True, "platform": "cpu", "devices": {"cpu": 1},
+    "runtime": "cpu", "jax": "1", "jaxlib": "1",
+}  # fmt: skip
+
+PROBE = """
+import json, pathlib, signal, sys, time
+what, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+with (folder / "called").open("a") as calls:
+    calls.write(what + "\\n")
+if what == "fails" and not (folder / "mended").exists():
+    sys.exit("no such device")
+if what == "hangs":
+    time.sleep(60)
+if what == "goes_on":
+    signal.signal(signal.SIGTERM, lambda *_: (print(json.dumps({"complete": False})), sys.exit()))
+    time.sleep(60)
+print("two\\nlines" if what == "talks" else json.dumps({"value": 7}))
+"""
+
+
+@pytest.fixture
+def probe(tmp_path, monkeypatch):
+    (tmp_path / "probe_step.py").write_text(PROBE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    def make(what, seconds=30.0, **more):
+        return Step(what, ("probe_step", what, str(tmp_path)), seconds, str, **more)
+
+    return make
+
+
+def run(made, folder, seconds=60.0, **more):
+    said = []
+    session.run(made, folder, seconds, HARDWARE, said.append, **more)
+    return said
+
+
+def called(folder):
+    return (folder / "called").read_text().split()
+
+
+def table(folder):
+    return re.findall(r"^\| (\w+) \| ([\w ]+) \|", (folder / "summary.md").read_text(), re.M)[1:]
+
+
+def test_every_result_is_kept_and_no_step_repeated(probe, tmp_path):
+    made = [probe("first"), probe("talks"), probe("last")]
+    run(made, tmp_path, only=["first", "talks"])
+    assert table(tmp_path) == [("first", "done"), ("talks", "done"), ("last", "not run")]
+    run(made, tmp_path)
+    assert called(tmp_path) == ["first", "talks", "last"]
+    first = json.loads((tmp_path / "first.json").read_text())
+    assert first["found"] == {"value": 7} and first["hardware"] == HARDWARE
+    talks = json.loads((tmp_path / "talks.json").read_text())
+    assert talks["found"] == {"lines": ["two", "lines"]}
+
+
+def test_a_failure_is_recorded_and_tried_again_after_the_rest(probe, tmp_path):
+    made = [probe("fails"), probe("first")]
+    run(made, tmp_path)
+    assert table(tmp_path) == [("fails", "failed"), ("first", "done")]
+    assert json.loads((tmp_path / "fails.json").read_text())["reason"].endswith("no such device")
+    (tmp_path / "mended").touch()
+    run([*made, probe("last")], tmp_path)
+    assert called(tmp_path) == ["fails", "first", "last", "fails"]
+    assert table(tmp_path)[0] == ("fails", "done")
+
+
+def test_time_is_bounded_and_what_does_not_fit_waits(probe, tmp_path):
+    begun = time.monotonic()
+    said = run([probe("hangs", 1.0), probe("long", 50.0), probe("short", 5.0)], tmp_path, 10.0)
+    assert time.monotonic() - begun < 10.0
+    rest = [("long", "not run"), ("short", "done")]
+    assert table(tmp_path) == [("hangs", "out of time"), *rest]
+    assert any(line.startswith("long") and "next time" in line for line in said)
+    # The first step of a call runs with what time there is.
+    run([probe("long", 50.0)], tmp_path, 10.0)
+    assert called(tmp_path)[-1] == "long"
+
+
+def test_what_can_go_on_is_asked_to_stop_and_gets_the_rest_of_the_time(
+    probe, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(session, "STOPPING_SECONDS", 2.0)
+    run([probe("goes_on", 3.0, goes_on=True), probe("first", 1.0)], tmp_path, 9.0)
+    assert called(tmp_path) == ["goes_on", "first", "goes_on"]
+    assert table(tmp_path) == [("goes_on", "done"), ("first", "done")]
+    assert json.loads((tmp_path / "goes_on.json").read_text())["seconds"] > 4
+
+
+def test_results_of_another_machine_are_refused(probe, tmp_path):
+    run([probe("first")], tmp_path)
+    other = HARDWARE | {"devices": {"NVIDIA H100": 1}}
+    with pytest.raises(UsageError, match="another devices: name another --out"):
+        session.run([probe("first")], tmp_path, 9.0, other, print)
+
+
+def test_bad_input_is_one_sentence(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(command, "_hardware", lambda: HARDWARE)
+    for words in (["--minutes", "0"], ["--minutes", "nan"], ["--only", "everything"]):
+        assert command.main([*words, "--out", str(tmp_path / "gpu")]) == 2
+        assert capsys.readouterr().err.startswith("error: ")
+
+
+@pytest.mark.parametrize("debug", [True, False])
+def test_steps_are_programs_of_the_project_that_fit_the_time(debug, tmp_path):
+    made = steps(tmp_path, debug)
+    for step in made:
+        path = installing.ROOT / (step.words[0].replace(".", "/") + ".py")
+        assert '__name__ == "__main__"' in path.read_text()
+    assert len({step.name for step in made}) == len(made)
+    assert [step.name for step in made if step.goes_on] == [TRAINING]
+    if not debug:
+        assert sum(step.seconds for step in made) < 60 * command.MINUTES
+        assert max(step.seconds for step in made) < 60 * 9
