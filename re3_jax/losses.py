@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 
 def generalized_advantage(
@@ -31,6 +31,17 @@ def generalized_advantage(
         accumulate, jnp.zeros_like(delta[0]), (delta, decay), reverse=True, unroll=True
     )
     return advantage
+
+
+def of_action(
+    values: Float[Array, "*batch actions"], action: Int[Array, "*batch"]
+) -> Float[Array, "*batch"]:
+    """The values of one action of each batch element.
+
+    A sum over a mask, because the gradient of a gather is a scatter, which a GPU adds in any order.
+    """
+    is_chosen = jax.nn.one_hot(action, values.shape[-1], dtype=bool)
+    return jnp.sum(jnp.where(is_chosen, values, 0.0), axis=-1)
 
 
 def categorical_entropy(logits: Float[Array, "*batch actions"]) -> Float[Array, "*batch"]:

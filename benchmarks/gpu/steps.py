@@ -71,6 +71,8 @@ def steps(folder: Path, debug: bool) -> list[Step]:
             "--out", str(runs / "a2c")), 90, _resume),
         Step("resume_rad", (again, *one_seed, *_killed_rad(debug), "--out", str(runs / "rad")), 120,
              _resume),
+        Step("resume_rad_deterministic", (again, *one_seed, *_killed_rad(debug), "--deterministic",
+            "--out", str(runs / "rad_deterministic")), 120, _resume),
         Step("pixels_1_seed", ("benchmarks.gpu.pixels", *one_seed), 90, _pixels),
         Step("pixels_5_seeds", ("benchmarks.gpu.pixels", *five_seeds), 90, _pixels),
     ]  # fmt: skip

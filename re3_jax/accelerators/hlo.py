@@ -21,19 +21,24 @@ class Shape:
     """An array of a program.
 
     Attributes:
-      bits: of an element.
+      dtype: XLA's name of it, such as f32.
       dims: its logical dimensions.
       layout: what stands between braces: order of the dimensions, tiles and memory space.
     """
 
-    bits: int
+    dtype: str
     dims: tuple[int, ...]
     layout: str = ""
 
     @property
     def num_bytes(self) -> int:
         """Bytes in memory, with the padding of the first tile."""
-        return math.prod(self._padded) * self.bits // 8
+        return math.prod(self._padded) * _bits(self.dtype) // 8
+
+    @property
+    def is_float(self) -> bool:
+        """Whether sums of its elements round."""
+        return self.dtype.startswith(("f", "bf", "c"))
 
     @property
     def is_on_chip(self) -> bool:
@@ -154,7 +159,7 @@ def parse(text: str) -> Program:
 def parse_shapes(text: str) -> tuple[Shape, ...]:
     """The arrays of a result, a tuple's in order."""
     return tuple(
-        Shape(_bits(dtype), tuple(int(n.strip("<=")) for n in dims.split(",") if n), layout)
+        Shape(dtype, tuple(int(n.strip("<=")) for n in dims.split(",") if n), layout)
         for dtype, dims, layout in ARRAY.findall(text)
     )
 

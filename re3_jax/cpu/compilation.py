@@ -1,4 +1,4 @@
-"""How programs are compiled: float32 products everywhere, convolutions on all cores of a CPU.
+"""How programs are compiled: float32 products, a CPU's convolutions on all cores, determinism.
 
 Products: where the hardware allows it, JAX rounds the operands of float32 products, to
 TensorFloat-32 (10 bits of mantissa instead of 23) on a GPU and to bfloat16 on a TPU. `jit` asks for
@@ -10,7 +10,12 @@ a quarter of the rate of a matrix product on two cores. Eigen runs them near tha
 (`benchmarks/results/conv.json`). The option applies to a whole program, so a function within a
 program cannot set it.
 
-Remove the option when: `jax.jit` without it runs the convolutions of `benchmarks.conv` as fast.
+Determinism: a GPU adds floats that meet in a scatter in any order, and some algorithms of cuDNN do
+so inside. XLA's option replaces both, in the programs that are compiled with it. A CPU gives the
+same numbers each time without one.
+
+Remove the option for convolutions when: `jax.jit` without it runs those of `benchmarks.conv` as
+fast.
 """
 
 from collections.abc import Callable
@@ -19,19 +24,29 @@ from typing import Any
 
 import jax
 
-CONVOLUTIONS_ON_ALL_CORES = {
+Options = dict[str, str | bool]
+"""XLA's options, as `jax.jit` takes them."""
+
+CONVOLUTIONS_ON_ALL_CORES: Options = {
     "xla_cpu_experimental_ynn_fusion_type": (
         "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"
     )
 }
 """The operations that jaxlib 0.10.2 passes to YNNPACK by default, without the convolutions."""
 
+DETERMINISTIC: Options = {"xla_gpu_exclude_nondeterministic_ops": True}
+"""`xla_gpu_deterministic_ops`, the older name, compiles the same programs."""
+
 PRECISION = "highest"
 """Of products, unless JAX is configured otherwise; JAX's name for that of their operands."""
 
 
 def jit(
-    function: Callable[..., Any], *, platform: str | None = None, **keywords: Any
+    function: Callable[..., Any],
+    *,
+    platform: str | None = None,
+    deterministic: bool = False,
+    **keywords: Any,
 ) -> jax.stages.Wrapped:
     """`jax.jit` with `options()` and products of full precision.
 
@@ -39,6 +54,7 @@ def jit(
       function: the function to compile. JAX rejects compiler options inside another compiled
         function.
       platform: of the devices that it is compiled for; by default the default backend.
+      deterministic: whether a GPU must give the same numbers each time.
       keywords: those of `jax.jit`, other than `compiler_options`.
     """
 
@@ -48,21 +64,25 @@ def jit(
         with jax.default_matmul_precision(configured or PRECISION):
             return function(*arguments, **named)
 
-    return jax.jit(traced, compiler_options=options(platform), **keywords)
+    return jax.jit(traced, compiler_options=options(platform, deterministic), **keywords)
 
 
 @cache
-def options(platform: str | None = None) -> dict[str, str] | None:
+def options(platform: str | None = None, deterministic: bool = False) -> Options | None:
     """`compiler_options` for a program with convolutions.
 
     Args:
       platform: of the devices that it is compiled for; by default the default backend.
+      deterministic: whether a GPU must give the same numbers each time.
 
     Returns:
-      `CONVOLUTIONS_ON_ALL_CORES`; None if the platform is not a CPU, or if XLA does not know the
-      option.
+      `CONVOLUTIONS_ON_ALL_CORES` on a CPU, if XLA knows the option; `DETERMINISTIC` on a GPU, if
+      it is asked for; otherwise None.
     """
-    if (platform or jax.default_backend()) != "cpu":
+    platform = platform or jax.default_backend()
+    if platform == "gpu" and deterministic:
+        return DETERMINISTIC
+    if platform != "cpu":
         return None
     try:
         jax.jit(lambda x: x, compiler_options=CONVOLUTIONS_ON_ALL_CORES).lower(0.0).compile()

@@ -165,7 +165,8 @@ def device_program(
 
 def _options(config: RunConfig, devices: Sequence[jax.Device] | None) -> dict[str, Any]:
     asked, used = config.evaluation, devices_for(config.seeds, devices)
-    return {"eval_episodes": asked.episodes, "eval_greedy": asked.greedy, "devices": used}
+    evaluation = {"eval_episodes": asked.episodes, "eval_greedy": asked.greedy}
+    return {**evaluation, "devices": used, "deterministic": config.deterministic}
 
 
 def cpu_devices(config: RunConfig) -> int:

@@ -82,6 +82,8 @@ class RunConfig:
         (100,000 agent steps; only Atari) or debug (seconds).
       seeds: number of independent seeds trained at once.
       seed: the first seed; the others follow it.
+      deterministic: on a GPU, give the same numbers each time: without sums of floats whose order
+        is open (see docs/resume.md).
       pretrain: train for this many env frames on the bonus alone, instead of `steps`; the task's
         reward is withheld from the agent, but recorded.
       pretrain_reward: the bonus meanwhile: weighted by beta_t, or bare, r_int itself (Equation 3).
@@ -119,6 +121,7 @@ class RunConfig:
     preset: PresetName = "recommended"
     seeds: int = 5
     seed: int = 1
+    deterministic: bool = False
     pretrain: int | None = None
     pretrain_reward: Literal["weighted", "bare"] = "weighted"
     init: str | None = None

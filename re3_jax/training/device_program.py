@@ -59,7 +59,7 @@ class DeviceProgram:
             key = jax.random.fold_in(state.evaluation_key, state.counters.env_frames)
             return evaluate(env, acting, state.agent, key, episodes=episodes, greedy=greedy)
 
-        over_seeds = OverSeeds(options.get("devices"))
+        over_seeds = OverSeeds(options.get("devices"), options.get("deterministic", False))
         self.env_frames_per_chunk, self.sharding = env_frames_per_chunk, over_seeds.sharding
         self.init = over_seeds.compile(lambda seed: init(jax.random.key(seed)))
         self.train: Any = over_seeds.compile(train, donate=0)

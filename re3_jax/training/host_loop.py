@@ -82,7 +82,7 @@ class HostProgram:
         self._seeds, self._make_env = np.asarray(seeds), make_env
         self._env: HostEnv | None = None
         self._evaluation_env: HostEnv | None = None
-        over_seeds = OverSeeds(options.get("devices"))
+        over_seeds = OverSeeds(options.get("devices"), options.get("deterministic", False))
         self._sharding, compiled = over_seeds.sharding, over_seeds.compile
         program = partial(StateProgram.of, over_seeds)
         one, acting, greedy = SeedFunctions(learner), learner.acting, options["eval_greedy"]

@@ -19,8 +19,12 @@ class OverSeeds:
       sharding: of every array, whose leading axis is `seed`.
     """
 
-    def __init__(self, devices: Sequence[jax.Device] | None = None):
-        """Spreads seeds over `devices`, whose number divides theirs; over one by default."""
+    def __init__(self, devices: Sequence[jax.Device] | None = None, deterministic: bool = False):
+        """Spreads seeds over `devices`, whose number divides theirs; over one by default.
+
+        `deterministic` as in `ProgramOptions`.
+        """
+        self._deterministic = deterministic
         self._mesh = Mesh(devices or jax.local_devices()[:1], (SEED_AXIS,))
         self.sharding = NamedSharding(self._mesh, PartitionSpec(SEED_AXIS))
 
@@ -33,6 +37,7 @@ class OverSeeds:
         return compilation.jit(
             map_over_seeds(function, self._mesh),
             platform=self._mesh.devices.flat[0].platform,
+            deterministic=self._deterministic,
             in_shardings=self.sharding,
             out_shardings=self.sharding,
             donate_argnums=donate,
@@ -74,8 +79,10 @@ class ProgramOptions(TypedDict):
       eval_greedy: evaluate the mode of the policy; otherwise it explores.
       devices: devices to spread the seeds over; the number of seeds must be a multiple of
         theirs. One device by default.
+      deterministic: whether a GPU must give the same numbers each time, at some cost in speed.
     """
 
     eval_episodes: int
     eval_greedy: bool
     devices: NotRequired[Sequence[jax.Device] | None]
+    deterministic: NotRequired[bool]

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.rollout import Rollout
-from re3_jax.losses import categorical_entropy, generalized_advantage
+from re3_jax.losses import categorical_entropy, generalized_advantage, of_action
 
 
 def a2c_loss(
@@ -45,9 +45,7 @@ def a2c_loss(
         advantage = advantage + rollout.bonus
     target = fixed_value[:-1] + advantage
 
-    log_probability = jnp.take_along_axis(
-        jax.nn.log_softmax(logits), rollout.action[..., None], axis=-1
-    )[..., 0]
+    log_probability = of_action(jax.nn.log_softmax(logits), rollout.action)
     policy_loss = -jnp.mean(log_probability * advantage)
     entropy = jnp.mean(categorical_entropy(logits))
     value_loss = jnp.mean(jnp.square(value[:-1] - target))
