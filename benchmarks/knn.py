@@ -26,10 +26,10 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from benchmarks import hardware
-from experiments import machine
 from re3_jax import knn, random_encoder
 from re3_jax.envs.device import minigrid
 from re3_jax.replay import latent_ring
+from re3_jax.runs import machine
 
 PEAK_SIZE = 2048
 SEEDS = (1, 5, 20)

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from benchmarks.gpu import session
 from benchmarks.gpu.steps import steps
-from experiments import installing, run_folder
-from experiments.errors import UsageError, in_one_sentence
+from re3_jax.runs import installing, run_folder
+from re3_jax.runs.errors import UsageError, in_one_sentence
 
 MINUTES = 25.0
 

@@ -1,6 +1,6 @@
 """`python -m benchmarks.gpu.pixels --env TASK --seeds N ...`: the parts of an agent step, as JSON.
 
-Takes the options of `experiments.profile` and measures as it does.
+Takes the options of `re3_jax.commands.profile` and measures as it does.
 """
 
 import json
@@ -8,8 +8,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from experiments import build, machine, profile
-from experiments.options import parse
+from re3_jax.commands import profile
+from re3_jax.runs import build, machine
+from re3_jax.runs.options import parse
 
 
 def main(words: list[str]) -> None:

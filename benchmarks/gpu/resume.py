@@ -1,8 +1,8 @@
 """`python -m benchmarks.gpu.resume --out FOLDER ...`: is a killed and resumed run the same?
 
-Takes the options of `experiments.train`. Runs them once undisturbed; then once more, with a SIGKILL
-at the second evaluation, and resumes. Prints as JSON what differs in the final state and in the
-tables. The second run loads the programs that the first one compiled, as a resumed run does.
+Takes the options of `re3_jax.commands.train`. Runs them once undisturbed; then once more, with a
+SIGKILL at the second evaluation, and resumes. Prints as JSON what differs in the final state and in
+the tables. The second run loads the programs that the first one compiled, as a resumed run does.
 """
 
 import json
@@ -26,7 +26,7 @@ def train(*words: str) -> None:
     Raises:
       subprocess.CalledProcessError: it failed.
     """
-    command = [sys.executable, "-m", "experiments.train", *words]
+    command = [sys.executable, "-m", "re3_jax.commands.train", *words]
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
 
 
@@ -36,7 +36,7 @@ def train_until_killed(out: Path, *words: str) -> int:
     Raises:
       RuntimeError: the run ended first.
     """
-    command = [sys.executable, "-m", "experiments.train", *words]
+    command = [sys.executable, "-m", "re3_jax.commands.train", *words]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         while (reached := evaluated(out)) == 0:
             if process.poll() is not None:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.steps import Step
-from experiments import installing
-from experiments.errors import UsageError
-from experiments.run_folder import write_json
+from re3_jax.runs import installing
+from re3_jax.runs.errors import UsageError
+from re3_jax.runs.run_folder import write_json
 
 SUMMARY = "summary.md"
 LOGS = "logs"

@@ -57,7 +57,7 @@ def steps(folder: Path, debug: bool) -> list[Step]:
     train, again = "benchmarks.gpu.training", "benchmarks.gpu.resume"
     updates = "benchmarks.dreamer_update", "--updates", "1" if debug else "20"
     made = [
-        Step("doctor", ("experiments.doctor",), 90, _doctor),
+        Step("doctor", ("re3_jax.commands.doctor",), 90, _doctor),
         Step("knn", ("benchmarks.knn", "--jax-only", *rows, *few), 150, _knn),
         Step("update_rad", ("benchmarks.sac_update", "--skip-torch", *frames, *few,
             "--preset", "debug" if debug else "released"), 150, _sac),

@@ -1,6 +1,6 @@
 """`python -m benchmarks.gpu.training --out FOLDER ...`: begins a run or goes on with it.
 
-Takes the options of `experiments.train`. SIGTERM stops the run after a checkpoint. Prints what
+Takes the options of `re3_jax.commands.train`. SIGTERM stops the run after a checkpoint. Prints what
 summary.json then says.
 """
 
@@ -8,13 +8,14 @@ import contextlib
 import sys
 from pathlib import Path
 
-from experiments import run_folder, train
+from re3_jax.commands import train
+from re3_jax.runs import run_folder
 
 STOPPED = 143
 
 
 def main(words: list[str]) -> int:
-    """Trains; returns the exit code of `experiments.train`, 0 in place of that after SIGTERM."""
+    """Trains; returns the exit code of training, 0 in place of that after SIGTERM."""
     out = Path(words[words.index("--out") + 1])
     resumes = (out / run_folder.CONFIG).exists()
     with contextlib.redirect_stdout(sys.stderr):

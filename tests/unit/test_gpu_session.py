@@ -9,8 +9,8 @@ import pytest
 from benchmarks.gpu import __main__ as command
 from benchmarks.gpu import session
 from benchmarks.gpu.steps import TRAINING, Step, steps
-from experiments import installing
-from experiments.errors import UsageError
+from re3_jax.runs import installing
+from re3_jax.runs.errors import UsageError
 
 HARDWARE = {
     "cpu": "a CPU", "cores": 2, "avx512": True, "platform": "cpu", "devices": {"cpu": 1},
