@@ -51,8 +51,8 @@ help:
 	  'make compile TARGET=h100   what a run takes on a GPU or TPU that is not here [ENV=] [AGENT=]' \
 	  '    [BONUS=] [PRESET=] [SEEDS=] [OUT=file]  or TARGET=a100, v5e, v6e; without ENV, every agent' \
 	  'make gpu                   on a lent NVIDIA GPU: all there is to measure, in 25 minutes or in' \
-  '    [MINUTES=9] at a time, and a table in [OUT=runs/gpu]; on a CPU at a small size' \
-  'make doctor                versions, devices, memory and a short speed check' \
+	  '    [MINUTES=9] at a time, and a table in [OUT=runs/gpu]; on a CPU at a small size' \
+	  'make doctor                versions, devices, memory and a short speed check' \
 	  'make docs                  the documentation, into site/' \
 	  'make try-docs              every documented command in fresh clones [PYTHONS="python3.12"]' \
 	  'make clean                 remove what was built, .venv too; runs/ is kept' \
