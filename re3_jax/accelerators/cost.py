@@ -8,6 +8,7 @@ the branches of a condition, the dearest counts.
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -25,6 +26,9 @@ COLLECTIVES = (
     *("all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective-permute"),
     *("collective-broadcast", "ragged-all-to-all", "send", "recv"),
 )
+
+OF_KERNEL = re.compile(r'serialized_metadata = "[^"]*operations_per_number\\22: \\22(\d+)')
+"""What the `metadata` of a Pallas kernel states: its operations for each number of its result."""
 
 SLICES = ("dynamic-slice", "gather", "slice")
 
@@ -56,6 +60,20 @@ class Cost(NamedTuple):
         )
 
 
+class Executed(NamedTuple):
+    """An instruction of a program.
+
+    Attributes:
+      instruction: as the text has it.
+      times: how often one call of the program executes it.
+      cost: of one execution.
+    """
+
+    instruction: Instruction
+    times: float
+    cost: Cost
+
+
 class Report(NamedTuple):
     """A compiled program on one device of its target; sizes in bytes.
 
@@ -85,14 +103,25 @@ def report(compiled: Any) -> Report:
 
 @dataclass(frozen=True)
 class Counter:
-    """Adds up the instructions of a program."""
+    """Adds up the instructions of a program.
+
+    Attributes:
+      program: the compiled program.
+      unstated_trips: how often a loop runs of which the text does not say it.
+    """
 
     program: Program
+    unstated_trips: int = 1
 
     @cached_property
     def total(self) -> Cost:
         """Of one call."""
-        return self._computation(self.program.entry)
+        return _sum(self.executed)
+
+    @cached_property
+    def executed(self) -> list[Executed]:
+        """The instructions that move something, in the order of the program's text."""
+        return self._executed(self.program.entry, 1.0)
 
     @property
     def largest_copy(self) -> int:
@@ -107,23 +136,28 @@ class Counter:
         ]
         return max(copies, default=0)
 
-    def _computation(self, name: str) -> Cost:
-        computation, cost = self.program.computations[name], Cost()
-        for instruction in computation.values():
-            cost = cost.plus(self._instruction(computation, instruction))
-        return cost
+    def _executed(self, name: str, times: float) -> list[Executed]:
+        computation = self.program.computations[name]
+        found: list[Executed] = []
+        for it in computation.values():
+            opcode = it.opcode.removesuffix("-start")
+            if opcode in FREE or opcode.endswith(("-done", "-update")):
+                continue
+            if opcode == "while":
+                trips = self.program.trips(it)
+                trips = self.unstated_trips if trips is None else trips
+                found += self._executed(it.attribute("body").strip("%"), times * trips)
+            elif opcode == "conditional":
+                branches = [self._executed(called, times) for called in it.called]
+                found += max(branches, key=lambda executed: _sum(executed).bytes_accessed)
+            elif opcode in ("call", "async"):
+                found += self._executed(it.called[0], times)
+            else:
+                found.append(Executed(it, times, self._instruction(computation, it)))
+        return found
 
     def _instruction(self, computation: Computation, it: Instruction) -> Cost:
         opcode = it.opcode.removesuffix("-start")
-        if opcode in FREE or opcode.endswith(("-done", "-update")):
-            return Cost()
-        if opcode == "while":
-            body = self._computation(it.attribute("body").strip("%"))
-            return Cost().plus(body, self.program.trips(it))
-        if opcode == "conditional":
-            return max(map(self._computation, it.called), key=lambda cost: cost.bytes_accessed)
-        if opcode in ("call", "async"):
-            return self._computation(it.called[0])
         return Cost(
             operations=self._operations(computation, it),
             bytes_accessed=self._read(computation, it) + self._written(computation, it),
@@ -140,6 +174,8 @@ class Counter:
             return _convolution(it, operands)
         if it.opcode == "dot" or "__cublas$" in it.rest:
             return _product(it, operands)
+        if stated := OF_KERNEL.search(it.rest):
+            return float(stated[1]) * math.prod(it.shapes[0].dims)
         return 0.0
 
     def _read(self, computation: Computation, it: Instruction) -> int:
@@ -188,6 +224,13 @@ class Counter:
             place = 1 if root.opcode == "dynamic-update-slice" else -1
             return sum(_in_memory(shape) for shape in computation[root.operands[place]].shapes)
         return sum(_in_memory(shape) for shape in root.shapes[: _num_results(root)])
+
+
+def _sum(executed: Iterable[Executed]) -> Cost:
+    total = Cost()
+    for _, times, cost in executed:
+        total = total.plus(cost, times)
+    return total
 
 
 def _num_results(it: Instruction) -> int | None:

@@ -113,8 +113,8 @@ class Program:
     computations: dict[str, Computation]
     entry: str
 
-    def trips(self, loop: Instruction) -> int:
-        """How often the body of a `while` runs; 1 where the text does not say."""
+    def trips(self, loop: Instruction) -> int | None:
+        """How often the body of a `while` runs; None where the text does not say."""
         known = re.search(r'"known_trip_count":\{"n":"(\d+)"', loop.rest)
         if known:
             return int(known[1])
@@ -126,7 +126,7 @@ class Program:
                 pending.extend(instruction.called)
         bounds = [int(c.rest.partition(")")[0]) for c in text if _is_int32_constant(c)]
         compares = [c for c in text if c.opcode == "compare" and "direction=LT" in c.rest]
-        return max(bounds[0], 1) if len(bounds) == 1 == len(compares) else 1
+        return max(bounds[0], 1) if len(bounds) == 1 == len(compares) else None
 
 
 def _is_int32_constant(instruction: Instruction) -> bool:

@@ -43,12 +43,13 @@ the whole ring by differences. No query is searched again where the error could 
 `search.TIE_TOLERANCE`; there the relative error of a distance stays below 2e-4.
 
 Memory: the matrix queries x rows never takes more than 8 MB. Memory grows with queries x groups.
+On a CUDA device a kernel makes stage 1, and the matrix is never in memory (see `kernel`).
 
 Gradients: latents are constants. No gradient flows to the queries or the ring.
 
 Modules: `exact` has the public functions, `inputs` the arrays that a search reads and which rows
-count, `scores` stage 1, `search` stage 2, `plan` the sizes of the pieces, and `rings` the rules
-for `vmap` over rings.
+count, `scores` stage 1, `kernel` stage 1 on a CUDA device, `search` stage 2, `plan` the sizes of
+the pieces, and `rings` the rules for `vmap` over rings.
 """
 
 from re3_jax.knn.exact import kth_distance, mean_distance, nearest_and_mean, nearest_distances

@@ -6,8 +6,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, UInt32
 
+from re3_jax.knn import kernel
 from re3_jax.knn.inputs import Queries, Ring, rows_of
-from re3_jax.knn.rings import DISTINCT_ROWS, among_first_rows, over_rings
+from re3_jax.knn.rings import DISTINCT_ROWS, Search, among_first_rows, over_rings
 from re3_jax.knn.scores import top_k
 from re3_jax.knn.search import search_ring
 from re3_jax.replay.distinct_ring import DistinctRing
@@ -175,7 +176,8 @@ def _squared_distances(
     own_row = own_row.astype(jnp.int32)
     rows, num_rows = rows_of(ring, with_fingerprints=fingerprints is not None)
     arguments = lax.stop_gradient((Queries(queries, fingerprints), own_row, rows, num_rows))
-    search = over_rings(partial(search_ring, k=min(k, capacity), excluding=exclude is not None))
+    search_one = partial(search_ring, k=min(k, capacity), excluding=exclude is not None)
+    search = over_rings(_fused_on_cuda(search_one) if kernel.is_wanted() else search_one)
     if isinstance(ring, DistinctRing):
         sizes = [size for size in DISTINCT_ROWS if k < size < capacity] + [capacity]
         search = among_first_rows(search, sizes)
@@ -184,6 +186,16 @@ def _squared_distances(
         return squared
     gathered = lax.all_gather(squared, axis_name, axis=1, tiled=True)
     return -top_k(-gathered, k)[0]
+
+
+def _fused_on_cuda(search_one: Search) -> Search:
+    """`search_one`, with the kernel in programs that are lowered for CUDA."""
+
+    def search(*arguments):
+        fused = partial(search_one, fused=True)
+        return lax.platform_dependent(*arguments, cuda=fused, default=search_one)
+
+    return search
 
 
 def _check(queries, ring: Ring, k: int, num_rows: int, exclude, fingerprints) -> None:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from re3_jax.knn import kernel
 from re3_jax.knn.inputs import Rows, valid_in
 from re3_jax.knn.plan import Plan
 
@@ -16,7 +17,7 @@ class Candidates(NamedTuple):
 
     Attributes:
       rows: row numbers.
-      counted: False where the tail repeats a row of another group.
+      counted: False where the tail repeats a row of another group, and past the capacity.
       best_unseen: the best score of all other groups; None if there are no others.
     """
 
@@ -40,7 +41,8 @@ def score_groups(
     """
     doubled = 2 * queries
 
-    def score(start, size: int, counts: Bool[Array, " size"] | bool = True):
+    def moved(start, size: int, counts: Bool[Array, " size"] | bool = True):
+        """Rows relative to the centre, and their squared norms."""
         latents = lax.dynamic_slice_in_dim(rows.latents, start, size)
         if centre is None:
             norms = lax.dynamic_slice_in_dim(rows.squared_norms, start, size)
@@ -48,7 +50,18 @@ def score_groups(
             latents = latents - centre
             norms = sum_of_squares(latents)
         # A row that holds no latent scores -inf, so it is never preferred to one that does.
-        norms = jnp.where(valid_in(rows, start, size) & counts, norms, jnp.inf)
+        return latents, jnp.where(valid_in(rows, start, size) & counts, norms, jnp.inf)
+
+    if plan.fused:
+        origin = jnp.zeros_like(queries[0]) if centre is None else centre
+        _, norms = moved(0, plan.capacity)
+        return kernel.score_groups(
+            queries, rows.latents, norms, origin, last_row,
+            group=plan.group, num_groups=plan.num_groups,
+        )  # fmt: skip
+
+    def score(start, size: int, counts: Bool[Array, " size"] | bool = True):
+        latents, norms = moved(start, size, counts)
         product = lax.dot_general(
             latents, doubled, (((1,), (1,)), ((), ())), precision=lax.Precision.HIGHEST
         )
@@ -107,6 +120,9 @@ def best_groups(scores: Float[Array, "groups batch"], count: int, plan: Plan) ->
         in_tail = start >= plan.main_rows
         rows = rows - jnp.where(in_tail, plan.main_rows + plan.tail - plan.capacity, 0)
         counted = ~in_tail | (rows >= plan.main_rows)
+    elif plan.main_rows > plan.capacity:
+        counted = rows < plan.capacity
+        rows = jnp.minimum(rows, plan.capacity - 1)
     counted = jnp.broadcast_to(counted, rows.shape)
     shape = (scores.shape[1], -1)
     return Candidates(rows.reshape(shape), counted.reshape(shape), best_unseen)

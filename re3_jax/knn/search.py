@@ -29,6 +29,7 @@ def search_ring(
     last_row: Int[Array, ""],
     k: int,
     excluding: bool,
+    fused: bool = False,
 ) -> Float[Array, "batch {k}"]:
     """Squared distances of each query to its k nearest rows, ascending.
 
@@ -39,12 +40,13 @@ def search_ring(
       last_row: rows at or past it hold no latent.
       k: the number of neighbours.
       excluding: whether `own_row` names any row.
+      fused: whether `kernel` scores the groups.
 
     Returns:
       float32; +inf where no such neighbour exists.
     """
     batch, latent_dim = queries.latents.shape
-    plan = make_plan(batch, rows.latents.shape[0], latent_dim, k + excluding)
+    plan = make_plan(batch, rows.latents.shape[0], latent_dim, k + excluding, fused)
 
     def tile(queries_and_rows):
         queries, own_row = queries_and_rows

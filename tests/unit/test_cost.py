@@ -106,6 +106,27 @@ def test_a_copy_of_a_ring_is_found():
     assert found.largest_copy == 5_000 * 256 * 4
 
 
+def test_a_kernel_states_its_operations():
+    """As XLA writes the metadata of a Pallas kernel into a program; for each seed of a batch."""
+    text = r"""HloModule m
+ENTRY %main (a: f32[4,512,50]) -> f32[4,100,512] {
+  %a = f32[4,512,50]{2,1,0} parameter(0)
+  ROOT %c = f32[4,100,512]{2,1,0} custom-call(%a), custom_call_target="__gpu$xla.gpu.triton",
+    backend_config={serialized_metadata = "{\22operations_per_number\22: \2290\22}"}
+}
+""".replace(",\n    ", ", ")
+    assert Counter(parse(text)).total.operations == 4 * 100 * 512 * 90
+
+
+def test_a_loop_of_unknown_length_counts_as_often_as_asked():
+    def search(x, n):
+        return lax.fori_loop(0, n, lambda i, x: jnp.sin(x) @ x, jnp.cos(x) @ x)
+
+    program = parse(compiled(search, of_shape(64, 64), of_shape(dtype=jnp.int32)).as_text())
+    for times in (0, 1, 3):
+        assert Counter(program, times).total.operations == (1 + times) * 2 * 64**3
+
+
 @pytest.mark.parametrize(
     ("text", "num_bytes", "on_chip"),
     [

@@ -44,7 +44,9 @@ single, add = jax.jit(search), jax.jit(latent_ring.add)
 def platform(request, monkeypatch):
     """Runs each platform's way of batching on this platform."""
     monkeypatch.setattr(
-        jax.lax, "platform_dependent", lambda *args, **ways: ways[request.param](*args)
+        jax.lax,
+        "platform_dependent",
+        lambda *args, **ways: ways.get(request.param, ways["default"])(*args),
     )
 
 
