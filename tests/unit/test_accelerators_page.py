@@ -40,3 +40,18 @@ def test_no_program_copies_a_replay_or_talks_between_seeds(path):
             assert program["collectives"] == 0
             if run["agent"] != "a2c" and program["argument_bytes"] > 1e9:
                 assert program["largest_copy_bytes"] < program["argument_bytes"] / 4
+
+
+def test_the_page_has_the_bytes_of_the_search():
+    whole = json.loads((ROOT / "benchmarks" / "results" / "knn_h100_bytes.json").read_text())
+    page = (ROOT / "docs" / "accelerators.md").read_text()
+    for case in whole["cases"]:
+        sizes = *(f"{case[n]:,}" for n in ("queries", "rows", "dimension")), _gb(case["must_bytes"])
+        for title, name in (("XLA", "xla"), ("Pallas", "kernel")):
+            of = case[name]
+            cells = title, _gb(of["bytes"]), of["ratio_to_must"], f"{of['instructions']:,}"
+            assert f"| {' | '.join(map(str, (*sizes, *cells, of['least_ms'])))} |" in page
+
+
+def _gb(number):
+    return f"{number / 1e9:.2f} GB"
