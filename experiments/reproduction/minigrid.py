@@ -13,8 +13,8 @@ from experiments.reproduction.entry import (
     not_run,
     tested,
 )
-from experiments.reproduction.results import Results, areas, interval, seeds_and_frames
-from re3_jax.runs.curves import Curve
+from experiments.reproduction.results import Results, interval, seeds_and_frames
+from re3_jax.runs.curves import Curve, areas
 from re3_jax.runs.presets.minigrid import FINE_TUNING_BETA
 from re3_jax.runs.presets.minigrid import TASKS as OF_TABLE
 

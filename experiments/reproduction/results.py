@@ -5,9 +5,6 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from jaxtyping import Float
-
 from re3_jax.runs import curves
 from re3_jax.runs.curves import Curve
 
@@ -83,15 +80,3 @@ def seeds_and_frames(row: Row) -> str:
     """How much ran, of a row of a table."""
     seeds = int(row["seeds"])
     return f"{seeds} seed{'s' * (seeds > 1)}, {int(row['env_frames']):,} frames"
-
-
-def areas(curve: Curve, end: int) -> Float[np.ndarray, " seed"]:
-    """Mean height of each seed's curve from frame 0 to `end`; it is 0 before its first frame.
-
-    Args:
-      curve: reaches `end`; linear between its frames.
-      end: in env frames.
-    """
-    frames = np.append(curve.env_frames[curve.env_frames < end], end)
-    heights = [np.interp(frames, curve.env_frames, returns) for returns in curve.returns]
-    return np.trapezoid(heights, frames, axis=1) / end

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from experiments.reproduction.entry import Verdict
-from experiments.reproduction.results import Interval, Row, areas, interval
+from experiments.reproduction.results import Interval, Row, interval
 from re3_jax.runs import statistics
-from re3_jax.runs.curves import Curve
+from re3_jax.runs.curves import Curve, areas
 
 FEWEST_SEEDS = 4
 """With three of each, even a complete separation has p = 0.1 (Mann and Whitney, two-sided)."""

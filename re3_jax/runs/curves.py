@@ -161,8 +161,19 @@ def area(curve: Curve) -> float:
 
     Frames before the first evaluation, those of pre-training, have height 0.
     """
-    heights, last = curve.returns.mean(axis=0), curve.env_frames[-1]
-    return float(np.trapezoid(heights, curve.env_frames) / last if last else heights[0])
+    return float(areas(curve, int(curve.env_frames[-1])).mean())
+
+
+def areas(curve: Curve, end: int) -> Float[np.ndarray, " seed"]:
+    """Mean height of each seed's curve from frame 0 to `end`; it is 0 before its first frame.
+
+    Args:
+      curve: reaches `end`; linear between its frames.
+      end: in env frames.
+    """
+    frames = np.append(curve.env_frames[curve.env_frames < end], end)
+    heights = np.stack([np.interp(frames, curve.env_frames, each) for each in curve.returns])
+    return np.trapezoid(heights, frames, axis=1) / end if end else heights[:, 0]
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -173,7 +184,8 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]
 
 def better_than(name: str, pairs: Iterable[tuple[Curve, Curve | None]]) -> dict[str, list[str]]:
     """Columns of `improvement` for `write_table`, for pairs of a curve and its baseline, `name`."""
-    columns = [f"better_than_{name}{end}" for end in ("", "_low", "_high")]
+    starts, ends = (f"better_than_{name}", f"larger_area_than_{name}"), ("", "_low", "_high")
+    columns = [f"{start}{end}" for start in starts for end in ends]
     cells = zip(*(improvement(*pair) for pair in pairs), strict=True)
     return {column: [*values] for column, values in zip(columns, cells, strict=True)}
 
@@ -181,17 +193,20 @@ def better_than(name: str, pairs: Iterable[tuple[Curve, Curve | None]]) -> dict[
 def improvement(curve: Curve, baseline: Curve | None) -> list[str]:
     """Probability that a run of `curve` ends above one of `baseline`, and its 95% interval.
 
-    The end is the evaluation of each that is nearest to the last frame that both reached. The cells
-    are empty if one has a single seed.
+    The end is the evaluation of each that is nearest to the last frame that both reached. Then the
+    same of the areas up to that frame, which are larger where a run learns earlier. The cells are
+    empty if one has a single seed.
     """
     if baseline is None or min(len(curve.returns), len(baseline.returns)) < 2:
-        return ["", "", ""]
-    end = min(curve.env_frames[-1], baseline.env_frames[-1])
+        return [""] * 6
+    end = int(min(curve.env_frames[-1], baseline.env_frames[-1]))
     both = curve, baseline
-    pair = [each.returns[:, np.abs(each.env_frames - end).argmin()] for each in both]
-    probability = statistics.probability_of_improvement
-    interval = statistics.bootstrap_interval(probability, *pair)
-    return [f"{x:.6g}" for x in (probability(*pair), *interval)]
+    finals = [each.returns[:, np.abs(each.env_frames - end).argmin()] for each in both]
+    probability, cells = statistics.probability_of_improvement, []
+    for pair in (finals, [areas(each, end) for each in both]):
+        interval = statistics.bootstrap_interval(probability, *pair)
+        cells += [f"{x:.6g}" for x in (probability(*pair), *interval)]
+    return cells
 
 
 def write_table(curves: Sequence[Curve], path: Path, **before: Iterable[str]) -> None:

@@ -11,9 +11,9 @@ from scipy.stats import mannwhitneyu
 from experiments.figures import reproduction
 from experiments.reproduction import page, rules
 from experiments.reproduction.entry import Verdict
-from experiments.reproduction.results import Interval, areas
+from experiments.reproduction.results import Interval
 from experiments.reproduction.rules import Comparison
-from re3_jax.runs.curves import Curve
+from re3_jax.runs.curves import Curve, areas
 from re3_jax.runs.options import parse
 
 ROOT = Path(__file__).parents[2]
