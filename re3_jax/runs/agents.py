@@ -10,9 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from re3_jax.runs import video
-from re3_jax.runs.errors import UsageError
-from re3_jax.runs.registry import Registry, Values
 from re3_jax.agents.a2c import learner as a2c
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.base import Learner, OnPolicyLearner
@@ -28,6 +25,9 @@ from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.networks import conv_stack
+from re3_jax.runs import video
+from re3_jax.runs.errors import UsageError
+from re3_jax.runs.registry import Registry, Values
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,6 @@ from typing import Any
 
 import jax
 
-from re3_jax.runs import machine, suites
-from re3_jax.runs.agents import AGENTS
-from re3_jax.runs.bonuses import BONUSES
-from re3_jax.runs.config import RunConfig, with_options
-from re3_jax.runs.errors import UsageError, refusing
-from re3_jax.runs.validate import validate_for_task
 from re3_jax.agents.base import Learner, OnPolicyLearner
 from re3_jax.agents.reward_free import reward_free
 from re3_jax.envs import host, registry
@@ -20,6 +14,12 @@ from re3_jax.envs.base import DeviceEnv, EnvSpec
 from re3_jax.envs.host import renderer
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.state_entropy import scaled
+from re3_jax.runs import machine, suites
+from re3_jax.runs.agents import AGENTS
+from re3_jax.runs.bonuses import BONUSES
+from re3_jax.runs.config import RunConfig, with_options
+from re3_jax.runs.errors import UsageError, refusing
+from re3_jax.runs.validate import validate_for_task
 from re3_jax.schedules import unweighted
 from re3_jax.training.device_program import DeviceProgram
 from re3_jax.training.distributed import Processes

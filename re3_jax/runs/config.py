@@ -16,9 +16,6 @@ from typing import Annotated, Any, Literal
 import tyro
 from flax.traverse_util import flatten_dict, unflatten_dict
 
-from re3_jax.runs.agents import AGENTS
-from re3_jax.runs.bonuses import BONUSES
-from re3_jax.runs.registry import Values
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.rainbow.config import RainbowConfig
@@ -30,6 +27,9 @@ from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.pretrained import PretrainedConfig
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.rnd import RNDConfig
+from re3_jax.runs.agents import AGENTS
+from re3_jax.runs.bonuses import BONUSES
+from re3_jax.runs.registry import Values
 
 AgentName = str
 """One of `agents.AGENTS`."""

@@ -10,13 +10,13 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.runs import run_folder
 from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.bonuses import BONUSES
 from re3_jax.runs.build import task_spec
 from re3_jax.runs.config import RunConfig, flatten, option_name, option_with
 from re3_jax.runs.errors import UsageError
-from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.training import transfer
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.train_state import TrainState

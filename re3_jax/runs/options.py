@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import tyro
 
+from re3_jax.envs import registry
 from re3_jax.runs import bonuses, plugins, run_folder, suites
 from re3_jax.runs.agents import AGENTS, Agent
 from re3_jax.runs.bonuses import BONUSES
@@ -30,7 +31,6 @@ from re3_jax.runs.errors import UsageError, refusing
 from re3_jax.runs.registry import Values
 from re3_jax.runs.resolve import resolve
 from re3_jax.runs.validate import validate
-from re3_jax.envs import registry
 
 NUMBERS = {int: "a whole number such as 400000", float: "a number such as 0.001"}
 """Type of an option -> the values it takes, in words."""

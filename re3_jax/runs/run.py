@@ -320,7 +320,9 @@ class _Loop:
                 say(f"video       {self.folder / name}")
         say(f"checkpoint  {self.folder / run_folder.CHECKPOINTS / str(self.store.steps()[-1])}")
         if not complete:
-            command = f"{shlex.quote(installing.python())} -m re3_jax.commands.train --out {self.folder}"
+            command = (
+                f"{shlex.quote(installing.python())} -m re3_jax.commands.train --out {self.folder}"
+            )
             say(f"stopped at env frame {r.env_frames:,}; to resume: {command} --resume")
 
 

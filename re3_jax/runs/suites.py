@@ -7,6 +7,9 @@ Another suite is another `Suite(...)` in `SUITES`, or `register(Suite(...))` in 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from re3_jax.envs import registry
+from re3_jax.envs.base import EnvSpec
+from re3_jax.envs.host import atari, atari_games, dmc
 from re3_jax.runs import machine
 from re3_jax.runs.config import AgentName, PresetName, RunConfig
 from re3_jax.runs.errors import UsageError, refusing
@@ -15,9 +18,6 @@ from re3_jax.runs.presets import atari as atari_presets
 from re3_jax.runs.presets import brax, gymnax, minigrid, pixels
 from re3_jax.runs.presets import dmc as dmc_presets
 from re3_jax.runs.registry import Registry
-from re3_jax.envs import registry
-from re3_jax.envs.base import EnvSpec
-from re3_jax.envs.host import atari, atari_games, dmc
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,14 @@
 import math
 from typing import Any
 
+from re3_jax.envs.base import Box, Discrete, EnvSpec
+from re3_jax.replay.frame_rows import row_size
 from re3_jax.runs import agents, bonuses, suites
 from re3_jax.runs.agents import AGENTS, Agent
 from re3_jax.runs.bonuses import BONUSES
 from re3_jax.runs.config import RunConfig, flatten, neighbours_option, option_name
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.registry import Values
-from re3_jax.envs.base import Box, Discrete, EnvSpec
-from re3_jax.replay.frame_rows import row_size
 
 INT32_MAX = 2**31 - 1
 

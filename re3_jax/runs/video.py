@@ -9,12 +9,12 @@ import jax
 import numpy as np
 from jaxtyping import UInt8
 
-from re3_jax.runs import installing
-from re3_jax.runs.errors import UsageError
 from re3_jax.agents.dreamer import prediction
 from re3_jax.agents.dreamer.agent import SequenceBatch
 from re3_jax.cpu import compilation
 from re3_jax.replay import sequence_ring
+from re3_jax.runs import installing
+from re3_jax.runs.errors import UsageError
 
 EVALUATION, PREDICTIONS = "eval.mp4", "predictions.mp4"
 """Names of the videos in a run folder."""

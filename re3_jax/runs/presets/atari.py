@@ -6,10 +6,10 @@ none for RND and ICM. `docs/deviations.md` lists what its text leaves open.
 
 from dataclasses import replace
 
+from re3_jax.envs.host import atari
 from re3_jax.runs.config import AgentName, PresetName, RunConfig
 from re3_jax.runs.presets import rainbow, tables
 from re3_jax.runs.presets.tables import Values, options
-from re3_jax.envs.host import atari
 
 BETA = {"asterix": 0.01, "beam_rider": 0.01, "seaquest": 0.001}
 """Of RE3; 0.0001 on every other game."""

@@ -14,11 +14,11 @@ The table's numbers for soft actor-critic are the defaults of `SACConfig`. The t
 
 from dataclasses import replace
 
+from re3_jax.agents.sac.config import SACConfig
+from re3_jax.envs.host import tasks
 from re3_jax.runs.config import AgentName, PresetName, RunConfig
 from re3_jax.runs.presets import dreamer, tables
 from re3_jax.runs.presets.tables import Values, options
-from re3_jax.agents.sac.config import SACConfig
-from re3_jax.envs.host import tasks
 
 MAIN_TASKS = (
     "pendulum_swingup",

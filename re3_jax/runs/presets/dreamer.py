@@ -6,10 +6,10 @@ order of the random encoder's last layers, in how the bonus is normalised, in wh
 begins, and in the number of evaluation episodes, of which the authors play one.
 """
 
+from re3_jax.agents.dreamer.networks import IMAGE_SIZE
 from re3_jax.runs.config import PresetName
 from re3_jax.runs.presets import tables
 from re3_jax.runs.presets.tables import Values, options
-from re3_jax.agents.dreamer.networks import IMAGE_SIZE
 
 STEPS = 500_000
 

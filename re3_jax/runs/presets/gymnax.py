@@ -5,11 +5,11 @@ are bootstrapped, because in tasks such as CartPole, which pays every step, they
 that the episode would still have brought; this does not hold for all of gymnax.
 """
 
+from re3_jax.envs.base import Box
 from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.config import AgentName, PresetName, RunConfig
 from re3_jax.runs.presets import brax, minigrid, rainbow, tables
 from re3_jax.runs.presets.tables import Values
-from re3_jax.envs.base import Box
 
 CONTINUOUS = (
     "Pendulum-v1",
