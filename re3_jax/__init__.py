@@ -1,5 +1,8 @@
 """State-entropy exploration with random encoders (RE3; Seo et al., ICML 2021) in JAX.
 
+`re3_jax.train` trains a run, `re3_jax.load` reads one from its folder, and what they refuse is a
+`re3_jax.UsageError` (see `re3_jax.runs.interface`).
+
 Parts for your own training loop:
 
 - `re3_jax.intrinsic`: `re3`, `none`, `chain` and the reward transforms.
@@ -11,3 +14,21 @@ Parts for your own training loop:
 
 `import re3_jax` imports none of them.
 """
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from re3_jax.runs.errors import UsageError as UsageError
+    from re3_jax.runs.interface import load as load
+    from re3_jax.runs.interface import train as train
+
+__all__ = ["UsageError", "load", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Only here: it imports JAX, and commands that check the installation must start without it.
+    from re3_jax.runs import interface
+
+    return getattr(interface, name)

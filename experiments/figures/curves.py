@@ -21,7 +21,7 @@ def _make(words: command.Words) -> command.Lines:
         folders.setdefault(label, []).append(Path(folder))
     drawn = [curves.load(label, paths) for label, paths in folders.items()]
     words.out.parent.mkdir(parents=True, exist_ok=True)
-    curves.draw(drawn, words.title, words.out)
+    curves.save(curves.picture(drawn, words.title), words.out)
     curves.write_table(drawn, words.out.with_suffix(".csv"))
     yield words.out
     yield words.out.with_suffix(".csv")

@@ -2,17 +2,15 @@
 
 import argparse
 import contextlib
-import dataclasses
 import functools
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from re3_jax.runs import machine, run_folder
+from re3_jax.runs import evaluation, machine, run_folder
 from re3_jax.runs import video as mp4
 from re3_jax.runs.build import build, cpu_devices, prepared
 from re3_jax.runs.errors import UsageError, in_one_sentence, refuse_lack_of_memory, refusing
@@ -33,14 +31,9 @@ def evaluate(
     Raises:
       UsageError: there is no run or no intact checkpoint.
     """
-    if episodes is not None and episodes < 1:
-        raise UsageError(f"--episodes {episodes} is not positive: give 1 or more")
-    config = run_folder.stored_config(run)
-    asked: dict[str, Any] = {"episodes": episodes, "greedy": greedy}
-    asked = {name: value for name, value in asked.items() if value is not None}
-    evaluation = dataclasses.replace(config.evaluation, **asked)
+    config = evaluation.asked(run_folder.stored_config(run), episodes, greedy)
     machine.use_cpu_devices(cpu_devices(config))
-    config, spec = prepared(dataclasses.replace(config, evaluation=evaluation))
+    config, spec = prepared(config)
     warn = functools.partial(print, file=sys.stderr)
     runner = build(config, spec, warn)
     store = CheckpointStore(run / run_folder.CHECKPOINTS)
@@ -52,25 +45,9 @@ def evaluate(
         state, record = found
         stats = runner.start_evaluation(state, frames.append if video else None)()
     if video is not None:
-        if not frames:
-            raise UsageError(
-                f"--video needs a task seen as images, which {config.env} is not: leave it out"
-            )
+        evaluation.check_filmed(config, frames)
         mp4.write(video, frames)
-    return {
-        "run": str(run),
-        "env_frames": record["env_frames"],
-        "episodes": evaluation.episodes,
-        "greedy": evaluation.greedy,
-        "seeds": {
-            str(seed): {
-                name: float(getattr(stats, name)[i])
-                for name in ("return_mean", "return_std", "length_mean")
-            }
-            for i, seed in enumerate(config.seed_numbers)
-        },
-        "return_mean": float(stats.return_mean.mean()),
-    }
+    return {"run": str(run), **evaluation.described(config, stats, record["env_frames"])}
 
 
 @in_one_sentence

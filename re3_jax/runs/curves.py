@@ -3,19 +3,18 @@
 import csv
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
-import matplotlib
 import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
 from re3_jax.runs import statistics
 from re3_jax.runs.errors import UsageError
-
-matplotlib.use("Agg")
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's palette, which colour-blind readers can distinguish."""
@@ -26,6 +25,15 @@ TABLE_COLUMNS = (
     *("final_return_iqm", "final_return_iqm_low", "final_return_iqm_high"),
     "area_under_curve",
 )
+
+
+class NotebookFigure(Figure):
+    """A figure that a notebook shows, whatever its plotting backend."""
+
+    def _repr_png_(self) -> bytes:
+        picture = BytesIO()
+        self.savefig(picture, format="png")
+        return picture.getvalue()
 
 
 class Curve(NamedTuple):
@@ -76,9 +84,13 @@ def load(label: str, folders: Sequence[Path]) -> Curve:
     return curve
 
 
-def draw(curves: Sequence[Curve], title: str, path: Path) -> None:
-    """Draws all curves into one picture: mean over seeds, 95% band of the mean."""
-    figure = draw_panels({title: curves}, (6.4, 4.2), across=1, dpi=150)
+def picture(curves: Sequence[Curve], title: str) -> Figure:
+    """All curves in one picture: mean over seeds, 95% band of the mean."""
+    return draw_panels({title: curves}, (6.4, 4.2), across=1, dpi=150)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Replaces `path` in one step."""
     unfinished = path.with_name(f".{path.name}")
     figure.savefig(unfinished, format=path.suffix.lstrip(".") or "png")
     unfinished.replace(path)
@@ -97,7 +109,9 @@ def draw_panels(
     """
     across = min(across, len(panels))
     down = math.ceil(len(panels) / across)
-    figure = Figure(figsize=(size[0] * across, size[1] * down), dpi=dpi, layout="constrained")
+    figure = NotebookFigure(
+        figsize=(size[0] * across, size[1] * down), dpi=dpi, layout="constrained"
+    )
     places = figure.subplots(down, across, squeeze=False).ravel()
     for axes, (title, curves) in zip(places, panels.items(), strict=False):
         (panel or draw_axes)(axes, curves, title)
@@ -124,7 +138,7 @@ def draw_axes(
     margin = 0.05 * (high - low) or 0.05
     axes.set_ylim(low - margin, high + margin)
     axes.set(title=title, xlabel="env frames per seed", ylabel="evaluation return (mean, 95% band)")
-    axes.xaxis.set_major_formatter(matplotlib.ticker.EngFormatter(sep=""))
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.set_xlim(left=0)
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 
 
-class UsageError(Exception):
+class UsageError(ValueError):
     """The request cannot be carried out; the message is one sentence with the remedy."""
 
 

@@ -22,6 +22,16 @@ class HostRecord:
     timed_frames: int = 0
     csv_bytes: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def checkpoint(self) -> int:
+        """Number of the checkpoint: a chunk may have two, before and after its evaluation."""
+        return 2 * self.chunks + (self.evaluated_at == self.env_frames)
+
+    def timing(self, num_seeds: int) -> dict[str, float | None]:
+        """Speed and seconds, for summary.json."""
+        seconds = {name: value for name, value in vars(self).items() if name.endswith("_seconds")}
+        return {"frames_per_second": self.frames_per_second(num_seeds), **seconds}
+
     def frames_per_second(self, num_seeds: int) -> float | None:
         """Env frames of all seeds per second of training; None before any."""
         return self.timed_frames * num_seeds / self.train_seconds if self.timed_frames else None

@@ -1,12 +1,38 @@
 """Ctrl-C and SIGTERM: the first asks the run to stop, the second ends it at once."""
 
+import contextlib
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def deferred(on_first: Callable[[], None]) -> Iterator[Callable[[], int | None]]:
+    """Ctrl-C within another program: the first is noted, the second a `KeyboardInterrupt`.
+
+    Yields a function that returns the signal, if it came. Python's signals belong to the main
+    thread: in any other nothing is noted.
+    """
+    received: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        if received:
+            raise KeyboardInterrupt
+        received.append(number)
+        on_first()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: received[0] if received else None
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Interrupt:

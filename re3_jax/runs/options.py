@@ -7,6 +7,7 @@ import dataclasses
 import difflib
 import types
 import typing
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -92,6 +93,22 @@ def parse(argv: list[str]) -> RunConfig:
         config = unflatten(values)
     validate(config)
     return config
+
+
+def words_of(options: Mapping[str, Any]) -> list[str]:
+    """The words of the command line that give these options.
+
+    Args:
+      options: value by the option's name in a configuration; a group of options is a mapping from
+        their names in it. None leaves an option to the preset, but in a group it is a value.
+    """
+    given: dict[str, Any] = {}
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            given |= {f"{name}.{leaf}": one for leaf, one in value.items()}
+        elif value is not None:
+            given[name] = value
+    return [option_with(name, value).replace(" ", "=", 1) for name, value in given.items()]
 
 
 def _no_effect(name: str, values: Values) -> str | None:
@@ -182,11 +199,11 @@ def _given(words: list[str]) -> dict[str, Any]:
             value = next(rest, "--")
             if value.startswith("--"):
                 raise UsageError(f"{option} needs a value: give it as {option} VALUE")
-        given[name] = _checked(option, value, annotations[name])
+        given[name] = checked(option, value, annotations[name])
     return given
 
 
-def _checked(option: str, value: str, annotation: Any) -> Any:
+def checked(option: str, value: str, annotation: Any) -> Any:
     """The value converted to its type; a UsageError if that is impossible."""
     if isinstance(annotation, types.UnionType):
         if value == "None":

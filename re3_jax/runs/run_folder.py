@@ -74,6 +74,8 @@ def stored_config(
         if isinstance(stored, dict):
             plugins.load(stored.get("plugin"))
         config: RunConfig = from_dict(stored)
+    except UsageError:
+        raise
     except (FileNotFoundError, NotADirectoryError):
         raise UsageError(f"{folder} holds no run (no {CONFIG}): {otherwise}") from None
     except (OSError, ValueError, LookupError, TypeError) as error:
@@ -177,6 +179,11 @@ def has_checkpoint(folder: Path) -> bool:
     return any((folder / CHECKPOINTS).glob("[0-9]*"))
 
 
+def newest_checkpoint(folder: Path) -> int:
+    """Number of the newest checkpoint in a run folder that has one."""
+    return max(int(path.name) for path in (folder / CHECKPOINTS).glob("[0-9]*"))
+
+
 def write_json(path: Path, values: dict[str, Any]) -> None:
     """Replaces `path` in one step, so that it is never half written."""
     partial = _partial(path)
@@ -212,10 +219,15 @@ def _check_same(config: RunConfig, stored: RunConfig, folder: Path) -> None:
                 f"{option_name(name)} is {now[name]}, but the run in {folder} was started with "
                 f"{then[name]}: leave it out to continue, or start a new run with another --out"
             )
+    refuse_shorter(config, stored, f"the run in {folder}")
+
+
+def refuse_shorter(config: RunConfig, stored: RunConfig, which: str) -> None:
+    """Refuses to shorten a run, `which` in words: `stored` says how long it is."""
     if config.steps < stored.steps:
         length = "--steps" if config.pretrain is None else "--pretrain"
         raise UsageError(
-            f"{length} {config.steps} is less than the {stored.steps} of the run in {folder}: "
+            f"{length} {config.steps} is less than the {stored.steps} of {which}: "
             "give as many to finish it or more to extend it"
         )
 

@@ -1,42 +1,55 @@
-"""summary.json and curve.png: a run's results, from its eval.csv."""
+"""summary.json and curve.png: a run's results, from its evaluations."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from re3_jax.runs import machine, suites
 from re3_jax.runs.bonuses import BONUSES
 from re3_jax.runs.config import RunConfig
+from re3_jax.runs.host_record import HostRecord
 from re3_jax.runs.run_folder import write_json
+
+if TYPE_CHECKING:
+    # Matplotlib and SciPy take a second to import: not before training begins.
+    from re3_jax.runs.curves import Curve
+
+
+def label(config: RunConfig) -> str:
+    """Agent and bonus, as in a legend."""
+    bonus = f" + {config.bonus.upper()}" if BONUSES[config.bonus].rewards else ""
+    return f"{config.agent.upper()}{bonus}"
+
+
+def picture(curve: "Curve", config: RunConfig) -> Any:
+    """The figure of curve.png."""
+    from re3_jax.runs import curves
+
+    return curves.picture([curve], f"{config.env}, {curve.label} ({config.preset})")
 
 
 def draw_curve(folder: Path, config: RunConfig) -> None:
     """Redraws curve.png."""
-    # Matplotlib and SciPy take a second to import: not before training begins.
     from re3_jax.runs import curves
 
-    bonus = f" + {config.bonus.upper()}" if BONUSES[config.bonus].rewards else ""
-    label = f"{config.agent.upper()}{bonus}"
-    title = f"{config.env}, {label} ({config.preset})"
-    curves.draw([curves.load(label, [folder])], title, folder / "curve.png")
+    curve = curves.load(label(config), [folder])
+    curves.save(picture(curve, config), folder / "curve.png")
 
 
-def write_summary(
-    folder: Path, config: RunConfig, complete: bool, timing: Mapping[str, Any]
+def values(
+    curve: "Curve", config: RunConfig, complete: bool, timing: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Writes summary.json and returns its contents.
+    """The contents of summary.json.
 
-    The folder has at least one evaluation; `timing` has seconds and frames per second, as measured
+    The curve has at least one evaluation; `timing` has seconds and frames per second, as measured
     by the loop.
     """
-    from re3_jax.runs import curves
     from re3_jax.runs.statistics import final_returns
 
-    curve = curves.load("", [folder])
     final, seeds = curve.returns[:, -1], config.seed_numbers
     reached = final_returns(final)
     suite, task_id = suites.find(config.env)
-    values = {
+    return {
         **{name: getattr(config, name) for name in ("env", "agent", "bonus", "preset")},
         "renderer": suites.drawn_by(config),
         "complete": complete,
@@ -49,18 +62,29 @@ def write_summary(
         "peak_device_bytes": machine.peak_device_bytes(),
         "device": machine.device(),
     }
-    write_json(folder / "summary.json", values)
-    return values
 
 
-def lines(folder: Path, reached: Mapping[str, Any]) -> list[str]:
-    """The lines of a summary for the terminal, with the paths of its files."""
+def write(folder: Path, config: RunConfig, complete: bool, record: HostRecord) -> Iterator[str]:
+    """Writes both files if the run was evaluated; what the terminal says of them."""
+    if record.evaluated_at < 0:
+        return
+    from re3_jax.runs import curves
+
+    curve = curves.load("", [folder])
+    reached = values(curve, config, complete, record.timing(config.seeds))
+    write_json(folder / "summary.json", reached)
+    draw_curve(folder, config)
+    yield headline(reached)
+    yield f"curve       {folder / 'curve.png'}"
+    yield f"summary     {folder / 'summary.json'}"
+
+
+def headline(reached: Mapping[str, Any]) -> str:
+    """The line of a summary for the terminal."""
     low, high = reached["final_return_iqm_ci95"]
     speed = reached["frames_per_second"]
-    return [
+    return (
         f"return {reached['final_return_mean']:.3f} (IQM {reached['final_return_iqm']:.3f}, "
         f"95% interval {low:.3f} to {high:.3f}) over {len(reached['final_return'])} seed(s) at env "
-        f"frame {reached['env_frames']:,}" + (f", {speed:,.0f} frames/s" if speed else ""),
-        f"curve       {folder / 'curve.png'}",
-        f"summary     {folder / 'summary.json'}",
-    ]
+        f"frame {reached['env_frames']:,}" + (f", {speed:,.0f} frames/s" if speed else "")
+    )

@@ -1,5 +1,6 @@
-"""Output of a run: one live line on a terminal, an occasional plain line elsewhere."""
+"""Output of a run: a live line on a terminal or in a notebook, sometimes a plain one elsewhere."""
 
+import importlib.util
 import math
 import time
 from dataclasses import dataclass
@@ -45,8 +46,11 @@ class Terminal:
     """Writes to standard output; safe to call from another thread."""
 
     def __init__(self, quiet: bool = False) -> None:
-        """Finds out whether standard output is a terminal; nothing is written if `quiet`."""
+        """Finds out where standard output goes; nothing is written if `quiet`."""
         self._console = Console(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
+        # Without ipywidgets, rich warns and shows nothing in a notebook.
+        in_notebook = self._console.is_jupyter and importlib.util.find_spec("ipywidgets")
+        self._is_live = not quiet and (self._console.is_terminal or bool(in_notebook))
         self._last_plain = 0.0
         self._bar = Progress(
             BarColumn(bar_width=10),
@@ -55,7 +59,7 @@ class Terminal:
             transient=True,
             redirect_stdout=False,
             redirect_stderr=False,
-            disable=not self._console.is_terminal,
+            disable=not self._is_live,
         )
         self._task = self._bar.add_task("")
 
@@ -65,7 +69,7 @@ class Terminal:
 
     def show(self, standing: Standing) -> None:
         """Redraws the live line, or prints a plain one if the last is old enough."""
-        if not self._console.is_terminal:
+        if not self._is_live:
             if time.monotonic() - self._last_plain >= PLAIN_LINE_SECONDS:
                 self._last_plain = time.monotonic()
                 self.say(standing.words().strip())

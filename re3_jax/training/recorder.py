@@ -1,31 +1,36 @@
 """What a run tells: train.csv, eval.csv, states.csv and TensorBoard events (io).
 
+A run without a folder has the same tables in memory.
+
 The CSV files are the record and are exact: a float32 is written with the nine digits that
 give it back, and a resumed run cuts the files to the length that its checkpoint knows.
 """
 
 import os
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from jaxtyping import Array, Float
 
 from re3_jax.training.evaluate import EvalStats
 
+TABLES = ("train.csv", "eval.csv", "states.csv")
+
 
 class CsvTable:
     """A CSV file that is only appended to, and cut to a known length when opened again."""
 
-    def __init__(self, path: Path, keep_bytes: int):
-        """Opens `path` and cuts it to its first `keep_bytes` bytes, which it must have."""
-        self._file = path.open("ab")
-        self._file.truncate(keep_bytes)
-        self._columns: list[str] | None = None
-        if keep_bytes:
-            with path.open() as lines:
-                self._columns = lines.readline().strip().split(",")
+    def __init__(self, name: str, file: BinaryIO, keep_bytes: int):
+        """Cuts a file to its first `keep_bytes` bytes; it is open for reading and appending."""
+        self._name, self._file = name, file
+        file.truncate(keep_bytes)
+        file.seek(0)
+        header = file.readline().decode().strip()
+        self._columns = header.split(",") if header else None
+        file.seek(0, os.SEEK_END)
 
     def append(self, columns: Mapping[str, Sequence[Any] | np.ndarray]) -> None:
         """Writes a row for each value of the columns; the first call ever names them."""
@@ -33,7 +38,7 @@ class CsvTable:
             self._columns = list(columns)
             self._file.write(f"{','.join(columns)}\n".encode())
         if list(columns) != self._columns:
-            raise ValueError(f"{self._file.name} has columns {self._columns}, not {list(columns)}")
+            raise ValueError(f"{self._name} has columns {self._columns}, not {list(columns)}")
         for row in zip(*columns.values(), strict=True):
             self._file.write(f"{','.join(map(_text, row))}\n".encode())
         self._file.flush()
@@ -43,13 +48,72 @@ class CsvTable:
         os.fsync(self._file.fileno())
         return self._file.tell()
 
+    def contents(self) -> bytes:
+        """The whole table."""
+        self._file.seek(0)
+        return self._file.read()
+
     def close(self) -> None:
         """Closes the file."""
         self._file.close()
 
 
-class Recorder:
+class Tables:
     """Rows of a run, one per seed; metrics become columns under the names they come with."""
+
+    def __init__(
+        self, files: Mapping[str, BinaryIO], seeds: Sequence[int], keep_bytes: Mapping[str, int]
+    ):
+        """Cuts each of `TABLES` to the length in `keep_bytes`, or empties it.
+
+        Args:
+          files: name of a table -> a file that is open for reading and appending.
+          seeds: seed numbers, in the order of the leading axis of all that is recorded.
+          keep_bytes: name of a table -> bytes to keep.
+        """
+        self._seeds = tuple(seeds)
+        self._tables = {
+            name: CsvTable(name, file, keep_bytes.get(name, 0)) for name, file in files.items()
+        }
+
+    @classmethod
+    def in_memory(cls, seeds: Sequence[int], contents: Mapping[str, bytes]) -> "Tables":
+        """Tables without files, which go on from these contents."""
+        files = {name: BytesIO(contents.get(name, b"")) for name in TABLES}
+        return cls(files, seeds, {name: len(text) for name, text in contents.items()})
+
+    def train(
+        self,
+        env_frames: int,
+        wall_seconds: float,
+        metrics: Mapping[str, Float[Array | np.ndarray, " seed"]],
+    ) -> None:
+        """Records one chunk of training."""
+        self._append("train.csv", env_frames, wall_seconds, dict(sorted(metrics.items())))
+
+    def evaluation(self, env_frames: int, wall_seconds: float, stats: EvalStats) -> None:
+        """Records one evaluation; every field of `stats` has one value per seed."""
+        self._append("eval.csv", env_frames, wall_seconds, stats._asdict())
+
+    def states(self, env_frames: int, wall_seconds: float, sha256: Sequence[str]) -> None:
+        """Records the digest of each seed's state, by which two runs are compared."""
+        self._append("states.csv", env_frames, wall_seconds, {"state_sha256": sha256})
+
+    def contents(self) -> dict[str, bytes]:
+        """The text of each table."""
+        return {name: table.contents() for name, table in self._tables.items()}
+
+    def _append(
+        self, table: str, env_frames: int, wall_seconds: float, columns: Mapping[str, Any]
+    ) -> None:
+        now = {"env_frames": env_frames, "wall_seconds": f"{wall_seconds:.3f}"}
+        repeated = {name: [value] * len(self._seeds) for name, value in now.items()}
+        arrays = {name: np.asarray(values) for name, values in columns.items()}
+        self._tables[table].append({"seed": self._seeds, **repeated, **arrays})
+
+
+class Recorder(Tables):
+    """The tables as files of a run folder, and TensorBoard's events."""
 
     def __init__(
         self,
@@ -74,19 +138,9 @@ class Recorder:
           ValueError: a file is shorter than `keep_bytes`, so rows that were recorded are gone;
             no file was cut.
         """
-        for name, known in keep_bytes.items():
-            path = folder / name
-            size = path.stat().st_size if path.exists() else 0
-            if size < known:
-                raise ValueError(
-                    f"{path} is shorter than its checkpoint recorded ({size} of {known} bytes): "
-                    "restore it from a copy or start a new run in another folder"
-                )
-        self._seeds = tuple(seeds)
-        self._tables = {
-            name: CsvTable(folder / name, keep_bytes.get(name, 0))
-            for name in ("train.csv", "eval.csv", "states.csv")
-        }
+        _check_lengths(folder, keep_bytes)
+        files = {name: (folder / name).open("a+b") for name in TABLES}
+        super().__init__(files, seeds, keep_bytes)
         self._events: Any = None
         if tensorboard:
             # Imported where it is used: it takes seconds, and most users need no events.
@@ -101,7 +155,7 @@ class Recorder:
         metrics: Mapping[str, Float[Array | np.ndarray, " seed"]],
     ) -> None:
         """Records one chunk of training."""
-        self._append("train.csv", env_frames, wall_seconds, dict(sorted(metrics.items())))
+        super().train(env_frames, wall_seconds, metrics)
         if self._events is not None:
             for name, values in metrics.items():
                 if np.isfinite(values).any():
@@ -109,15 +163,11 @@ class Recorder:
 
     def evaluation(self, env_frames: int, wall_seconds: float, stats: EvalStats) -> None:
         """Records one evaluation; every field of `stats` has one value per seed."""
-        self._append("eval.csv", env_frames, wall_seconds, stats._asdict())
+        super().evaluation(env_frames, wall_seconds, stats)
         if self._events is not None:
             self._events.add_scalar("evaluation/return_mean", stats.return_mean.mean(), env_frames)
             for seed, value in zip(self._seeds, stats.return_mean, strict=True):
                 self._events.add_scalar(f"evaluation/return/seed_{seed}", value, env_frames)
-
-    def states(self, env_frames: int, wall_seconds: float, sha256: Sequence[str]) -> None:
-        """Records the digest of each seed's state, by which two runs are compared."""
-        self._append("states.csv", env_frames, wall_seconds, {"state_sha256": sha256})
 
     def sync(self) -> dict[str, int]:
         """Forces everything to disk; the length of each CSV file in bytes."""
@@ -132,13 +182,26 @@ class Recorder:
         if self._events is not None:
             self._events.close()
 
-    def _append(
-        self, table: str, env_frames: int, wall_seconds: float, columns: Mapping[str, Any]
-    ) -> None:
-        now = {"env_frames": env_frames, "wall_seconds": f"{wall_seconds:.3f}"}
-        repeated = {name: [value] * len(self._seeds) for name, value in now.items()}
-        arrays = {name: np.asarray(values) for name, values in columns.items()}
-        self._tables[table].append({"seed": self._seeds, **repeated, **arrays})
+
+def read_tables(folder: Path, keep_bytes: Mapping[str, int]) -> dict[str, bytes]:
+    """Name -> text of the tables in a run folder, as far as a checkpoint knows them.
+
+    Raises:
+      ValueError: a file is shorter than `keep_bytes`.
+    """
+    _check_lengths(folder, keep_bytes)
+    return {name: (folder / name).read_bytes()[:known] for name, known in keep_bytes.items()}
+
+
+def _check_lengths(folder: Path, keep_bytes: Mapping[str, int]) -> None:
+    for name, known in keep_bytes.items():
+        path = folder / name
+        size = path.stat().st_size if path.exists() else 0
+        if size < known:
+            raise ValueError(
+                f"{path} is shorter than its checkpoint recorded ({size} of {known} bytes): "
+                "restore it from a copy or start a new run in another folder"
+            )
 
 
 def _text(value: Any) -> str:

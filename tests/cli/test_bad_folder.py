@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from re3_jax.commands import train
-from re3_jax.runs import run, run_folder
+from re3_jax.runs import run_folder, session
 from re3_jax.runs.resolve import resolve
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.device_program import DeviceProgram
@@ -114,7 +114,7 @@ def test_resume_from_a_checkpoint_of_another_version(capsys, monkeypatch, starte
         eval_episodes=1,
         eval_greedy=True,
     )
-    monkeypatch.setattr(run, "build", lambda config, spec, report: runner)
+    monkeypatch.setattr(session, "build", lambda config, spec, report: runner)
     monkeypatch.setattr(jax, "eval_shape", lambda function, *shapes: state)
     assert train.main(("--resume", "--out", "started")) == 2
     sentence = capsys.readouterr().err

@@ -12,16 +12,6 @@ from re3_jax.runs.build import devices_for
 from re3_jax.runs.resolve import resolve
 
 
-class Heard:
-    """A terminal that records its lines."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, text: str) -> None:
-        self.lines.append(text)
-
-
 @pytest.fixture
 def folder(tmp_path) -> Path:
     run_folder.write_config(tmp_path, resolve("doorkey_6x6", preset="debug"))
@@ -30,9 +20,7 @@ def folder(tmp_path) -> Path:
 
 def announced(folder: Path, **options) -> list[str]:
     config = dataclasses.replace(run_folder.stored_config(folder), **options)
-    heard = Heard()
-    run._Loop(config, None, folder, heard, None)._announce()
-    return heard.lines
+    return list(run.opening_lines(config, folder=folder))
 
 
 @pytest.mark.parametrize(

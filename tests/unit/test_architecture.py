@@ -54,7 +54,8 @@ def test_lower_layers_do_not_import_higher_ones(folder, forbidden):
 
 def test_the_library_knows_neither_runs_nor_commands():
     for path, names in imported_by("re3_jax").items():
-        if not path.startswith((RUNS, COMMANDS)):
+        # The package itself offers `train` and `load`, and imports them when they are asked for.
+        if not path.startswith((RUNS, COMMANDS, "re3_jax/__init__.py")):
             for name in names:
                 room = f"{name}.".replace(".", "/")
                 assert not room.startswith((RUNS, COMMANDS)), f"{path} imports {name}"

@@ -1,0 +1,51 @@
+"""The tables of a run as arrays."""
+
+import csv
+from collections.abc import Mapping
+
+import numpy as np
+from jaxtyping import Shaped
+
+from re3_jax.training.evaluate import EvalStats
+from re3_jax.training.recorder import Tables
+
+PER_ROW = ("env_frames", "wall_seconds")
+"""Columns with one value for all seeds."""
+
+
+def arrays(table: bytes, seeds: int) -> dict[str, Shaped[np.ndarray, "..."]]:
+    """Column -> its values: of `PER_ROW` each [row], of any other [seed, row].
+
+    Args:
+      table: text of a CSV file of `Tables`.
+      seeds: their number; each row of the result has one line for each.
+
+    Returns:
+      float64, but env frames int64 and digests text; `PER_ROW` alone for a table without a line.
+    """
+    header, *lines = list(csv.reader(table.decode().splitlines())) or [["seed", *PER_ROW]]
+    cells = np.array(lines, dtype=object).reshape(-1, seeds, len(header))
+    columns = {name: cells[..., i].T for i, name in enumerate(header) if name != "seed"}
+    found: dict[str, np.ndarray] = {}
+    for name, values in columns.items():
+        kind = np.int64 if name == "env_frames" else str if "sha256" in name else np.float64
+        found[name] = values.astype(kind)[0 if name in PER_ROW else slice(None)]
+    return found
+
+
+def replay(contents: Mapping[str, bytes], seeds: int, tables: Tables) -> None:
+    """Records all rows again; `tables` then have the same text."""
+    calls = {
+        "train.csv": tables.train,
+        "eval.csv": lambda frames, seconds, row: tables.evaluation(
+            frames, seconds, EvalStats(**row)
+        ),
+        "states.csv": lambda frames, seconds, row: tables.states(
+            frames, seconds, row["state_sha256"]
+        ),
+    }
+    for name, record in calls.items():
+        columns = arrays(contents.get(name, b""), seeds)
+        rows = {name: columns.pop(name) for name in PER_ROW}
+        for i, (frames, seconds) in enumerate(zip(*rows.values(), strict=True)):
+            record(frames, seconds, {column: values[:, i] for column, values in columns.items()})

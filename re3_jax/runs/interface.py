@@ -1,0 +1,320 @@
+"""Runs from Python: `re3_jax.train` and `re3_jax.load`, the command line without its process."""
+
+import contextlib
+import dataclasses
+import weakref
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Shaped, UInt8
+
+from re3_jax.runs import evaluation, history, machine, run_folder, summary, video
+from re3_jax.runs.build import build, cpu_devices, task_spec
+from re3_jax.runs.config import RunConfig, option_name
+from re3_jax.runs.errors import UsageError, refuse_lack_of_memory, refusing
+from re3_jax.runs.interrupt import deferred
+from re3_jax.runs.observers import Checkpoints, Display, Rows
+from re3_jax.runs.options import checked, parse, words_of
+from re3_jax.runs.run import opening_lines, record, restored
+from re3_jax.runs.session import Session, ready
+from re3_jax.runs.terminal import Terminal
+from re3_jax.runs.validate import sizes, validate, validate_for_task
+from re3_jax.training.checkpoint import CheckpointStore
+from re3_jax.training.evaluate import EvalStats
+from re3_jax.training.host_evaluation import Record
+from re3_jax.training.recorder import Recorder, Tables, read_tables
+from re3_jax.training.train_state import TrainState
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from re3_jax.runs.curves import Curve
+
+
+def train(
+    env: str = "doorkey_6x6",
+    agent: str | None = None,
+    bonus: str | None = None,
+    *,
+    seeds: int | None = None,
+    steps: int | None = None,
+    preset: str | None = None,
+    progress: bool = True,
+    out: str | Path | None = None,
+    **options: Any,
+) -> "Run":
+    """Trains independent seeds, as `python -m re3_jax.commands.train` does.
+
+        run = re3_jax.train("doorkey_6x6", seeds=5, a2c={"num_envs": 32}, re3={"beta": 0.01})
+
+    Ctrl-C stops after the present chunk and returns what there is; `Run.train` goes on exactly. A
+    second Ctrl-C raises `KeyboardInterrupt` at once.
+
+    Args:
+      env: the task, such as `doorkey_6x6` or `gymnax:CartPole-v1`.
+      agent: by default the task's.
+      bonus: the intrinsic reward; by default RE3.
+      seeds: their number; by default the preset's.
+      steps: env frames per seed; by default the preset's.
+      preset: by default `recommended`, or what suits a machine without an accelerator.
+      progress: shows a live line; otherwise nothing is printed.
+      out: run folder to write; by default nothing is written.
+      **options: any other option by its name in `re3_jax.runs.config.RunConfig`, a group of options
+        as a dict.
+
+    Raises:
+      UsageError: an option is unknown or has no effect, its value is out of range, or this machine
+        cannot train the run; the message is the command line's.
+    """
+    if "resume" in options:
+        raise UsageError("resume has no effect here: use re3_jax.load(folder).train(steps=...)")
+    if options.get("video") and out is None:
+        raise UsageError("video has no effect without out: leave it out and use Run.video")
+    named = {"env": env, "agent": agent, "bonus": bonus, "seeds": seeds, "steps": steps}
+    config = parse(words_of({**named, "preset": preset, "out": out, **options}))
+    machine.use_cpu_devices(cpu_devices(config))
+    session = ready(config, Terminal(quiet=not progress).say)
+    return Run(session, {}, progress)._go_on()
+
+
+def load(folder: str | Path, progress: bool = True) -> "Run":
+    """The run in a folder at its newest whole checkpoint; the folder is left as it is.
+
+    Args:
+      folder: the run folder of a command line, of `train(out=...)` or of `Run.save`.
+      progress: whether `Run.train` shows a live line.
+
+    Raises:
+      UsageError: the folder holds no run of this version, or no whole checkpoint.
+    """
+    folder = Path(folder)
+    config = run_folder.stored_config(folder, "name the folder of a run")
+    config = dataclasses.replace(config, out=str(folder), resume=True)
+    machine.use_cpu_devices(cpu_devices(config))
+    say = Terminal(quiet=not progress).say
+    session = ready(config, say)
+    with contextlib.closing(CheckpointStore(folder / run_folder.CHECKPOINTS)) as store:
+        if not run_folder.has_checkpoint(folder) or not restored(session, store, say):
+            raise UsageError(f"{folder} has no checkpoint to load: train it first")
+    with refusing(ValueError):
+        tables = read_tables(folder, session.record.csv_bytes)
+    session.config = dataclasses.replace(session.config, out=None, resume=False)
+    return Run(session, tables, progress)
+
+
+class Run:
+    """A run in this process, made by `train` and `load`; it can be trained further."""
+
+    def __init__(self, session: Session, tables: dict[str, bytes], progress: bool):
+        """`tables` are the texts of the run's tables so far."""
+        self._session, self._tables, self._progress = session, tables, progress
+        self._is_whole = True
+        weakref.finalize(self, session.close)
+
+    def __repr__(self) -> str:
+        config, done = self.config, self._session.record.env_frames
+        return f"<Run of {config.title()}: {done:,} of {config.steps:,} env frames>"
+
+    @property
+    def config(self) -> RunConfig:
+        """Everything that decides what the run computes."""
+        return self._session.config
+
+    @property
+    def state(self) -> TrainState:
+        """The present state; every array leads with the seed. `train` deletes its arrays."""
+        return self._whole().state
+
+    @property
+    def curves(self) -> dict[str, Shaped[np.ndarray, "..."]]:
+        """The evaluations, as in eval.csv.
+
+        Returns:
+          `env_frames` int64 [evaluation] and `wall_seconds` [evaluation]; `return_mean`,
+          `return_std`, `length_mean` (agent steps) and `episodes`, float64 [seed, evaluation].
+        """
+        return history.arrays(self._tables.get("eval.csv", b""), self.config.seeds)
+
+    @property
+    def metrics(self) -> dict[str, Shaped[np.ndarray, "..."]]:
+        """The rows of training, as in train.csv: one for each chunk.
+
+        Returns:
+          `env_frames` int64 [chunk] and `wall_seconds` [chunk]; every metric of the agent and of
+          the bonus float64 [seed, chunk], NaN where a chunk has none.
+        """
+        return history.arrays(self._tables.get("train.csv", b""), self.config.seeds)
+
+    def train(self, steps: int | None = None) -> "Run":
+        """Goes on exactly as if the run had never stopped.
+
+        Args:
+          steps: env frames per seed in all, as long as before or longer; by default what is left
+            of a run that was stopped.
+
+        Returns:
+          This run. It is written to disk if it was trained with `out`.
+
+        Raises:
+          UsageError: the run would be shorter, or another process has continued it in its folder.
+        """
+        session = self._whole()
+        if steps is not None:
+            length = "steps" if self.config.pretrain is None else "pretrain"
+            frames = checked(option_name(length), str(steps), int)
+            config = dataclasses.replace(self.config, **{"steps": frames, length: frames})
+            run_folder.refuse_shorter(config, self.config, "this run")
+            validate(config)
+            validate_for_task(config, task_spec(config))
+            session.config = config
+        return self._go_on()
+
+    def evaluate(self, episodes: int | None = None, greedy: bool | None = None) -> dict[str, Any]:
+        """Statistics of new episodes of the present state, as `re3_jax.commands.evaluate` prints.
+
+        Args:
+          episodes: per seed; by default the run's own number.
+          greedy: take the most probable action; by default as the run does.
+
+        Returns:
+          `env_frames`, `episodes`, `greedy`, `return_mean` over all seeds, and for each seed in
+          `seeds` its `return_mean`, `return_std` and `length_mean` (agent steps).
+        """
+        config = evaluation.asked(self.config, episodes, greedy)
+        return evaluation.described(config, self._play(config), self._session.record.env_frames)
+
+    def video(
+        self, path: str | Path | None = None
+    ) -> Path | UInt8[np.ndarray, "frame height width 3"]:
+        """The first episode of the first seed's evaluation; only of tasks seen as images.
+
+        Args:
+          path: MP4 to write; by default none is.
+
+        Returns:
+          The path, or the frames.
+        """
+        frames: list[np.ndarray] = []
+        self._play(self.config, frames.append)
+        evaluation.check_filmed(self.config, frames)
+        if path is None:
+            return np.stack(frames)
+        video.write(Path(path), frames)
+        return Path(path)
+
+    def plot(self) -> "Figure":
+        """The picture of curve.png: mean evaluation return over seeds, with its 95% band."""
+        return summary.picture(self._curve(), self.config)
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes the run folder that the command line writes; returns its path.
+
+        `--resume --out FOLDER` continues it, and `re3_jax.load` reads it.
+
+        Raises:
+          UsageError: the folder is not empty or cannot be written.
+        """
+        session = self._whole()
+        config = dataclasses.replace(self.config, out=str(folder), resume=False)
+        path = run_folder.claim(config)
+        with run_folder.locked(path), contextlib.ExitStack() as stack:
+            recorder = Recorder(
+                path, config.seed_numbers, tensorboard=config.tensorboard, keep_bytes={},
+                env_frames=0,
+            )  # fmt: skip
+            stack.enter_context(contextlib.closing(recorder))
+            store = CheckpointStore(path / run_folder.CHECKPOINTS)
+            stack.enter_context(contextlib.closing(store))
+            history.replay(self._tables, config.seeds, recorder)
+            Checkpoints(store, recorder).save(session)
+            list(summary.write(path, config, session.complete, session.record))
+        return path
+
+    def _whole(self) -> Session:
+        """The session, unless it was left in the middle of a chunk."""
+        if not self._is_whole:
+            raise UsageError(
+                "this run was left in the middle of a chunk: train it again, or load its folder if "
+                "it has one"
+            )
+        return self._session
+
+    def _play(self, config: RunConfig, film: Record | None = None) -> EvalStats:
+        session = self._whole()
+        if config.evaluation == session.config.evaluation:
+            return session.runner.start_evaluation(session.state, film)()
+        say = Terminal(quiet=not self._progress).say
+        with contextlib.closing(build(config, task_spec(config), say)) as runner:
+            return runner.start_evaluation(session.state, film)()
+
+    def _curve(self) -> "Curve":
+        from re3_jax.runs.curves import Curve
+
+        if self._session.record.evaluated_at < 0:
+            raise UsageError("this run has no evaluation yet: go on with .train()")
+        found = self.curves
+        return Curve(summary.label(self.config), found["env_frames"], found["return_mean"])
+
+    def _go_on(self) -> "Run":
+        """Trains to the end or to Ctrl-C."""
+        terminal = Terminal(quiet=not self._progress)
+        on_first = partial(terminal.say, "stopping after this chunk; again to stop at once")
+        with (
+            refuse_lack_of_memory(f"--seeds, {sizes(self.config)}"),
+            contextlib.closing(terminal),
+            deferred(on_first) as received,
+        ):
+            if self.config.out is None:
+                self._in_memory(terminal, received)
+            else:
+                self._in_folder(Path(self.config.out), terminal, received)
+        return self
+
+    def _in_memory(self, terminal: Terminal, received: Callable[[], int | None]) -> None:
+        session, say = self._session, terminal.say
+        for line in opening_lines(self.config):
+            say(line)
+        tables = Tables.in_memory(self.config.seed_numbers, self._tables)
+        session.observers = [Rows(tables), Display(terminal, session)]
+        with self._in_one_piece():
+            if session.has_begun:
+                session.restart_clock()
+            else:
+                session.begin()
+            session.run(lambda: received() is not None)
+            session.capture()
+            self._tables = tables.contents()
+        terminal.close()
+        if session.record.evaluated_at >= 0:
+            timing = session.record.timing(self.config.seeds)
+            reached = summary.values(self._curve(), self.config, session.complete, timing)
+            say(summary.headline(reached))
+        if not session.complete:
+            say(f"stopped at env frame {session.record.env_frames:,}; .train() goes on")
+
+    def _in_folder(
+        self, folder: Path, terminal: Terminal, received: Callable[[], int | None]
+    ) -> None:
+        session = self._session
+        run_folder.claim(self.config)
+        with run_folder.locked(folder):
+            if session.has_begun:
+                if run_folder.newest_checkpoint(folder) != session.record.checkpoint:
+                    raise UsageError(
+                        f"another process has continued the run in {folder}: load it from there"
+                    )
+                session.restart_clock()
+            with self._in_one_piece():
+                record(session, folder, terminal, received)
+                self._tables = read_tables(folder, session.record.csv_bytes)
+        session.config = dataclasses.replace(self.config, resume=True)
+
+    @contextlib.contextmanager
+    def _in_one_piece(self) -> Iterator[None]:
+        """What ends in an error leaves the state and the tables at different places."""
+        self._is_whole = False
+        yield
+        self._is_whole = True

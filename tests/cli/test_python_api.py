@@ -1,0 +1,203 @@
+"""`re3_jax.train` and `re3_jax.load` against the command line: the same runs, bit for bit."""
+
+import csv
+import shutil
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import re3_jax
+from re3_jax.commands import train
+from re3_jax.runs import machine
+from re3_jax.runs.observers import Display
+from re3_jax.training import digests
+from re3_jax.training.replay_journal import without_frames
+from tests.cli.refusal import tree
+from tests.resume.compare import assert_same_run, rows
+
+TASK = "minigrid:DoorKey-5x5"
+STEPS, LONGER = 768, 1280
+OPTIONS = {
+    "preset": "debug",
+    "chunk_updates": 4,
+    "tensorboard": False,
+    "evaluation": {"every_env_frames": 256, "episodes": 4},
+}
+WORDS = (
+    *("--env", TASK, "--preset", "debug", "--chunk-updates", "4", "--no-tensorboard"),
+    *("--evaluation.every-env-frames", "256", "--evaluation.episodes", "4"),
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quiet_process():
+    """No test changes how this process uses JAX."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine, "keep_compiled_programs", lambda: None)
+        patch.setattr(machine, "use_cpu_devices", lambda count: None)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory, quiet_process) -> Path:
+    """A run of the command line."""
+    folder = tmp_path_factory.mktemp("reference") / "run"
+    assert train.main([*WORDS, "--steps", str(STEPS), "--out", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def longer(reference, tmp_path_factory) -> Path:
+    """The same run, extended by the command line."""
+    folder = tmp_path_factory.mktemp("longer") / "run"
+    shutil.copytree(reference, folder)
+    assert train.main(["--out", str(folder), "--resume", "--steps", str(LONGER)]) == 0
+    return folder
+
+
+def trained(steps: int = STEPS, **options) -> "re3_jax.runs.interface.Run":
+    return re3_jax.train(TASK, steps=steps, **{**OPTIONS, "progress": False, **options})
+
+
+def test_a_run_is_that_of_the_command_line_and_writes_nothing(reference, capsys, tmp_path):
+    run = trained()
+    assert capsys.readouterr() == ("", "")
+    assert list(tmp_path.iterdir()) == []
+    for table, arrays in (("eval.csv", run.curves), ("train.csv", run.metrics)):
+        of_seeds = [[r for r in rows(reference / table) if r["seed"] == seed] for seed in "12"]
+        for name in of_seeds[0][0].keys() - {"seed"}:
+            expected = np.array([[float(row[name]) for row in found] for found in of_seeds])
+            shown = arrays[name] if name != "env_frames" else np.tile(arrays[name], (2, 1))
+            np.testing.assert_array_equal(shown, expected, err_msg=name)
+    assert run.curves["return_mean"].shape == (2, 4)
+    last = [row["state_sha256"] for row in rows(reference / "states.csv")[-2:]]
+    assert digests.of_seeds(without_frames(run.state)) == last
+    again = [found["return_mean"] for found in run.evaluate()["seeds"].values()]
+    np.testing.assert_array_equal(again, run.curves["return_mean"][:, -1].astype(np.float32))
+    assert run.evaluate(episodes=2)["episodes"] == 2
+
+    run.save("saved")
+    assert_same_run(Path.cwd() / "saved", reference)
+    for table in ("train.csv", "eval.csv", "states.csv"):
+        with (reference / table).open() as there, open(f"saved/{table}") as here:
+            assert next(csv.reader(here)) == next(csv.reader(there))
+    assert (Path("saved") / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert run.plot()._repr_png_().startswith(b"\x89PNG")
+    with pytest.raises(re3_jax.UsageError, match="already holds a run"):
+        run.save("saved")
+    with pytest.raises(re3_jax.UsageError, match="needs a task seen as images"):
+        run.video()
+
+
+def interrupt_at(monkeypatch, env_frames: int, count: int = 1) -> None:
+    """Ctrl-C, so many times, once so many frames are trained."""
+    show = Display.trained
+
+    def trained(self, session, metrics):
+        show(self, session, metrics)
+        if session.record.env_frames == env_frames:
+            for _ in range(count):
+                signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Display, "trained", trained)
+
+
+def test_a_run_goes_on_exactly_after_ctrl_c(reference, monkeypatch, capsys):
+    before = signal.getsignal(signal.SIGINT)
+    interrupt_at(monkeypatch, 384)
+    run = trained(progress=True)
+    assert signal.getsignal(signal.SIGINT) is before
+    said = capsys.readouterr().out
+    assert "stopping after this chunk" in said and "stopped at env frame 384" in said
+    assert "384 of 768" in repr(run)
+    assert run.curves["env_frames"].tolist() == [0, 256] and run.metrics["loss"].shape == (2, 3)
+
+    run.save("half")
+    assert train.main(["--out", "half", "--resume"]) == 0
+    assert_same_run(Path.cwd() / "half", reference)
+    run.train().save("whole")
+    assert_same_run(Path.cwd() / "whole", reference)
+
+
+def test_a_second_ctrl_c_ends_at_once(monkeypatch):
+    run = trained(steps=256)
+    interrupt_at(monkeypatch, 384, count=2)
+    with pytest.raises(KeyboardInterrupt):
+        run.train(steps=STEPS)
+    with pytest.raises(re3_jax.UsageError, match="middle of a chunk"):
+        run.train()
+
+
+def test_a_loaded_run_goes_on_like_the_command_line_and_leaves_its_folder(reference, longer):
+    before = tree(reference)
+    run = re3_jax.load(reference, progress=False)
+    assert run.config.seed_numbers == [1, 2]
+    run.train(steps=LONGER).save("extended")
+    assert_same_run(Path.cwd() / "extended", longer)
+    assert tree(reference) == before
+
+
+def test_a_run_with_a_folder_goes_on_in_it(reference, longer):
+    run = trained(out="run")
+    assert_same_run(Path.cwd() / "run", reference)
+    assert run.curves["env_frames"].tolist() == [0, 256, 512, 768]
+    run.train(steps=LONGER)
+    assert_same_run(Path.cwd() / "run", longer)
+    with pytest.raises(re3_jax.UsageError, match="--steps 256 is less than the 1280 of this run"):
+        run.train(steps=256)
+    assert train.main(["--out", "run", "--resume", "--steps", "1536"]) == 0
+    with pytest.raises(re3_jax.UsageError, match="another process has continued the run in run"):
+        run.train(steps=1536)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"env": "dorkey_6x6"}, ("--env", "dorkey_6x6")),
+        ({"seeds": 0}, ("--seeds", "0")),
+        ({"a2c": {"num_env": 3}}, ("--a2c.num-env", "3")),
+        ({"a2c": {"num_envs": 3.5}}, ("--a2c.num-envs", "3.5")),
+        ({"pretrained": {"weights": "f"}}, ("--bonus.weights", "f")),
+        ({"sac": {"batch_size": 3}}, ("--sac.batch-size", "3")),
+        ({"agent": "rad"}, ("--agent", "rad")),
+        ({"steps": 5}, ("--steps", "5")),
+        ({"init": "nowhere"}, ("--init", "nowhere")),
+    ],
+)
+def test_refusals_are_the_command_lines_sentences(options, words, capsys):
+    with pytest.raises(re3_jax.UsageError) as refused:
+        re3_jax.train(**{"env": "doorkey_6x6", "preset": "debug", **options})
+    env = () if "env" in options else ("--env", "doorkey_6x6")
+    assert train.main([*env, "--preset", "debug", *words]) == 2
+    assert capsys.readouterr().err == f"error: {refused.value}\n"
+    assert isinstance(refused.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"resume": True}, "use re3_jax.load"), ({"video": True}, "use Run.video")],
+)
+def test_options_of_the_process_are_refused(options, words):
+    with pytest.raises(re3_jax.UsageError, match=words):
+        re3_jax.train(**options)
+
+
+def test_a_folder_without_a_run_cannot_be_loaded(tmp_path):
+    with pytest.raises(re3_jax.UsageError, match="holds no run"):
+        re3_jax.load(tmp_path)
+
+
+def test_values_of_switches_and_groups_become_words():
+    """As the command line spells them; floats are written with all their digits."""
+    from re3_jax.runs.options import words_of
+
+    re3 = {"beta": 1e-3, "search_size": None}
+    words = ["--no-video", "--re3.beta=0.001", "--re3.search-size=None", "--seed=3"]
+    assert words_of({"video": False, "re3": re3, "agent": None, "seed": 3}) == words
