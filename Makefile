@@ -18,7 +18,7 @@ glibc.malloc.trim_threshold=1073741824
 .SUFFIXES:
 .DEFAULT_GOAL := help
 .PHONY: run test test-all torture lint bench figure compare profile compile compile-here gpu doctor docs \
-  try-docs help clean
+  try-docs dist help clean
 
 # $(call option,VARIABLE,--flag): the flag if VARIABLE was written after `make`; the
 # environment is ignored, because shells have an ENV of their own.
@@ -54,7 +54,8 @@ help:
 	  '    [MINUTES=9] at a time, and a table in [OUT=runs/gpu]; on a CPU at a small size' \
 	  'make doctor                versions, devices, memory and a short speed check' \
 	  'make docs                  the documentation, into site/' \
-	  'make try-docs              every documented command in fresh clones [PYTHONS="python3.12"]' \
+	  'make dist                  the package: sdist and wheel in dist/, installed and tried once' \
+  'make try-docs              every documented command in fresh clones [PYTHONS="python3.12"]' \
 	  'make clean                 remove what was built, .venv too; runs/ is kept' \
 	  '' \
 	  'PYTHON=python3.12 chooses the interpreter of .venv. Exit codes: 0; 130 after Ctrl-C and' \
@@ -123,11 +124,23 @@ docs: $(DOCS_READY)
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict
 	@echo "open site/index.html"
 
+# The wheel is tried in an environment that has nothing else, from a folder that is no checkout.
+DIST := .venv-dist
+dist: | $(PY)
+	@rm -rf dist build $(DIST)
+	@$(PY) -m venv $(DIST)
+	@$(DIST)/bin/python -m pip install -qq --disable-pip-version-check build
+	@$(DIST)/bin/python -m build -qq --outdir dist .
+	@$(PY) -m venv --clear $(DIST)
+	@$(DIST)/bin/python -m pip install -qq --disable-pip-version-check "$$(echo dist/*.whl)[run]"
+	@cd $(DIST) && bin/re3-jax train --env doorkey_6x6 --preset debug --out $$(mktemp -d)
+	@ls dist/*
+
 try-docs:
 	@$(PYTHON) tests/try_docs.py $(if $(PYTHONS),--pythons $(PYTHONS)) $(call given,ARGS)
 
 clean:
-	@rm -rf $(VENV) .venv-compile site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) .venv-compile .venv-dist site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(PY):

@@ -39,21 +39,25 @@ PARTS = {
 def check_versions() -> list[str]:
     """Lines on Python and packages; a UsageError if one that a run needs is missing."""
     tested = pins()
-    found = {name: version for name in tested if (version := installing.version(name))}
-    if missing := [name for name in tested if name not in found]:
-        raise UsageError(
-            f"{', '.join(missing)} not installed: use make doctor, which builds .venv, or "
-            f"{installing.remedy()}"
-        )
+    needed = tested or dict.fromkeys(installing.required())
+    found = {name: version for name in needed if (version := installing.version(name))}
+    if missing := [name for name in needed if name not in found]:
+        build = "use make doctor, which builds .venv, or " if installing.in_checkout() else ""
+        raise UsageError(f"{', '.join(missing)} not installed: {build}{installing.remedy()}")
+    shown = [f"{name} {found[name]}" for name in installing.PACKAGES if name in found]
+    versions = [
+        f"python    {platform.python_version()} on {platform.platform()}",
+        f"packages  {', '.join(shown)}",
+    ]
+    if not tested:
+        return [*versions, "pins      the tested versions are those of the repository's locks"]
     differing = [
         f"{name} {version} (tested: {tested[name]})"
         for name, version in found.items()
         if version.partition("+")[0] != tested[name]
     ]
-    shown = [f"{name} {found[name]}" for name in installing.PACKAGES if name in found]
     return [
-        f"python    {platform.python_version()} on {platform.platform()}",
-        f"packages  {', '.join(shown)}",
+        *versions,
         f"warning   not the tested versions: {', '.join(differing)}"
         if differing
         else f"pins      all {len(found)} packages are the tested versions",
@@ -62,7 +66,9 @@ def check_versions() -> list[str]:
 
 
 def pins() -> dict[str, str]:
-    """Package -> version, from requirements.txt."""
+    """Package -> version, from requirements.txt; none where there is no checkout."""
+    if not installing.in_checkout():
+        return {}
     text = (installing.ROOT / installing.BASE).read_text()
     return dict(re.findall(r"^([\w.-]+)==(\S+)$", text, re.MULTILINE))
 
@@ -144,10 +150,8 @@ def _try(program: str, lock: str) -> str:
         return "works"
     said = tried.stderr.strip().splitlines() or [f"ended with code {tried.returncode}"]
     if lock == installing.ATARI and "No module named 'envpool'" in said[-1]:
-        return (
-            "not installed: make run installs it when a game is first named, or "
-            f"{installing.remedy(lock)}"
-        )
+        first = "make run installs it when a game is first named, or "
+        return f"not installed: {first * installing.in_checkout()}{installing.remedy(lock)}"
     return f"does not work ({said[-1]}): reinstall it with {installing.remedy(lock)}"
 
 
@@ -205,7 +209,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     for check in (check_versions, check_machine, check_pixels, check_speed):
         for line in check():
             print(line, flush=True)
-    print("ready     make run ENV=doorkey_6x6, or make run ENV=cartpole_swingup PRESET=small")
+    print(
+        "ready     make run ENV=doorkey_6x6, or make run ENV=cartpole_swingup PRESET=small"
+        if installing.in_checkout()
+        else "ready     re3-jax train --env doorkey_6x6"
+    )
     return 0
 
 

@@ -8,6 +8,7 @@ import fcntl
 import importlib
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -19,6 +20,9 @@ ROOT = Path(__file__).parents[2]
 
 BASE = "requirements.txt"
 ATARI = "requirements-atari.txt"
+
+EXTRAS = {BASE: "run,gymnax,dmc,brax,video", ATARI: "envpool"}
+"""Lock -> the extras of the package that it pins, for an installed wheel, which has no locks."""
 
 PACKAGES = (
     *("jax", "jaxlib", "numpy", "optax", "flax", "orbax-checkpoint", "tyro"),
@@ -35,6 +39,18 @@ def version(package: str) -> str | None:
         return None
 
 
+def required() -> list[str]:
+    """The packages that a run needs, by the metadata of the installed package."""
+    wanted = metadata.requires("re3_jax") or []
+    needed = [one for one in wanted if "extra ==" not in one or re.search(r"extra == .run.$", one)]
+    return [re.split(r"[^\w.-]", one)[0] for one in needed]
+
+
+def in_checkout() -> bool:
+    """Whether this is the repository; an installed package has neither locks nor make."""
+    return (ROOT / BASE).is_file()
+
+
 def python() -> str:
     """This interpreter as a command, relative to the working directory if it is below it."""
     path = Path(sys.executable)
@@ -42,7 +58,9 @@ def python() -> str:
 
 
 def remedy(lock: str = BASE) -> str:
-    """The command that installs a lock into the environment of this process."""
+    """The command that installs a lock, or its extras, into the environment of this process."""
+    if not in_checkout() and lock in EXTRAS:
+        return f"{python()} -m pip install 're3_jax[{EXTRAS[lock]}]'"
     path = Path(lock) if Path.cwd() == ROOT else ROOT / lock
     return f"{python()} -m pip install --no-deps -r {path}"
 

@@ -1,6 +1,7 @@
 """`re3_jax.train` and `re3_jax.load` against the command line: the same runs, bit for bit."""
 
 import csv
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import re3_jax
+from examples import python_api
 from re3_jax.commands import train
 from re3_jax.runs import machine
 from re3_jax.runs.observers import Display
@@ -192,6 +194,25 @@ def test_options_of_the_process_are_refused(options, words):
 def test_a_folder_without_a_run_cannot_be_loaded(tmp_path):
     with pytest.raises(re3_jax.UsageError, match="holds no run"):
         re3_jax.load(tmp_path)
+
+
+def test_the_example_compares_two_bonuses(tmp_path, capsys):
+    words = ["--env", TASK, "--preset", "debug", "--out", "comparison.png"]
+    python_api.main(words)
+    assert "RE3 ends higher with probability" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["comparison.png"]
+
+
+@pytest.mark.slow
+def test_the_code_of_the_page_runs(capsys):
+    page = Path(__file__).parents[2].joinpath("docs/python_api.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 5
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(block, names)
+    assert "there is no option --a2c.num-env: did you mean" in capsys.readouterr().out
+    assert names["again"].curves["env_frames"][-1] >= 8192
 
 
 def test_values_of_switches_and_groups_become_words():
