@@ -3,6 +3,7 @@
 Takes the options of `re3_jax.commands.profile` and measures as it does.
 """
 
+import contextlib
 import json
 import sys
 import tempfile
@@ -19,7 +20,8 @@ def main(words: list[str]) -> None:
     machine.use_cpu_devices(build.cpu_devices(config))
     machine.keep_compiled_programs()
     config, spec = build.prepared(config)
-    with tempfile.TemporaryDirectory() as folder:
+    # Renderers talk.
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         found = profile.profile_host(config, spec, Path(folder))
     report = {
         "seeds": config.seeds,

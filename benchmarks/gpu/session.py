@@ -109,7 +109,8 @@ def _try(
     before, begun = result(folder, step, hardware), time.monotonic()
     code, printed = _limited([sys.executable, "-m", *step.words], seconds, step.goes_on, log)
     took = time.monotonic() - begun
-    outcome, reason, found = DONE, None, before and before["found"]
+    found, shown = (before["found"], before["shown"]) if before else (None, "")
+    outcome, reason = DONE, None
     if code is None:
         outcome, reason = OUT_OF_TIME, f"stopped after {took:.0f} s"
     elif code != 0:
@@ -117,6 +118,10 @@ def _try(
         outcome, reason = FAILED, f"exit code {code}: {said[-1][:300]}"
     else:
         found = _read(printed)
+        try:
+            shown = step.shown(found)
+        except (LookupError, TypeError, ValueError) as error:
+            outcome, reason = FAILED, f"it printed something else than was expected ({error!r})"
     write_json(
         folder / f"{step.name}.json",
         {
@@ -126,6 +131,7 @@ def _try(
             "reason": reason,
             "seconds": round(took + (before["seconds"] if before and step.goes_on else 0.0), 1),
             "hardware": hardware,
+            "shown": shown,
             "found": found,
         },
     )
@@ -176,9 +182,8 @@ def _write_summary(folder: Path, steps: Sequence[Step], hardware: dict[str, Any]
         if kept is None:
             rows.append(f"| {step.name} | not run | | |")
             continue
-        said = [] if kept["found"] is None else [step.shown(kept["found"])]
-        said += [] if kept["reason"] is None else [kept["reason"]]
-        cell = " ".join("; ".join(said).split()).replace("|", "\\|")
+        said = "; ".join(text for text in (kept["shown"], kept["reason"]) if text)
+        cell = " ".join(said.split()).replace("|", "\\|")
         rows.append(f"| {step.name} | {kept['result']} | {kept['seconds']} | {cell} |")
     text = "\n".join(
         [

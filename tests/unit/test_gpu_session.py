@@ -81,6 +81,13 @@ def test_a_failure_is_recorded_and_tried_again_after_the_rest(probe, tmp_path):
     assert table(tmp_path)[0] == ("fails", "done")
 
 
+def test_a_step_that_prints_something_else_has_failed(probe, tmp_path):
+    made = [probe("first")._replace(shown=lambda found: found["cases"]), probe("last")]
+    run(made, tmp_path)
+    assert table(tmp_path) == [("first", "failed"), ("last", "done")]
+    assert "KeyError" in json.loads((tmp_path / "first.json").read_text())["reason"]
+
+
 def test_time_is_bounded_and_what_does_not_fit_waits(probe, tmp_path):
     begun = time.monotonic()
     said = run([probe("hangs", 1.0), probe("long", 50.0), probe("short", 5.0)], tmp_path, 10.0)
@@ -128,3 +135,17 @@ def test_steps_are_programs_of_the_project_that_fit_the_time(debug, tmp_path):
     if not debug:
         assert sum(step.seconds for step in made) < 60 * command.MINUTES
         assert max(step.seconds for step in made) < 60 * 9
+
+
+@pytest.mark.slow
+def test_on_a_cpu_the_steps_run_at_the_size_of_a_test(tmp_path):
+    steps_run = ["train_rad", "resume_a2c", "resume_rad", "pixels_1_seed"]
+    words = ["--out", str(tmp_path), "--minutes", "40", "--only", *steps_run]
+    assert command.main(words) == 0
+    found = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in steps_run}
+    assert {one["result"] for one in found.values()} == {"done"}
+    assert found["train_rad"]["found"]["complete"]
+    for name in ("resume_a2c", "resume_rad"):
+        assert found[name]["found"]["killed_at_env_frames"] > 0
+        assert found[name]["found"]["differing_bytes"] == 0
+        assert found[name]["found"]["differing_rows"] == 0
