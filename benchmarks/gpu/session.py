@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.gpu.steps import Step
 from re3_jax.runs import installing
@@ -27,6 +27,35 @@ DONE, FAILED, OUT_OF_TIME = "done", "failed", "out of time"
 
 COMPARED = "cpu", "devices", "jax", "jaxlib"
 """What all results of a folder have in common."""
+
+
+class Result(NamedTuple):
+    """How a step ended; its JSON file.
+
+    Attributes:
+      step: its name.
+      command: what was run.
+      result: `DONE`, `FAILED` or `OUT_OF_TIME`.
+      reason: why it is not done; None if it is.
+      seconds: that it took; of a step that goes on, in all.
+      hardware: what it ran on.
+      shown: its cell in the table.
+      found: what it printed; what it printed before if it was done once. None if it never was.
+    """
+
+    step: str
+    command: str
+    result: str
+    reason: str | None
+    seconds: float
+    hardware: dict[str, Any]
+    shown: str
+    found: dict[str, Any] | None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it does not go on."""
+        return self.found is None or bool(self.found.get("complete", True))
 
 
 def run(
@@ -56,7 +85,7 @@ def run(
     deadline, started = time.monotonic() + seconds, False
     kept = [(step, result(folder, step, hardware)) for step in steps]
     new = [step for step, found in kept if found is None]
-    again = [step for step, found in kept if found is not None and found["result"] != DONE]
+    again = [step for step, found in kept if found is not None and found.result != DONE]
     _write_summary(folder, steps, hardware)
     for step in [*new, *again]:
         if only is not None and step.name not in only:
@@ -72,14 +101,14 @@ def run(
         if not step.goes_on or (only is not None and step.name not in only):
             continue
         left, so_far = deadline - time.monotonic(), result(folder, step, hardware)
-        unfinished = so_far is not None and not (so_far["found"] or {}).get("complete", True)
-        if unfinished and left > 2 * STOPPING_SECONDS:
+        goes_on = so_far is not None and not so_far.is_complete
+        if goes_on and left > 2 * STOPPING_SECONDS:
             _try(step, folder, left, hardware, say)
             _write_summary(folder, steps, hardware)
 
 
-def result(folder: Path, step: Step, hardware: dict[str, Any]) -> dict[str, Any] | None:
-    """What a step found; None if it was not run.
+def result(folder: Path, step: Step, hardware: dict[str, Any]) -> Result | None:
+    """How a step ended; None if it was not run.
 
     Raises:
       UsageError: on another machine, or the file cannot be read.
@@ -88,9 +117,8 @@ def result(folder: Path, step: Step, hardware: dict[str, Any]) -> dict[str, Any]
     if not path.exists():
         return None
     try:
-        kept: dict[str, Any] = json.loads(path.read_text())
-        then = kept["hardware"]
-        changed = [name for name in COMPARED if then[name] != hardware[name]]
+        kept = Result(**json.loads(path.read_text()))
+        changed = [name for name in COMPARED if kept.hardware[name] != hardware[name]]
     except (OSError, ValueError, LookupError, TypeError):
         raise UsageError(f"{path} cannot be read: remove it to run the step again") from None
     if changed:
@@ -109,7 +137,7 @@ def _try(
     before, begun = result(folder, step, hardware), time.monotonic()
     code, printed = _limited([sys.executable, "-m", *step.words], seconds, step.goes_on, log)
     took = time.monotonic() - begun
-    found, shown = (before["found"], before["shown"]) if before else (None, "")
+    found, shown = (before.found, before.shown) if before else (None, "")
     outcome, reason = DONE, None
     if code is None:
         outcome, reason = OUT_OF_TIME, f"stopped after {took:.0f} s"
@@ -122,19 +150,10 @@ def _try(
             shown = step.shown(found)
         except (LookupError, TypeError, ValueError) as error:
             outcome, reason = FAILED, f"it printed something else than was expected ({error!r})"
-    write_json(
-        folder / f"{step.name}.json",
-        {
-            "step": step.name,
-            "command": shlex.join(["python", "-m", *step.words]),
-            "result": outcome,
-            "reason": reason,
-            "seconds": round(took + (before["seconds"] if before and step.goes_on else 0.0), 1),
-            "hardware": hardware,
-            "shown": shown,
-            "found": found,
-        },
-    )
+    seconds = took + (before.seconds if before and step.goes_on else 0.0)
+    command = shlex.join(["python", "-m", *step.words])
+    ended = Result(step.name, command, outcome, reason, round(seconds, 1), hardware, shown, found)
+    write_json(folder / f"{step.name}.json", ended._asdict())
     say(f"{step.name}: {outcome} ({reason or f'{took:.0f} s'})")
 
 
@@ -182,9 +201,9 @@ def _write_summary(folder: Path, steps: Sequence[Step], hardware: dict[str, Any]
         if kept is None:
             rows.append(f"| {step.name} | not run | | |")
             continue
-        said = "; ".join(text for text in (kept["shown"], kept["reason"]) if text)
+        said = "; ".join(text for text in (kept.shown, kept.reason) if text)
         cell = " ".join(said.split()).replace("|", "\\|")
-        rows.append(f"| {step.name} | {kept['result']} | {kept['seconds']} | {cell} |")
+        rows.append(f"| {step.name} | {kept.result} | {kept.seconds} | {cell} |")
     text = "\n".join(
         [
             f"# re3_jax on {kinds}",

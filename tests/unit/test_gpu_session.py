@@ -117,6 +117,12 @@ def test_results_of_another_machine_are_refused(probe, tmp_path):
         session.run([probe("first")], tmp_path, 9.0, other, print)
 
 
+def test_a_result_that_is_none_is_refused(probe, tmp_path):
+    (tmp_path / "first.json").write_text('{"step": "first"}')
+    with pytest.raises(UsageError, match="cannot be read: remove it"):
+        run([probe("first")], tmp_path)
+
+
 def test_bad_input_is_one_sentence(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(command, "_hardware", lambda: HARDWARE)
     for words in (["--minutes", "0"], ["--minutes", "nan"], ["--only", "everything"]):
