@@ -135,7 +135,7 @@ def _try(
     log = folder / LOGS / f"{step.name}.log"
     log.parent.mkdir(exist_ok=True)
     before, begun = result(folder, step, hardware), time.monotonic()
-    code, printed = _limited([sys.executable, "-m", *step.words], seconds, step.goes_on, log)
+    code, printed = _limited(step, seconds, log)
     took = time.monotonic() - begun
     found, shown = (before.found, before.shown) if before else (None, "")
     outcome, reason = DONE, None
@@ -151,18 +151,20 @@ def _try(
         except (LookupError, TypeError, ValueError) as error:
             outcome, reason = FAILED, f"it printed something else than was expected ({error!r})"
     seconds = took + (before.seconds if before and step.goes_on else 0.0)
-    command = shlex.join(["python", "-m", *step.words])
+    variables = [f"{name}={value}" for name, value in step.environment.items()]
+    command = shlex.join([*variables, "python", "-m", *step.words])
     ended = Result(step.name, command, outcome, reason, round(seconds, 1), hardware, shown, found)
     write_json(folder / f"{step.name}.json", ended._asdict())
     say(f"{step.name}: {outcome} ({reason or f'{took:.0f} s'})")
 
 
-def _limited(command: list[str], seconds: float, asks: bool, log: Path) -> tuple[int | None, str]:
+def _limited(step: Step, seconds: float, log: Path) -> tuple[int | None, str]:
     """Exit code, None if it was killed for its time, and what it printed; ends its children too."""
     with (
         log.open("a") as errors,
         subprocess.Popen(
-            command,
+            [sys.executable, "-m", *step.words],
+            env=os.environ | step.environment,
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
@@ -172,10 +174,10 @@ def _limited(command: list[str], seconds: float, asks: bool, log: Path) -> tuple
     ):
         try:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                whole = max(0.0, seconds - STOPPING_SECONDS) if asks else seconds
+                whole = max(0.0, seconds - STOPPING_SECONDS) if step.goes_on else seconds
                 printed, _ = process.communicate(timeout=whole)
                 return process.returncode, printed
-            if asks:
+            if step.goes_on:
                 process.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     printed, _ = process.communicate(timeout=min(seconds, STOPPING_SECONDS))

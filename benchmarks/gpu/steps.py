@@ -4,9 +4,12 @@ A limit is what a step may take of the half hour, not what it was measured to ta
 have the same, because how long they take there is of no interest.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from re3_jax.knn import kernel
 
 DEBUG_SECONDS = 600.0
 
@@ -27,6 +30,7 @@ class Step(NamedTuple):
       seconds: after which it is stopped.
       shown: what it found -> its cell in the table.
       goes_on: whether SIGTERM makes it stop with a checkpoint, so that a later call goes on.
+      environment: variables that it needs.
     """
 
     name: str
@@ -34,6 +38,7 @@ class Step(NamedTuple):
     seconds: float
     shown: Callable[[Found], str]
     goes_on: bool = False
+    environment: Mapping[str, str] = MappingProxyType({})
 
 
 def steps(folder: Path, debug: bool) -> list[Step]:
@@ -56,14 +61,16 @@ def steps(folder: Path, debug: bool) -> list[Step]:
     five_seeds = (*PIXELS, "--preset", size, "--seeds", "2" if debug else "5")
     train, again = "benchmarks.gpu.training", "benchmarks.gpu.resume"
     updates = "benchmarks.dreamer_update", "--updates", "1" if debug else "20"
+    knn = "benchmarks.knn", "--jax-only", *rows, *few
     made = [
         Step("doctor", ("re3_jax.commands.doctor",), 90, _doctor),
-        Step("knn", ("benchmarks.knn", "--jax-only", *rows, *few), 150, _knn),
+        Step("knn", knn, 110, _knn),
+        Step("knn_without_kernel", knn, 90, _knn, environment={kernel.SWITCH: "0"}),
         Step("update_rad", ("benchmarks.sac_update", "--skip-torch", *frames, *few,
-            "--preset", "debug" if debug else "released"), 150, _sac),
+            "--preset", "debug" if debug else "released"), 140, _sac),
         Step("update_rainbow", ("benchmarks.rainbow_update", "--skip-torch", *frames, *few), 120,
              _rainbow),
-        Step("update_dreamer", (*updates, "--contenders", *contenders), 150, _dreamer),
+        Step("update_dreamer", (*updates, "--contenders", *contenders), 130, _dreamer),
         Step(TRAINING, (train, *one_seed, *_training(debug), "--out", str(runs / TRAINING)), 180,
              _training_shown, goes_on=True),
         Step("seeds_a2c", ("benchmarks.a2c", *a2c), 120, _a2c),
@@ -73,8 +80,8 @@ def steps(folder: Path, debug: bool) -> list[Step]:
              _resume),
         Step("resume_rad_deterministic", (again, *one_seed, *_killed_rad(debug), "--deterministic",
             "--out", str(runs / "rad_deterministic")), 120, _resume),
-        Step("pixels_1_seed", ("benchmarks.gpu.pixels", *one_seed), 90, _pixels),
-        Step("pixels_5_seeds", ("benchmarks.gpu.pixels", *five_seeds), 90, _pixels),
+        Step("pixels_1_seed", ("benchmarks.gpu.pixels", *one_seed), 85, _pixels),
+        Step("pixels_5_seeds", ("benchmarks.gpu.pixels", *five_seeds), 85, _pixels),
     ]  # fmt: skip
     return [step._replace(seconds=DEBUG_SECONDS) for step in made] if debug else made
 

@@ -18,10 +18,12 @@ HARDWARE = {
 }  # fmt: skip
 
 PROBE = """
-import json, pathlib, signal, sys, time
+import json, os, pathlib, signal, sys, time
 what, folder = sys.argv[1], pathlib.Path(sys.argv[2])
 with (folder / "called").open("a") as calls:
     calls.write(what + "\\n")
+if what == "asks":
+    what = os.environ["PROBE"]
 if what == "fails" and not (folder / "mended").exists():
     sys.exit("no such device")
 if what == "hangs":
@@ -79,6 +81,13 @@ def test_a_failure_is_recorded_and_tried_again_after_the_rest(probe, tmp_path):
     run([*made, probe("last")], tmp_path)
     assert called(tmp_path) == ["fails", "first", "last", "fails"]
     assert table(tmp_path)[0] == ("fails", "done")
+
+
+def test_a_step_gets_its_variables(probe, tmp_path):
+    run([probe("asks", environment={"PROBE": "talks"})], tmp_path)
+    kept = json.loads((tmp_path / "asks.json").read_text())
+    assert kept["found"] == {"lines": ["two", "lines"]}
+    assert kept["command"].startswith("PROBE=talks python -m probe_step")
 
 
 def test_a_step_that_prints_something_else_has_failed(probe, tmp_path):
