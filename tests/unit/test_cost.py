@@ -4,8 +4,10 @@ import warnings
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from re3_jax.accelerators import targets
 from re3_jax.accelerators.cost import Cost, Counter, report
@@ -116,6 +118,31 @@ ENTRY %main (a: f32[4,512,50]) -> f32[4,100,512] {
 }
 """.replace(",\n    ", ", ")
     assert Counter(parse(text)).total.operations == 4 * 100 * 512 * 90
+
+
+@pytest.mark.parametrize("name", ["h100", "v5e"])
+def test_an_exchange_between_devices_counts_as_often_as_it_runs(name):
+    """What the compiled runs of four seeds on four devices have none of."""
+    target = TARGETS[name]
+    if (missing := targets.missing_compiler(target)) is not None:
+        pytest.skip(f"no compiler for {name}: {missing} is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mesh = Mesh(np.array(targets.devices(target)), ("seed",))
+    own, shared = NamedSharding(mesh, PartitionSpec("seed")), NamedSharding(mesh, PartitionSpec())
+
+    def averaged(x):
+        def step(x, _):
+            return jnp.sin(x) + jnp.mean(x, axis=0), None
+
+        return lax.scan(step, x, None, length=5)[0]
+
+    shape = jax.ShapeDtypeStruct((4, 256), jnp.float32, sharding=own)
+    assert report(jax.jit(averaged).lower(shape).compile()).cost.collectives == 5
+    alone = jax.jit(jnp.sin, out_shardings=own).lower(shape)
+    assert report(alone.compile()).cost.collectives == 0
+    gathered = jax.jit(jnp.sin, out_shardings=shared).lower(shape)
+    assert report(gathered.compile()).cost.collectives == 1
 
 
 def test_a_loop_of_unknown_length_counts_as_often_as_asked():
