@@ -14,7 +14,7 @@ RESULTS = sorted((ROOT / "benchmarks" / "results").glob("compile_*.json"))
 
 def row(target, run):
     """A line of the table."""
-    needed = f"{run['needed_bytes'] / 1e9:.2f} GB" + ("" if run["fits"] else ", too much")
+    needed = _size(run["needed_bytes"]) + ("" if run["fits"] else ", too much")
     kernels = sum(program["instructions"] for program in run["programs"].values())
     devices = f"{run['devices']} {target}"
     cells = run["env"], run["agent"], run["seeds"], devices, needed
@@ -46,12 +46,15 @@ def test_the_page_has_the_bytes_of_the_search():
     whole = json.loads((ROOT / "benchmarks" / "results" / "knn_h100_bytes.json").read_text())
     page = (ROOT / "docs" / "accelerators.md").read_text()
     for case in whole["cases"]:
-        sizes = *(f"{case[n]:,}" for n in ("queries", "rows", "dimension")), _gb(case["must_bytes"])
+        sizes = (
+            *(f"{case[n]:,}" for n in ("queries", "rows", "dimension")),
+            _size(case["must_bytes"]),
+        )
         for title, name in (("XLA", "xla"), ("Pallas", "kernel")):
             of = case[name]
-            cells = title, _gb(of["bytes"]), of["ratio_to_must"], f"{of['instructions']:,}"
+            cells = title, _size(of["bytes"]), of["ratio_to_must"], f"{of['instructions']:,}"
             assert f"| {' | '.join(map(str, (*sizes, *cells, of['least_ms'])))} |" in page
 
 
-def _gb(number):
-    return f"{number / 1e9:.2f} GB"
+def _size(number):
+    return f"{number / 1e9:.2f} GB" if number >= 1e8 else f"{number / 1e6:.0f} MB"
