@@ -35,7 +35,7 @@ help:
 	  'make run ENV=doorkey_6x6   train, and write a run folder: curves, checkpoints, events' \
 	  '    or ENV=cheetah_run_sparse: pixels of DeepMind Control, at a small size without a GPU' \
 	  '    or ENV=montezuma_revenge: Atari, PRESET=data_efficient without a GPU' \
-	  '    [AGENT=a2c|rad|drq|rainbow|dreamer] [SEEDS=5] [STEPS=env frames]' \
+	  '    [AGENT=a2c|rad|drq|rainbow|dreamer|ppo] [SEEDS=5] [STEPS=env frames]' \
 	  '    [BONUS=re3|none|rnd|icm|contrastive|inverse_dynamics|imagenet|atc]' \
 	  '    [PRESET=recommended|paper|released|small|data_efficient|debug]' \
 	  '    [PRETRAIN=env frames] train on the bonus alone, then another task with [INIT=folder]' \

@@ -4,6 +4,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+MOST_UNROLLED = 16
+"""Steps of a rollout in one turn of a loop: longer rollouts would take long to compile."""
+
 
 def generalized_advantage(
     reward: Float[Array, "time batch"],
@@ -27,8 +30,9 @@ def generalized_advantage(
         advantage = step_delta + step_decay * advantage
         return advantage, advantage
 
+    unroll = min(len(delta), MOST_UNROLLED)
     _, advantage = jax.lax.scan(
-        accumulate, jnp.zeros_like(delta[0]), (delta, decay), reverse=True, unroll=True
+        accumulate, jnp.zeros_like(delta[0]), (delta, decay), reverse=True, unroll=unroll
     )
     return advantage
 

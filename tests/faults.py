@@ -211,11 +211,11 @@ FAULTS = [
         "tests/parity/test_a2c.py",
     ),
     Fault(
-        "A2C: a time limit is bootstrapped from the next episode",
-        "re3_jax/agents/a2c/losses.py",
-        "done = rollout.terminated | rollout.truncated",
-        "done = rollout.terminated",
-        "tests/parity/test_a2c.py",
+        "A2C and PPO: a time limit is bootstrapped from the next episode",
+        "re3_jax/agents/rollout.py",
+        "return self.terminated | self.truncated",
+        "return self.terminated",
+        "tests/parity/test_a2c.py tests/parity/test_ppo.py",
     ),
     Fault(
         "SAC: entropy with the wrong sign in the target",

@@ -51,7 +51,8 @@ class Acting(NamedTuple):
 
     begin(agent, frame[lane]) -> memory of lanes at the beginning of an episode
     act(agent, memory, key, explore) -> (memory, action[lane]); `explore` is static: True acts as
-      in training, False takes the mode of the policy
+      in training, False takes the mode of the policy. An `OnPolicyLearner` may choose actions
+      outside of a `Box`, which its loop clips
     see(memory, frame[lane], begins[lane]) -> memory; `begins` where the frame is an episode's first
     """
 
@@ -101,7 +102,7 @@ class Learner(NamedTuple):
 
 
 class OnPolicyLearner(NamedTuple):
-    """An agent that learns from each rollout once. Its acting memory is the observation.
+    """An agent that learns from a rollout and forgets it. Its acting memory is the observation.
 
     Attributes:
       spec: the task.

@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from jaxtyping import Array, Bool, Float, Int, Shaped
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Shaped
 
 
 class Rollout(NamedTuple):
@@ -10,7 +11,7 @@ class Rollout(NamedTuple):
 
     Attributes:
       observation: o_t.
-      action: a_t.
+      action: a_t as the policy chose it; the environment clips it to the bounds of a `Box`.
       reward: task reward of step t.
       bonus: beta_t r^int(o_t); zero without a bonus.
       terminated: whether the task ended with step t.
@@ -20,10 +21,34 @@ class Rollout(NamedTuple):
     """
 
     observation: Shaped[Array, "time batch *observation"]
-    action: Int[Array, "time batch"]
+    action: Shaped[Array, "time batch *action"]
     reward: Float[Array, "time batch"]
     bonus: Float[Array, "time batch"]
     terminated: Bool[Array, "time batch"]
     truncated: Bool[Array, "time batch"]
     next_observation: Shaped[Array, "time batch *observation"]
     last_observation: Shaped[Array, " batch *observation"]
+
+    @property
+    def done(self) -> Bool[Array, "time batch"]:
+        """Whether the episode ended with step t."""
+        return self.terminated | self.truncated
+
+
+def next_values(
+    rollout: Rollout,
+    value: Float[Array, "time+1 batch"],
+    final_value: Float[Array, "time batch"] | None,
+) -> Float[Array, "time batch"]:
+    """V'_t for generalised advantage estimation.
+
+    Args:
+      rollout: says where episodes ended.
+      value: V of `observation` and, in the last row, of `last_observation`.
+      final_value: V of `next_observation`, to bootstrap where only a time limit ended the episode;
+        None treats a time limit as the end of the task.
+    """
+    following = jnp.where(rollout.done, 0.0, value[1:])
+    if final_value is None:
+        return following
+    return jnp.where(rollout.truncated & ~rollout.terminated, final_value, following)

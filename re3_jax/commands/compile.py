@@ -32,6 +32,7 @@ from re3_jax.training.host_loop import HostProgram
 
 PAPER_SIZE = (
     ("--env", "doorkey_6x6", "--agent", "a2c"),
+    ("--env", "doorkey_6x6", "--agent", "ppo"),
     ("--env", "cheetah_run_sparse", "--agent", "rad"),
     ("--env", "cheetah_run_sparse", "--agent", "drq"),
     ("--env", "cheetah_run_sparse", "--agent", "dreamer"),

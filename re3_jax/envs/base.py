@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
@@ -23,6 +24,10 @@ class Discrete:
 
     num_actions: int
 
+    def executed(self, action: Int[Array, " *batch"]) -> Int[Array, " *batch"]:
+        """What the environment is given where an agent chose `action`: the same."""
+        return action
+
 
 @dataclass(frozen=True)
 class Box:
@@ -31,6 +36,10 @@ class Box:
     shape: tuple[int, ...]
     low: float
     high: float
+
+    def executed(self, action: Float[Array, "..."]) -> Float[Array, "..."]:
+        """What the environment is given where an agent chose `action`: the nearest in bounds."""
+        return jnp.clip(action, self.low, self.high)
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Num, PRNGKeyArray, Shaped
 
-from re3_jax import checks, initializers, random_encoder
+from re3_jax import checks, initializers, random_encoder, whitening
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.initializers import Scheme
-from re3_jax.intrinsic import prediction_error, whitening
+from re3_jax.intrinsic import prediction_error
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, no_index
 from re3_jax.intrinsic.prediction_error import Normalization
 from re3_jax.losses import l2_norm

@@ -6,6 +6,7 @@ is another `Agent(...)` in `AGENTS`, or `register(Agent(...))` in a file that `-
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from re3_jax.agents.dreamer import learner as dreamer
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.dreamer.networks import IMAGE_SIZE
 from re3_jax.agents.dreamer.state_entropy import sequence_re3
+from re3_jax.agents.ppo import learner as ppo
+from re3_jax.agents.ppo.config import PPOConfig
 from re3_jax.agents.rainbow import learner as rainbow
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.agents.sac import learner as sac
@@ -63,7 +66,7 @@ class Agent:
       group: name of its group of options; agents may share one.
       config: dataclass of these options.
       make: (its options, task, bonus) -> learner.
-      actions: the kind of actions it chooses.
+      actions: the kind of actions it chooses; `Box | Discrete` for both.
       networks: options of the group that decide what its parameters mean; a run that
         fine-tunes must have the same values.
       on_policy: whether it learns from rollouts instead of a replay.
@@ -83,7 +86,7 @@ class Agent:
     group: str
     config: type
     make: Callable[[Any, EnvSpec, IntrinsicReward], Learner | OnPolicyLearner]
-    actions: type[Box] | type[Discrete]
+    actions: type[Box] | type[Discrete] | UnionType
     networks: tuple[str, ...] = ()
     on_policy: bool = False
     needs_images: str | None = None
@@ -131,6 +134,17 @@ RAD = Agent(
     ),
     check_task=_check_images,
 )
+
+
+def _check_annealing(values: Values, spec: EnvSpec) -> None:
+    """PPO: the learning rate must not reach 0 before the run ends."""
+    over, agent_steps = values["ppo.anneal_agent_steps"], values["steps"] // spec.action_repeat
+    if over is not None and over < agent_steps:
+        raise UsageError(
+            f"--ppo.anneal-agent-steps {over} brings the learning rate to 0 before the run of "
+            f"{agent_steps} agent steps ends: give at least {agent_steps}, or None to keep it"
+        )
+
 
 AGENTS = Registry(
     "an agent",
@@ -188,6 +202,18 @@ AGENTS = Registry(
         },
         foresees=video.predictions,
     ),
+    Agent(
+        name="ppo",
+        group="ppo",
+        config=PPOConfig,
+        make=ppo.make_learner,
+        actions=Box | Discrete,
+        networks=(
+            *("hidden_dim", "intrinsic_value_head", "normalize_observations", "scaled_rewards"),
+        ),
+        on_policy=True,
+        check_task=_check_annealing,
+    ),
 )
 register = AGENTS.register
 
@@ -197,7 +223,7 @@ def first(actions: type, off_policy: bool = False) -> str:
     return next(
         agent.name
         for agent in AGENTS.values()
-        if agent.actions is actions
+        if issubclass(actions, agent.actions)
         and not agent.needs_images
         and not (off_policy and agent.on_policy)
     )

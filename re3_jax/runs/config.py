@@ -18,6 +18,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.dreamer.config import DreamerConfig
+from re3_jax.agents.ppo.config import PPOConfig
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs import registry
@@ -74,7 +75,7 @@ class RunConfig:
     Attributes:
       env: task: one of the paper's by its bare name (doorkey_6x6), any other as suite:id.
       agent: a2c or rainbow for discrete actions; rad or drq (soft actor-critic) or dreamer for
-        continuous ones.
+        continuous ones; ppo for both.
       bonus: the intrinsic reward.
       plugin: Python file that registers an agent, a bonus or a suite (see docs/extending.md).
       preset: recommended (what works best here), paper (the paper's text), released (the
@@ -100,6 +101,7 @@ class RunConfig:
       video: write an MP4 of an evaluation episode at the end (pixel tasks), and one of the
         predictions of Dreamer's world model.
       a2c: options of the A2C agent.
+      ppo: options of the PPO agent.
       sac: options of soft actor-critic (rad, drq).
       rainbow: options of the Rainbow agent.
       dreamer: options of the Dreamer agent.
@@ -133,6 +135,7 @@ class RunConfig:
     tensorboard: bool = True
     video: bool = False
     a2c: A2CConfig = A2CConfig()
+    ppo: PPOConfig = PPOConfig()
     sac: SACConfig = SACConfig()
     rainbow: RainbowConfig = RainbowConfig()
     dreamer: DreamerConfig = DreamerConfig()

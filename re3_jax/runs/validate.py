@@ -143,7 +143,7 @@ EXAMPLES = {
 def _check_agent(config: RunConfig, spec: EnvSpec) -> None:
     agent, actions = AGENTS[config.agent], type(spec.action_space)
     on_host, values = suites.host_of(config.env), flatten(config)
-    if actions is not agent.actions:
+    if not isinstance(spec.action_space, agent.actions):
         kind = EXAMPLES[actions].partition(" ")[0]
         raise UsageError(
             f"--agent {agent.name} cannot act in {config.env}, whose actions are {kind}: use "

@@ -52,7 +52,8 @@ def evaluate(
         step_key, act_key, env_key = jax.random.split(step_key, 3)
         memory, action = acting.act(state, memory, act_key, not greedy)
         env_keys = jax.random.split(env_key, episodes)
-        env_state, timestep = jax.vmap(env.step)(env_state, action, env_keys)
+        executed = env.spec.action_space.executed(action)
+        env_state, timestep = jax.vmap(env.step)(env_state, executed, env_keys)
         counts, ended = ~finished, timestep.terminated | timestep.truncated
         return (
             env_state,

@@ -38,7 +38,8 @@ def roll_out(
             observation, action = acting.act(state.agent, observation, keys[0], True)
         number = coverage.number(env, lanes.env)
         with jax.named_scope("env"):
-            env_state, timestep = jax.vmap(env.step)(lanes.env, action, keys[1])
+            executed = env.spec.action_space.executed(action)
+            env_state, timestep = jax.vmap(env.step)(lanes.env, executed, keys[1])
         done = timestep.terminated | timestep.truncated
         lanes, totals = lanes.count_step(timestep.reward, done)
         after = acting.see(observation, timestep.observation, done)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-AGENTS = ("a2c", "sac", "rainbow", "dreamer")
+AGENTS = ("a2c", "ppo", "sac", "rainbow", "dreamer")
 RUNS, COMMANDS = "re3_jax/runs/", "re3_jax/commands/"
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from re3_jax.intrinsic import whitening
+from re3_jax import whitening
 from re3_jax.intrinsic.rnd import RNDConfig, rnd
 from tests.prediction_tasks import SIZES, TASKS, make_batch, start
 

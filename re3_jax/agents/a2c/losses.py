@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from re3_jax.agents.a2c.config import A2CConfig
-from re3_jax.agents.rollout import Rollout
+from re3_jax.agents.rollout import Rollout, next_values
 from re3_jax.losses import categorical_entropy, generalized_advantage, of_action
 
 
@@ -28,18 +28,17 @@ def a2c_loss(
     value = value.reshape(num_steps + 1, num_envs)
 
     fixed_value = jax.lax.stop_gradient(value)
-    done = rollout.terminated | rollout.truncated
-    next_value = jnp.where(done, 0.0, fixed_value[1:])
+    final_value = None
     if config.bootstrap_truncation:
         final = rollout.next_observation.reshape(-1, *everything.shape[2:])
         final_value = network.apply(jax.lax.stop_gradient(params), final, method="value")
-        cut_off = rollout.truncated & ~rollout.terminated
-        next_value = jnp.where(cut_off, final_value.reshape(num_steps, num_envs), next_value)
+        final_value = final_value.reshape(num_steps, num_envs)
+    next_value = next_values(rollout, fixed_value, final_value)
 
     into_reward = config.bonus_target == "reward"
     reward = rollout.reward + rollout.bonus if into_reward else rollout.reward
     advantage = generalized_advantage(
-        reward, fixed_value[:-1], next_value, done, config.discount, config.gae_lambda
+        reward, fixed_value[:-1], next_value, rollout.done, config.discount, config.gae_lambda
     )
     if not into_reward:
         advantage = advantage + rollout.bonus

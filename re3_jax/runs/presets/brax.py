@@ -1,12 +1,12 @@
-"""Brax tasks on states: not in the paper; soft actor-critic on vectors, on the device.
+"""Brax tasks on states: not in the paper; soft actor-critic or PPO on vectors, on the device.
 
-The agent is RAD, which is soft actor-critic on tasks without images. Networks and learning rates
-are those of the original soft actor-critic on states (Haarnoja et al., 2018); everything else, the
-bonus included, is the paper's setting for pixels.
+The default agent is RAD, which is soft actor-critic on tasks without images. Its networks and
+learning rates are those of the original soft actor-critic on states (Haarnoja et al., 2018);
+everything else, the bonus included, is the paper's setting for pixels.
 """
 
 from re3_jax.runs.config import AgentName, PresetName, RunConfig
-from re3_jax.runs.presets import dmc, tables
+from re3_jax.runs.presets import dmc, ppo, tables
 from re3_jax.runs.presets.tables import Values, options
 
 COMMON: Values = {
@@ -29,7 +29,8 @@ DEBUG = tables.TINY | {
 """It takes a minute, most of which is brax's compilation."""
 
 
-def preset(_task_id: str, name: PresetName, _agent: AgentName) -> RunConfig:
+def preset(_task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
     """Configuration of any task on states with continuous actions."""
     re3 = dmc.PAPER_RE3 if name == "paper" else dmc.RELEASED_RE3
-    return tables.run(COMMON, re3, DEBUG if name == "debug" else {})
+    of_ppo = ppo.of(ppo.CONTINUOUS, name) if agent == "ppo" else {}
+    return tables.run(COMMON, re3, DEBUG if name == "debug" else {}, of_ppo)

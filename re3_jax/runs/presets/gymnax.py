@@ -1,6 +1,7 @@
 """gymnax tasks: not in the paper; the nearest released hyperparameters where they make sense.
 
-Discrete actions use A2C as on MiniGrid, continuous ones soft actor-critic as on Brax. Time limits
+Discrete actions use A2C as on MiniGrid, continuous ones soft actor-critic as on Brax, and PPO has
+both. Time limits
 are bootstrapped, because in tasks such as CartPole, which pays every step, they cut off rewards
 that the episode would still have brought; this does not hold for all of gymnax.
 """
@@ -8,7 +9,7 @@ that the episode would still have brought; this does not hold for all of gymnax.
 from re3_jax.envs.base import Box
 from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.config import AgentName, PresetName, RunConfig
-from re3_jax.runs.presets import brax, minigrid, rainbow, tables
+from re3_jax.runs.presets import brax, minigrid, ppo, rainbow, tables
 from re3_jax.runs.presets.tables import Values
 
 CONTINUOUS = (
@@ -30,9 +31,11 @@ ROW: Values = minigrid.TASKS["DoorKey-6x6"] | {
 
 
 def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
-    """Configuration of any gymnax task; the numbers depend on the agent alone."""
+    """Configuration of any gymnax task; the numbers depend on the agent and the kind of task."""
     if agent == "rainbow":
         return rainbow.preset(task_id, name)
-    if AGENTS[agent].actions is Box:
+    if AGENTS[agent].actions is Box or (agent == "ppo" and task_id in CONTINUOUS):
         return brax.preset(task_id, name, agent)
-    return tables.run(*minigrid.of_a2c(name, ROW))
+    of_ppo = ppo.MINATAR if task_id.endswith("-MinAtar") else ppo.VECTORS
+    own = ppo.of(of_ppo, name) if agent == "ppo" else {}
+    return tables.run(*minigrid.of_a2c(name, ROW), own)

@@ -10,7 +10,7 @@ nearest task of its kind.
 from dataclasses import replace
 
 from re3_jax.runs.config import AgentName, PresetName, RunConfig
-from re3_jax.runs.presets import rainbow, tables
+from re3_jax.runs.presets import ppo, rainbow, tables
 from re3_jax.runs.presets.tables import Values, options
 
 BUDGETS = {"Empty-16x16": 400_000, "DoorKey-6x6": 400_000, "DoorKey-8x8": 2_400_000}
@@ -93,7 +93,8 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
         return rainbow.preset(task_id, name)
     row = _nearest(task_id)
     searched = SEARCHED[row] if name == "recommended" else {}
-    return tables.run(*of_a2c(name, TASKS[row] | searched))
+    of_ppo = ppo.of(ppo.MINIGRID, name) if agent == "ppo" else {}
+    return tables.run(*of_a2c(name, TASKS[row] | searched), of_ppo)
 
 
 def of_a2c(name: PresetName, row: Values) -> tuple[Values, ...]:

@@ -1,7 +1,7 @@
-"""Whitens observations to mean 0 and variance 1 in each element, as RND's authors do.
+"""Whitens observations to mean 0 and variance 1 in each element.
 
 Burda et al., 2019, Section 2.4: each element minus its running mean, divided by its running
-standard deviation, clipped to [-5, 5].
+standard deviation, and clipped.
 """
 
 import jax
@@ -13,6 +13,8 @@ from re3_jax.envs.base import EnvSpec
 from re3_jax.running_stats import RunningStats
 
 CLIP = 5.0
+"""RND's authors' bound on whitened elements."""
+
 _PER_ELEMENT = RunningStats(mean=0, variance=0, num_values=None)  # type: ignore[arg-type]
 
 
@@ -32,9 +34,9 @@ def update(stats: RunningStats, observation: Num[Array, " batch *observation"]) 
 
 
 def whiten(
-    stats: RunningStats, observation: Num[Array, " batch *observation"]
+    stats: RunningStats, observation: Num[Array, " batch *observation"], clip: float = CLIP
 ) -> Float[Array, " batch *observation"]:
-    """(o - mean) / std, clipped to [-5, 5]; 0 for elements that never varied."""
+    """(o - mean) / std, clipped to [-clip, clip]; 0 for elements that never varied."""
     std = running_stats.std(stats)
     centred = observation.astype(jnp.float32) - stats.mean
-    return jnp.clip(centred / jnp.where(std > 0, std, 1.0), -CLIP, CLIP)
+    return jnp.clip(centred / jnp.where(std > 0, std, 1.0), -clip, clip)

@@ -1,0 +1,190 @@
+"""PPO: several epochs of minibatches over each rollout."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+
+from re3_jax import whitening
+from re3_jax.agents.base import Action, Info, Observation
+from re3_jax.agents.ppo import advantages, networks
+from re3_jax.agents.ppo.advantages import RewardScales
+from re3_jax.agents.ppo.config import PPOConfig
+from re3_jax.agents.ppo.losses import Minibatch, ppo_loss
+from re3_jax.agents.ppo.networks import ActorCritic
+from re3_jax.agents.rollout import Rollout
+from re3_jax.envs.base import EnvSpec
+from re3_jax.inheritance import inherits
+from re3_jax.running_stats import RunningStats
+
+PRECISION = "highest"
+"""Of matrix products: on GPUs and TPUs the default is not float32, and these are small."""
+
+CLIP = 10.0
+"""CleanRL's bound on normalised observations."""
+
+
+@inherits("params", "seen", "reward_scales")
+class PPOState(NamedTuple):
+    """What the agent learns.
+
+    Attributes:
+      params: the networks.
+      opt_state: Adam's moments.
+      seen: moments of each element of the observations; () unless they are normalised.
+      reward_scales: what rewards are divided by.
+    """
+
+    params: ActorCritic
+    opt_state: optax.OptState
+    seen: RunningStats | tuple[()]
+    reward_scales: RewardScales
+
+
+class PPO(NamedTuple):
+    """The agent for one task.
+
+    init(key) -> state
+    act(state, observation[batch, ...], key, explore) -> action[batch, ...]; `explore` is static:
+      True samples, False takes the mode
+    update(state, rollout, order, agent_steps) -> (state, info); `order` as of `shuffled`, and the
+      agent steps taken before the rollout
+    """
+
+    init: Callable[[PRNGKeyArray], PPOState]
+    act: Callable[[PPOState, Observation, PRNGKeyArray, bool], Action]
+    update: Callable[
+        [PPOState, Rollout, Int[Array, "update minibatch"], Int[Array, ""]], tuple[PPOState, Info]
+    ]
+
+
+def shuffled(key: PRNGKeyArray, config: PPOConfig) -> Int[Array, "update minibatch"]:
+    """Which steps of the flattened rollout each update sees: every step once in each epoch."""
+    size = config.num_minibatches * config.minibatch_size
+    keys = jax.random.split(key, config.num_epochs)
+    order = jax.vmap(lambda one: jax.random.permutation(one, size))(keys)
+    return order.reshape(-1, config.minibatch_size)
+
+
+def learning_rate(config: PPOConfig, agent_steps: Int[Array, ""]) -> Float[Array, ""]:
+    """The step size of a rollout before which so many agent steps were taken."""
+    rate = jnp.float32(config.learning_rate)
+    if config.anneal_agent_steps is None:
+        return rate
+    return rate * jnp.maximum(0.0, 1.0 - agent_steps / config.anneal_agent_steps)
+
+
+def make_ppo(config: PPOConfig, spec: EnvSpec) -> PPO:
+    """Builds the agent for one task."""
+    optimizer = optax.chain(
+        optax.clip_by_global_norm(config.max_grad_norm),
+        optax.scale_by_adam(eps=config.adam_eps),
+    )
+
+    def init(key: PRNGKeyArray) -> PPOState:
+        params = networks.init(key, config, spec)
+        seen = whitening.init(spec) if config.normalize_observations else ()
+        return PPOState(params, optimizer.init(params), seen, advantages.init_scales(config))
+
+    def as_seen(
+        state: PPOState, observation: Shaped[Array, " batch *observation"]
+    ) -> Shaped[Array, " batch *observation"]:
+        if not isinstance(state.seen, RunningStats):
+            return observation
+        return whitening.whiten(state.seen, observation, CLIP)
+
+    def act(
+        state: PPOState,
+        observation: Shaped[Array, " batch *observation"],
+        key: PRNGKeyArray,
+        explore: bool,
+    ) -> Action:
+        with jax.default_matmul_precision(PRECISION):
+            policy = networks.policy(state.params, as_seen(state, observation))
+        return policy.sample(key) if explore else policy.mode()
+
+    def prepare(state: PPOState, rollout: Rollout) -> tuple[Minibatch, PPOState, Info]:
+        """What the networks of the rollout say of its steps, flattened; the running moments."""
+        time_and_lanes, params = rollout.reward.shape, state.params
+
+        def flat(leaf: Shaped[Array, "time lane ..."]) -> Shaped[Array, "step ..."]:
+            return leaf.reshape(-1, *leaf.shape[2:])
+
+        observation, action = as_seen(state, flat(rollout.observation)), flat(rollout.action)
+        policy, value = networks.policy_and_values(params, observation)
+        last_value = networks.values(params, as_seen(state, rollout.last_observation))
+        values = jnp.concatenate([value.reshape(*time_and_lanes, -1), last_value[None]])
+        final_value = None
+        if config.bootstrap_truncation:
+            final = networks.values(params, as_seen(state, flat(rollout.next_observation)))
+            final_value = final[:, 0].reshape(time_and_lanes)
+        advantage, target, scales = advantages.estimate(
+            config, rollout, values, final_value, state.reward_scales
+        )
+        log_probability = policy.log_probability(action)
+        target = flat(target)
+        batch = Minibatch(observation, action, log_probability, value, flat(advantage), target)
+        if isinstance(state.seen, RunningStats):
+            # Not before: the policy of the rollout acted with the old moments.
+            state = state._replace(seen=whitening.update(state.seen, flat(rollout.observation)))
+        return (
+            batch,
+            state._replace(reward_scales=scales),
+            {
+                "value_mean": jnp.mean(value[:, 0]),
+                "advantage_mean": jnp.mean(advantage),
+                "explained_variance": explained_variance(value[:, 0], target[:, 0]),
+            },
+        )
+
+    def descend(
+        params: ActorCritic, opt_state: optax.OptState, batch: Minibatch, rate: Float[Array, ""]
+    ) -> tuple[ActorCritic, optax.OptState, Info]:
+        gradient, info = jax.grad(ppo_loss, has_aux=True)(params, batch, config)
+        info["gradient_norm"] = optax.tree.norm(gradient)
+        updates, opt_state = optimizer.update(gradient, opt_state, params)
+        updates = jax.tree.map(lambda update: -rate * update, updates)
+        return optax.apply_updates(params, updates), opt_state, info
+
+    def update(
+        state: PPOState,
+        rollout: Rollout,
+        order: Int[Array, "update minibatch"],
+        agent_steps: Int[Array, ""],
+    ) -> tuple[PPOState, Info]:
+        rate = learning_rate(config, agent_steps)
+        ends_epoch = jnp.arange(1, len(order) + 1) % config.num_minibatches == 0
+
+        def step(carry, minibatch):
+            (params, opt_state), goes_on = carry
+            steps, ends = minibatch
+            picked = jax.tree.map(lambda leaf: leaf[steps], batch)
+            *after, info = descend(params, opt_state, picked, rate)
+            if config.target_kl is None:
+                return (tuple(after), goes_on), (info, goes_on)
+            after = jax.tree.map(
+                lambda new, old: jnp.where(goes_on, new, old), tuple(after), carry[0]
+            )
+            is_far = ends & (info["approx_kl"] > config.target_kl)
+            return (after, goes_on & ~is_far), (info, goes_on)
+
+        with jax.default_matmul_precision(PRECISION):
+            batch, state, of_rollout = prepare(state, rollout)
+            start = (state.params, state.opt_state), jnp.ones((), bool)
+            ((params, opt_state), _), (infos, made) = jax.lax.scan(step, start, (order, ends_epoch))
+        info = jax.tree.map(lambda values: jnp.mean(values, where=made), infos)
+        info |= {"learning_rate": rate, "epochs": jnp.sum(made) / config.num_minibatches}
+        return state._replace(params=params, opt_state=opt_state), {**info, **of_rollout}
+
+    return PPO(init, act, update)
+
+
+def explained_variance(
+    value: Float[Array, " step"], target: Float[Array, " step"]
+) -> Float[Array, ""]:
+    """1 - Var(R - V) / Var(R); NaN where all R are equal."""
+    variance = jnp.var(target)
+    return jnp.where(variance > 0, 1.0 - jnp.var(target - value) / variance, jnp.nan)

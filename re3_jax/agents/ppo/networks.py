@@ -1,0 +1,119 @@
+"""PPO's actor and critic.
+
+As in CleanRL, all weights are orthogonal and all biases 0: the gain is sqrt(2) for hidden layers,
+0.01 for the actor's output and 1 for the critic's. Vectors enter an actor and a critic of two tanh
+layers each, which share nothing. Images and MiniGrid's views pass through shared convolutions
+first, and each of the two then has one tanh layer.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+
+from re3_jax import initializers
+from re3_jax.agents.ppo.config import PPOConfig
+from re3_jax.agents.ppo.policy import Categorical, Gaussian, Policy
+from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.initializers import RELU_GAIN, Layer
+from re3_jax.networks import conv_stack, minigrid
+from re3_jax.networks.conv_stack import Convs, ConvStack
+from re3_jax.networks.minigrid import TrunkParams
+from re3_jax.networks.mlp import MLP, kernel_shapes, mlp
+
+ACTOR_GAIN, CRITIC_GAIN = 0.01, 1.0
+
+CONVS: tuple[Convs, ...] = (conv_stack.NATURE, conv_stack.MINATAR)
+"""Of images: the first for which they are large enough."""
+
+
+class ActorCritic(NamedTuple):
+    """Weights.
+
+    Attributes:
+      trunk: shared convolutions, MiniGrid's or others; a stack of none for vectors.
+      actor: logits of discrete actions or means of continuous ones.
+      critic: the values, the task's first.
+      log_std: of continuous actions, None for discrete ones.
+    """
+
+    trunk: TrunkParams | ConvStack
+    actor: MLP
+    critic: MLP
+    log_std: Float[Array, " dims"] | None
+
+
+def init(key: PRNGKeyArray, config: PPOConfig, spec: EnvSpec) -> ActorCritic:
+    """Weights for a task."""
+    space, shape = spec.action_space, spec.observation_shape
+    outputs = space.num_actions if isinstance(space, Discrete) else math.prod(space.shape)
+    convs, kernels, features = _trunk_shapes(shape)
+    hidden = [config.hidden_dim] * (1 if kernels else 2)
+    actor = kernel_shapes(features, *hidden, outputs)
+    critic = kernel_shapes(features, *hidden, config.num_values)
+    made = initializers.layers("orthogonal", key, [*kernels, *actor, *critic])
+    trunk, heads = made[: len(kernels)], made[len(kernels) :]
+    is_view = shape == minigrid.OBSERVATION_SHAPE
+    return ActorCritic(
+        trunk=tuple(trunk) if is_view else conv_stack.of_layers(convs, trunk),
+        actor=_scaled(heads[: len(actor)], ACTOR_GAIN),
+        critic=_scaled(heads[len(actor) :], CRITIC_GAIN),
+        log_std=None if isinstance(space, Discrete) else jnp.zeros(outputs),
+    )
+
+
+def _trunk_shapes(shape: tuple[int, ...]) -> tuple[Convs, list[tuple[int, ...]], int]:
+    """Convolutions, the shapes of their kernels, and the number of features."""
+    if shape == minigrid.OBSERVATION_SHAPE:
+        return (), list(minigrid.KERNEL_SHAPES), minigrid.FEATURE_DIM
+    if len(shape) == 3:
+        height, width, channels = shape
+        for convs in CONVS:
+            if min(height, width) >= conv_stack.smallest_side(convs):
+                kernels = conv_stack.kernel_shapes(convs, channels)
+                return convs, kernels, conv_stack.flat_dim(convs, height, width)
+    return (), [], math.prod(shape)
+
+
+def _scaled(layers: list[Layer], output_gain: float) -> MLP:
+    gains = [RELU_GAIN] * (len(layers) - 1) + [output_gain]
+    pairs = zip(layers, gains, strict=True)
+    return tuple(layer._replace(kernel=gain * layer.kernel) for layer, gain in pairs)
+
+
+def policy(params: ActorCritic, observation: Shaped[Array, " batch *observation"]) -> Policy:
+    """The actor alone: acting needs no value."""
+    return _policy(params, _features(params, observation))
+
+
+def policy_and_values(
+    params: ActorCritic, observation: Shaped[Array, " batch *observation"]
+) -> tuple[Policy, Float[Array, "batch value"]]:
+    """Both heads."""
+    features = _features(params, observation)
+    return _policy(params, features), mlp(params.critic, features, jnp.tanh)
+
+
+def values(
+    params: ActorCritic, observation: Shaped[Array, " batch *observation"]
+) -> Float[Array, "batch value"]:
+    """The critic alone."""
+    return mlp(params.critic, _features(params, observation), jnp.tanh)
+
+
+def _policy(params: ActorCritic, features: Float[Array, "batch features"]) -> Policy:
+    outputs = mlp(params.actor, features, jnp.tanh)
+    return Categorical(outputs) if params.log_std is None else Gaussian(outputs, params.log_std)
+
+
+def _features(
+    params: ActorCritic, observation: Shaped[Array, " batch *observation"]
+) -> Float[Array, "batch features"]:
+    """Features; bytes of images are scaled to [0, 1], MiniGrid's codes are not."""
+    if not isinstance(params.trunk, ConvStack):
+        return minigrid.trunk(params.trunk, observation)
+    x = observation.astype(jnp.float32)
+    if observation.dtype == jnp.uint8:
+        x = x / 255
+    return conv_stack.features(params.trunk, x)
