@@ -1,4 +1,4 @@
-"""Env frames per second of A2C on DoorKey-8x8, with and without RE3, for 1, 5, 10 and 20 seeds.
+"""Env frames per second of A2C or PPO on DoorKey-8x8, with and without RE3, for 1 to 20 seeds.
 
 RE3 runs both with copies of a latent merged, as in the presets, and with a plain ring; the part
 `knn` is the search of the plain ring.
@@ -8,7 +8,7 @@ as divide them evenly. Evaluation and compilation are excluded; the ring of 10,0
 before the clock starts. The configurations take turns, so that a machine whose speed
 drifts treats them alike; each figure is a median over turns.
 
-    python -m benchmarks.a2c
+    python -m benchmarks.a2c [--agent ppo]
 """
 
 import argparse
@@ -28,20 +28,30 @@ from re3_jax.runs.resolve import resolve
 from re3_jax.training.device_program import DeviceProgram
 
 TASK = "doorkey_8x8"
-CHUNK_UPDATES = 100
+ENV_FRAMES_PER_CHUNK = 12_800
+"""Of each seed, in whole updates."""
+
 KNN_REPEATS = 50
 
 
 class Contender:
     """One configuration, its state, and the times of its turns."""
 
-    def __init__(self, bonus: str, seeds: int, preset: str, merge_copies: bool | None = None):
+    def __init__(
+        self,
+        bonus: str,
+        seeds: int,
+        preset: str,
+        merge_copies: bool | None = None,
+        agent: str = "a2c",
+    ):
         """Compiles, and trains until the ring is full; `merge_copies` overrides the preset's."""
-        config = resolve(TASK, bonus=bonus, preset=preset)
+        config = resolve(TASK, agent=agent, bonus=bonus, preset=preset)
         if merge_copies is not None:
             re3 = dataclasses.replace(config.re3, merge_copies=merge_copies)
             config = dataclasses.replace(config, re3=re3)
-        config = dataclasses.replace(config, seeds=seeds, chunk_updates=CHUNK_UPDATES)
+        chunk = ENV_FRAMES_PER_CHUNK // config.frames_per_update(action_repeat=1)
+        config = dataclasses.replace(config, seeds=seeds, chunk_updates=chunk)
         self.bonus, self.seeds, self.config = bonus, seeds, config
         self.program: DeviceProgram = device_program(config, make_environment(config.env))
         self.state = self.program.init(jnp.arange(1, seeds + 1))
@@ -63,7 +73,7 @@ class Contender:
     @property
     def milliseconds_per_update(self) -> float:
         """Median wall time of one update of all seeds."""
-        return statistics.median(self.times) / CHUNK_UPDATES * 1e3
+        return statistics.median(self.times) / self.config.chunk_updates * 1e3
 
     def report(self) -> dict:
         """The results of this configuration."""
@@ -85,7 +95,7 @@ def time_knn(contender: Contender) -> float:
     """Milliseconds of one seed's k-NN alone: one rollout against its full ring, in a scan."""
     config = contender.config.re3
     ring = jax.tree.map(lambda leaf: leaf[0], contender.state.intrinsic.bonus.ring)
-    batch = contender.config.a2c.num_envs * contender.config.a2c.rollout_length
+    batch = contender.config.frames_per_update(action_repeat=1)
 
     @jax.jit
     def repeat(ring):
@@ -141,11 +151,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 5, 10, 20])
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--preset", default="released")
+    parser.add_argument("--agent", choices=["a2c", "ppo"], default="a2c")
     options = parser.parse_args()
     machine.use_cpu_devices(machine.usable_cores())
 
     contenders = [
-        Contender(bonus, seeds, options.preset, merge_copies)
+        Contender(bonus, seeds, options.preset, merge_copies, options.agent)
         for seeds in options.seeds
         for bonus, merge_copies in (("none", None), ("re3", True), ("re3", False))
     ]
@@ -153,13 +164,14 @@ def main() -> None:
         for contender in contenders:
             contender.turn()
     single = contenders[2]
-    batch = single.config.a2c.num_envs * single.config.a2c.rollout_length
+    batch = single.config.frames_per_update(action_repeat=1)
     knn_ms = time_knn(single)
     latent_dim = single.state.intrinsic.bonus.ring.latents.shape[-1]
     floor_ms = time_matmul(batch, single.config.re3.ring_size, latent_dim)
     report = {
         "benchmark": "a2c",
-        "command": "python -m benchmarks.a2c",
+        "command": f"python -m benchmarks.a2c --agent {options.agent}",
+        "agent": options.agent,
         "task": TASK,
         "preset": options.preset,
         "ring_size": single.config.re3.ring_size,

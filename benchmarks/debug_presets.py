@@ -17,10 +17,10 @@ import time
 from benchmarks import hardware
 
 CASES = {
-    "doorkey_6x6": ("a2c", "rainbow"),
+    "doorkey_6x6": ("a2c", "ppo", "rainbow"),
     "gymnax:CartPole-v1": ("a2c", "rainbow"),
     "gymnax:Breakout-MinAtar": ("rainbow",),
-    "gymnax:Pendulum-v1": ("rad",),
+    "gymnax:Pendulum-v1": ("rad", "ppo"),
     "brax:halfcheetah": ("rad",),
     "pixels:bar": ("dreamer",),
     "cheetah_run_sparse": ("rad", "drq", "dreamer"),

@@ -27,6 +27,10 @@ CASES = {
         *("--chunk-updates", "4", "--evaluation.every-env-frames", "256"),
         *("--evaluation.episodes", "4"),
     ),
+    "ppo": (
+        *("--env", "gymnax:Pendulum-v1", "--agent", "ppo", "--seeds", "2", "--steps", "1024"),
+        *("--chunk-updates", "1", "--evaluation.every-env-frames", "256"),
+    ),
     "rad": (
         *("--env", "pendulum_swingup", "--agent", "rad", "--dmc.renderer", "warp"),
         *("--dmc.image-size", "24", "--sac.augmentation", "shift", "--seeds", "1"),

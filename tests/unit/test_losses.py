@@ -30,11 +30,13 @@ def by_definition(reward, value, next_value, done, discount, gae_lambda):
     discount=st.floats(0, 1),
     gae_lambda=st.floats(0, 1),
     ends=st.floats(0, 1),
+    steps=st.sampled_from([6, 37]),
 )
-def test_gae_equals_its_definition(seed, discount, gae_lambda, ends):
+def test_gae_equals_its_definition(seed, discount, gae_lambda, ends, steps):
+    """Rollouts of more steps than one turn of the loop makes, too."""
     rng = np.random.default_rng(seed)
-    reward, value, next_value = rng.normal(size=(3, 6, 4))
-    done = rng.random((6, 4)) < ends
+    reward, value, next_value = rng.normal(size=(3, steps, 4))
+    done = rng.random((steps, 4)) < ends
     next_value = np.where(done, 0, next_value)
     ours = generalized_advantage(
         *(np.float32(x) for x in (reward, value, next_value)), done, discount, gae_lambda

@@ -18,6 +18,11 @@ from tests.probe_envs import countdown
 AGENTS = {
     # task, agent: (inherited, afresh)
     ("doorkey_6x6", "a2c"): ({"params"}, {"opt_state"}),
+    ("doorkey_6x6", "ppo"): ({"params"}, {"opt_state"}),
+    ("gymnax:Pendulum-v1", "ppo"): (
+        {"params", "seen", "reward_scales/extrinsic/stats"},
+        {"opt_state", "reward_scales/extrinsic/discounted_sum"},
+    ),
     ("cheetah_run_sparse", "rad"): (
         {"actor", "critic", "target"},
         {
@@ -105,7 +110,7 @@ def test_the_list(task, agent, bonus):
         assert_below({n for n in names if n.startswith("agent/")}, of_agent, "agent")
         assert_below({n for n in names if n.startswith("intrinsic/")}, of_bonus, "intrinsic")
     assert {n.partition("/")[0] for n in inherited} <= {"agent", "intrinsic"}
-    others = OTHER if agent == "a2c" else OTHER | {"replay"}
+    others = OTHER if agent in ("a2c", "ppo") else OTHER | {"replay"}
     assert {n.partition("/")[0] for n in afresh} - {"agent", "intrinsic"} == others
 
 

@@ -1,0 +1,30 @@
+"""Agents in loops on the device: a stopped and resumed run equals an uninterrupted one."""
+
+import pytest
+
+from tests.resume.compare import assert_same_run
+
+pytestmark = [pytest.mark.resume, pytest.mark.slow]
+
+COMMON = "--preset", "debug", "--no-tensorboard", "--evaluation.every-env-frames", "400"
+RUNS = {
+    # Replay, priorities, latents, Adam and target network included.
+    "rainbow": ("gymnax:Catch-bsuite", "--chunk-updates", "25"),
+    # Moments of observations and rewards, and the sums of rewards of both values.
+    "ppo": (
+        *("gymnax:Pendulum-v1", "--chunk-updates", "2", "--ppo.num-envs", "2"),
+        *("--ppo.rollout-length", "25", "--ppo.num-minibatches", "5"),
+        "--ppo.intrinsic-value-head",
+    ),
+}
+
+
+@pytest.mark.parametrize("agent", RUNS)
+def test_extended_run_equals_one_as_long(agent, finish, tmp_path):
+    env, *options = RUNS[agent]
+    words = ("--env", env, "--agent", agent, "--bonus", "re3", *COMMON, *options)
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    finish(*words, "--steps", "1600", "--out", str(whole))
+    finish(*words, "--steps", "800", "--out", str(parts))
+    finish("--out", str(parts), "--resume", "--steps", "1600")
+    assert_same_run(parts, whole)
