@@ -145,9 +145,10 @@ def _check_agent(config: RunConfig, spec: EnvSpec) -> None:
     on_host, values = suites.host_of(config.env), flatten(config)
     if not isinstance(spec.action_space, agent.actions):
         kind = EXAMPLES[actions].partition(" ")[0]
+        fits = next(text for of, text in EXAMPLES.items() if issubclass(of, agent.actions))
         raise UsageError(
             f"--agent {agent.name} cannot act in {config.env}, whose actions are {kind}: use "
-            f"--agent {agents.first(actions)}, or choose a task with {EXAMPLES[agent.actions]}"
+            f"--agent {agents.first(actions)}, or choose a task with {fits}"
         )
     if agent.on_policy and on_host is not None:
         raise UsageError(
