@@ -1,4 +1,4 @@
-"""Forty-two faults for `planted_faults`: a text, its replacement, and tests that catch it."""
+"""Forty-five faults for `planted_faults`: a text, its replacement, and tests that catch it."""
 
 from typing import NamedTuple
 
@@ -216,6 +216,27 @@ FAULTS = [
         "return self.terminated | self.truncated",
         "return self.terminated",
         "tests/parity/test_a2c.py tests/parity/test_ppo.py",
+    ),
+    Fault(
+        "PPO: the objective takes the larger of both products",
+        "re3_jax/agents/ppo/losses.py",
+        "-jnp.mean(jnp.minimum(ratio * advantage",
+        "-jnp.mean(jnp.maximum(ratio * advantage",
+        "tests/parity/test_ppo.py",
+    ),
+    Fault(
+        "PPO: the returns of the bonus end with the episode",
+        "re3_jax/agents/ppo/advantages.py",
+        "never = jnp.zeros_like(rollout.done)",
+        "never = rollout.done",
+        "tests/parity/test_ppo.py tests/unit/test_ppo.py",
+    ),
+    Fault(
+        "PPO: sums of rewards go on with the next episode",
+        "re3_jax/agents/ppo/reward_scale.py",
+        "return jnp.where(ends, 0.0, total), total",
+        "return total, total",
+        "tests/parity/test_ppo.py tests/unit/test_ppo.py",
     ),
     Fault(
         "SAC: entropy with the wrong sign in the target",
