@@ -83,8 +83,8 @@ def test_a_gradient_of_a_gather_is_found():
     assert len(sums_of_floats(jax.jit(jax.grad(gather)).lower(*shapes))) == 1
 
 
-def a2c_program(devices=None, **options):
-    words = ["--env", "doorkey_6x6", "--agent", "a2c", "--preset", "debug", "--seeds", "1"]
+def on_policy_program(agent, devices=None, **options):
+    words = ["--env", "doorkey_6x6", "--agent", agent, "--preset", "debug", "--seeds", "1"]
     config, _ = build.prepared(parse([*words, *(["--deterministic"] if options else [])]))
     return build.device_program(config, build.make_environment(config.env), devices)
 
@@ -96,7 +96,12 @@ def host_program(agent, devices=None, **options):
     )  # fmt: skip
 
 
-PROGRAMS = {"a2c": a2c_program} | {agent: partial(host_program, agent) for agent in HOST}
+a2c_program = partial(on_policy_program, "a2c")
+PROGRAMS = {
+    "a2c": a2c_program,
+    "ppo": partial(on_policy_program, "ppo"),
+    **{agent: partial(host_program, agent) for agent in HOST},
+}
 
 
 @pytest.mark.parametrize("agent", PROGRAMS)

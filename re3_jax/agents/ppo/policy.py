@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from re3_jax.losses import categorical_entropy
+from re3_jax.losses import categorical_entropy, of_action
 
 
 class Categorical(NamedTuple):
@@ -25,8 +25,7 @@ class Categorical(NamedTuple):
 
     def log_probability(self, action: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
         """The log-probability of an action."""
-        log_probabilities = jax.nn.log_softmax(self.logits)
-        return jnp.take_along_axis(log_probabilities, action[..., None], axis=-1)[..., 0]
+        return of_action(jax.nn.log_softmax(self.logits), action)
 
     def entropy(self) -> Float[Array, "*batch"]:
         """Entropy in nats."""
