@@ -19,10 +19,6 @@ AGENTS = {
     # task, agent: (inherited, afresh)
     ("doorkey_6x6", "a2c"): ({"params"}, {"opt_state"}),
     ("doorkey_6x6", "ppo"): ({"params"}, {"opt_state"}),
-    ("gymnax:Pendulum-v1", "ppo"): (
-        {"params", "seen", "reward_scales/extrinsic/stats"},
-        {"opt_state", "reward_scales/extrinsic/discounted_sum"},
-    ),
     ("cheetah_run_sparse", "rad"): (
         {"actor", "critic", "target"},
         {
@@ -134,6 +130,14 @@ def test_running_statistics_go_with_what_they_are_of():
     options = {"normalize_observations": True, "normalize": "running_std"}
     inherited, _ = split(abstract("doorkey_6x6", "rnd", rnd=options))
     assert {"intrinsic/bonus/seen/variance", "intrinsic/transforms/0/variance"} <= inherited
+
+
+def test_the_moments_of_ppo_are_taken_over_and_the_sums_of_its_lanes_are_not():
+    inherited, afresh = split(abstract("gymnax:Pendulum-v1", "none", "ppo"))
+    scale = "reward_scales/extrinsic"
+    assert_below(inherited, {"params", "seen", f"{scale}/stats"}, "agent")
+    of_agent = {n for n in afresh if n.startswith("agent/")}
+    assert_below(of_agent, {"opt_state", f"{scale}/discounted_sum"}, "agent")
 
 
 def test_a_declaration_names_fields_that_there_are():
