@@ -23,6 +23,9 @@ RESULTS = installing.ROOT / "benchmarks" / "results"
 SPEED_TASK = "doorkey_8x8"
 SPEED_CHUNK_UPDATES = 100
 SPEED_SECONDS = 5.0
+LARGEST_ERROR = 1e-4
+"""Of a distance to a neighbour, relative to float64; float32 leaves about 1e-6."""
+
 FEWEST_BYTES = 2**30
 """Free memory below which no run is likely to finish compiling."""
 
@@ -155,6 +158,32 @@ def _try(program: str, lock: str) -> str:
     return f"does not work ({said[-1]}): reinstall it with {installing.remedy(lock)}"
 
 
+def check_neighbours() -> list[str]:
+    """A line on the k-NN of the default device; a UsageError if its distances are wrong."""
+    import jax
+    import numpy as np
+
+    from re3_jax.cpu import compilation
+    from re3_jax.knn import nearest_distances
+    from re3_jax.replay import latent_ring
+
+    rows = np.random.default_rng(0).standard_normal((4_000, 50), np.float32)
+    queries = rows[:500] + np.float32(0.1)
+    ring, _ = latent_ring.add(latent_ring.init(*rows.shape), jax.numpy.asarray(rows))
+    found = compilation.jit(lambda x: nearest_distances(x, ring, k=3))(queries)
+    exact = np.array(
+        [np.sort(np.linalg.norm(rows - query, axis=1))[:3] for query in queries.astype(np.float64)]
+    )
+    error = float(np.max(np.abs(np.asarray(found) / exact - 1)))
+    kind = jax.devices()[0].device_kind
+    if not error < LARGEST_ERROR:
+        raise UsageError(
+            f"the k-NN on {kind} is wrong by {error:.0e}: set RE3_JAX_FUSED_KNN=0 on a GPU, or "
+            "JAX_PLATFORMS=cpu"
+        )
+    return [f"k-NN      distances within {error:.0e} of float64 on {kind}"]
+
+
 def check_speed() -> list[str]:
     """Lines on the speed of A2C + RE3 on DoorKey-8x8, one seed, ring full, compile excluded."""
     import jax
@@ -206,7 +235,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Prints the report; returns the exit code (0 or 2)."""
     name = "python -m re3_jax.commands.doctor"
     argparse.ArgumentParser(name, description=__doc__).parse_args(argv)
-    for check in (check_versions, check_machine, check_pixels, check_speed):
+    checks = check_versions, check_machine, check_pixels, check_neighbours, check_speed
+    for check in checks:
         for line in check():
             print(line, flush=True)
     print(

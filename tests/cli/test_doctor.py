@@ -8,9 +8,11 @@ from importlib import metadata
 
 import pytest
 
+from re3_jax import knn
 from re3_jax.commands import doctor
 from re3_jax.envs.host import gl
 from re3_jax.runs import installing, machine
+from re3_jax.runs.errors import UsageError
 from re3_jax.runs.installing import ATARI, BASE
 
 pytestmark = pytest.mark.slow
@@ -54,7 +56,7 @@ def test_a_machine_that_runs_the_tests_is_ready(monkeypatch, capsys, tmp_path):
     assert doctor.main([]) == 0
     printed = capsys.readouterr().out
     heads = [line.split()[0] for line in printed.splitlines()]
-    expected = "python packages host devices OpenGL Atari DMC speed ready"
+    expected = "python packages host devices OpenGL Atari DMC k-NN speed ready"
     assert set(expected.split()) <= set(heads)
     assert "env frames/s" in printed
     assert "of the 1 measured on 1 x cpu (made up, 2 cores)" in printed
@@ -136,3 +138,16 @@ def test_missing_envpool_is_no_fault(monkeypatch):
     _, line = doctor.check_pixels()
     assert line.startswith("Atari     not installed: make run installs it")
     assert re.search("-m pip install --no-deps -r .*requirements-atari.txt$", line)
+
+
+def test_wrong_neighbours_are_refused(monkeypatch):
+    right = knn.nearest_distances
+
+    def wrong(queries, ring, *, k):
+        return right(queries, ring, k=k).at[7, 2].mul(1.001)
+
+    found = doctor.check_neighbours()
+    assert re.fullmatch(r"k-NN      distances within \de-0[67] of float64 on cpu", found[0])
+    monkeypatch.setattr("re3_jax.knn.nearest_distances", wrong)
+    with pytest.raises(UsageError, match="the k-NN on cpu is wrong by 1e-03: set RE3_JAX_FUSED"):
+        doctor.check_neighbours()

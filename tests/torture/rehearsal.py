@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from re3_jax.commands import train
-from re3_jax.runs import build, run, summary
+from re3_jax.runs import build, session, summary
 from re3_jax.runs.config import RunConfig
 from re3_jax.training.checkpoint import CheckpointStore
 from tests.resume.compare import rows
@@ -107,7 +107,7 @@ class Rehearsal:
         with (
             # The end of a process closes its files.
             warnings.catch_warnings(action="ignore", category=ResourceWarning),
-            mock.patch.object(run, "build", self._build),
+            mock.patch.object(session, "build", self._build),
             # A second per run, and nothing reads it.
             mock.patch.object(summary, "draw_curve"),
             mock.patch.object(sys, "unraisablehook", train.silence_late_reports),

@@ -71,7 +71,7 @@ def re3():
 
 
 def test_programs_are_compiled_with_options_for_convolutions(monkeypatch):
-    monkeypatch.setattr(compilation, "options", lambda platform=None: {"xla_no_such_option": "1"})
+    monkeypatch.setattr(compilation, "options", lambda *_: {"xla_no_such_option": "1"})
     program, _ = make([1])
     with pytest.raises(jax.errors.JaxRuntimeError, match="xla_no_such_option"):
         program.init(jnp.asarray([1], jnp.int32))
