@@ -106,7 +106,8 @@ def test_a_signal_is_passed_on_and_nothing_more_begins(tmp_path, monkeypatch, at
         raise SystemExit(code)
 
     def stop():
-        while not all((tmp_path / f"{seed}").exists() for seed in range(1, at_once + 1)):
+        # Which of the runs begin first is open.
+        while sum((tmp_path / f"{seed}").exists() for seed in range(1, 5)) < at_once:
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGTERM)
 
