@@ -111,7 +111,7 @@ def _killed_rad(debug: bool) -> tuple[str, ...]:
 
 
 def _doctor(found: Found) -> str:
-    kept = ("devices", "OpenGL", "speed")
+    kept = ("devices", "OpenGL", "k-NN", "speed")
     return "; ".join(" ".join(line.split()) for line in found["lines"] if line.startswith(kept))
 
 

@@ -134,6 +134,45 @@ def acting_on(
     )
 
 
+def on_policy_learner(
+    spec: EnvSpec,
+    bonus: IntrinsicReward,
+    sizes: tuple[int, int],
+    agent_init: Callable[[PRNGKeyArray], AgentState],
+    act: Callable[[AgentState, Observation, PRNGKeyArray, bool], Action],
+    learn: Callable[..., tuple[LearnerState, Info]],
+) -> OnPolicyLearner:
+    """The learner of an agent that acts upon the newest stack of frames and keeps no replay.
+
+    Args:
+      spec: the task.
+      bonus: the intrinsic reward.
+      sizes: lanes, and agent steps of each in a rollout.
+      agent_init: key -> the agent's state.
+      act: as of `acting_on`.
+      learn: as of `OnPolicyLearner`.
+    """
+    frames, (num_lanes, rollout_length) = FrameStack(spec.frame_stack), sizes
+
+    def init(key: PRNGKeyArray, frame: Frame) -> LearnerState:
+        agent_key, bonus_key = jax.random.split(key)
+        return LearnerState(
+            agent=agent_init(agent_key),
+            intrinsic=bonus.init(bonus_key, spec, num_lanes),
+            replay=(),
+            memory=frames.first(frame),
+        )
+
+    return OnPolicyLearner(
+        spec=spec,
+        num_lanes=num_lanes,
+        rollout_length=rollout_length,
+        acting=acting_on(act, frames),
+        init=init,
+        learn=learn,
+    )
+
+
 def random_actions(key: PRNGKeyArray, learner: Learner) -> Action:
     """Uniformly random actions of all lanes."""
     space, lanes = learner.spec.action_space, learner.num_lanes

@@ -5,12 +5,11 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from re3_jax.agents.a2c.agent import make_a2c
 from re3_jax.agents.a2c.config import A2CConfig
-from re3_jax.agents.base import Frame, Info, LearnerState, OnPolicyLearner, acting_on
+from re3_jax.agents.base import Info, LearnerState, OnPolicyLearner, on_policy_learner
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.rewarding import rollout_with_bonus
-from re3_jax.replay.frame_stack import FrameStack
 
 
 def make_learner(config: A2CConfig, spec: EnvSpec, bonus: IntrinsicReward) -> OnPolicyLearner:
@@ -19,16 +18,7 @@ def make_learner(config: A2CConfig, spec: EnvSpec, bonus: IntrinsicReward) -> On
     Raises:
       ValueError: if the actions are not discrete.
     """
-    agent, frames = make_a2c(config, spec), FrameStack(spec.frame_stack)
-
-    def init(key: PRNGKeyArray, frame: Frame) -> LearnerState:
-        agent_key, bonus_key = jax.random.split(key)
-        return LearnerState(
-            agent=agent.init(agent_key),
-            intrinsic=bonus.init(bonus_key, spec, config.num_envs),
-            replay=(),
-            memory=frames.first(frame),
-        )
+    agent = make_a2c(config, spec)
 
     def learn(
         state: LearnerState, rollout: Rollout, agent_steps: Int[Array, ""], key: PRNGKeyArray
@@ -40,11 +30,5 @@ def make_learner(config: A2CConfig, spec: EnvSpec, bonus: IntrinsicReward) -> On
             learned, info = agent.update(state.agent, rollout)
         return state._replace(agent=learned, intrinsic=intrinsic), {**info, **bonus_info}
 
-    return OnPolicyLearner(
-        spec=spec,
-        num_lanes=config.num_envs,
-        rollout_length=config.rollout_length,
-        acting=acting_on(agent.act, frames),
-        init=init,
-        learn=learn,
-    )
+    sizes = config.num_envs, config.rollout_length
+    return on_policy_learner(spec, bonus, sizes, agent.init, agent.act, learn)

@@ -2,8 +2,8 @@
 
 Batch sizes, learning rates and losses are CleanRL's: `ppo.py` for vectors,
 `ppo_continuous_action.py` for continuous actions. MiniGrid's are those of rl-starter-files, from
-which the paper's A2C comes. All have 16 lanes. The bonus has the numbers of the suite's other
-agents: the paper's for A2C and for pixels.
+which the paper's A2C comes, and MinAtar's are chosen here. None is tuned. All have 16 lanes. The
+bonus has the numbers of the suite's other agents: the paper's for A2C and for pixels.
 """
 
 from re3_jax.runs.config import PresetName
