@@ -17,7 +17,7 @@ export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073
 glibc.malloc.trim_threshold=1073741824
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: run test test-all torture lint bench figure compare profile compile compile-here gpu doctor docs \
+.PHONY: run test test-all torture lint bench figure compare report profile compile compile-here gpu doctor docs \
   try-docs dist help clean
 
 # $(call option,VARIABLE,--flag): the flag if VARIABLE was written after `make`; the
@@ -47,6 +47,7 @@ help:
 	  'make bench                 the benchmarks, one JSON each [BENCH=knn] [ARGS=]' \
 	  'make figure FIG=name       one figure of the paper [ARGS=]' \
 	  'make compare RUNS="a b"    run folders side by side: curves, profiles, a table [OUT=folder]' \
+	  'make report RUNS="a b"     the same and more in one HTML file, also of a single run [OUT=file]' \
 	  'make profile ENV=...       where the time of a run goes, and a trace for Perfetto' \
 	  'make compile TARGET=h100   what a run takes on a GPU or TPU that is not here [ENV=] [AGENT=]' \
 	  '    [BONUS=] [PRESET=] [SEEDS=] [OUT=file]  or TARGET=a100, v5e, v6e; without ENV, every agent' \
@@ -66,6 +67,9 @@ run: $(RUN_READY)
 
 compare: $(RUN_READY)
 	@$(PY) -m experiments.compare $(call given,RUNS) $(call option,OUT,--out) $(call given,ARGS)
+
+report: $(RUN_READY)
+	@$(PY) -m experiments.report $(call given,RUNS) $(call option,OUT,--out) $(call given,ARGS)
 
 profile: $(RUN_READY)
 	@$(PY) -m experiments.profile $(RUN_OPTIONS)

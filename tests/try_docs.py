@@ -59,7 +59,7 @@ REFUSED = {
 }
 """Commands that must end with exit code 2 and one sentence here, and why."""
 
-BARE = ("make run", "make compare", ".venv/bin/python -m experiments.train")
+BARE = ("make run", "make compare", "make report", ".venv/bin/python -m experiments.train")
 """Commands that pages mention without the options they need."""
 
 NOT_RUN = {

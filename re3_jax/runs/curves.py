@@ -149,15 +149,19 @@ def draw_lines(
     y: Sequence[Float[np.ndarray, " point"]],
     bands: Sequence[tuple[np.ndarray, np.ndarray]],
     labels: Sequence[str] | None = None,
+    always_bands: bool = False,
 ) -> None:
-    """One line per curve, with its legend, and with its band if it has several seeds."""
+    """One line per curve, with its legend, and with its band if it has several seeds.
+
+    `always_bands` also draws bands that are not intervals over seeds.
+    """
     for i, curve in enumerate(curves):
         place = labels.index(curve.label) if labels else i
         colour = COLOURS[place % len(COLOURS)]
         line, seeds = "-" if place < len(COLOURS) else "--", len(curve.returns)
         label = f"{curve.label} ({seeds} seed{'s' if seeds > 1 else ''})"
         axes.plot(x[i], y[i], line, color=colour, linewidth=1.8, label=label)
-        if seeds > 1:
+        if seeds > 1 or always_bands:
             axes.fill_between(x[i], *bands[i], color=colour, alpha=0.2, lw=0)
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
@@ -223,12 +227,17 @@ def improvement(curve: Curve, baseline: Curve | None) -> list[str]:
     return cells
 
 
-def write_table(curves: Sequence[Curve], path: Path, **before: Iterable[str]) -> None:
-    """One row per curve: `before`, with one value per curve, then `TABLE_COLUMNS`."""
+def table(curves: Sequence[Curve], **before: Iterable[str]) -> tuple[list[str], list[list[object]]]:
+    """Header and one row per curve: `before`, with one value per curve, then `TABLE_COLUMNS`."""
     rows = []
     for curve, *first in zip(curves, *before.values(), strict=True):
         final = curve.returns[:, -1]
         numbers = (*np.hstack([*statistics.final_returns(final).values()]), area(curve))
         counts = (len(final), curve.env_frames[-1])
         rows.append([*first, curve.label, *counts, *(f"{x:.6g}" for x in numbers)])
-    write_csv(path, [*before, *TABLE_COLUMNS], rows)
+    return [*before, *TABLE_COLUMNS], rows
+
+
+def write_table(curves: Sequence[Curve], path: Path, **before: Iterable[str]) -> None:
+    """Writes `table`."""
+    write_csv(path, *table(curves, **before))

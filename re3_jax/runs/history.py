@@ -13,6 +13,12 @@ PER_ROW = ("env_frames", "wall_seconds")
 """Columns with one value for all seeds."""
 
 
+def whole_rows(table: bytes, seeds: int) -> bytes:
+    """A table without what its run is just writing: the rows that all seeds have."""
+    header, *lines = table[: table.rfind(b"\n") + 1].splitlines(keepends=True) or [b""]
+    return header + b"".join(lines[: len(lines) // seeds * seeds])
+
+
 def arrays(table: bytes, seeds: int) -> dict[str, Shaped[np.ndarray, "..."]]:
     """Column -> its values: of `PER_ROW` each [row], of any other [seed, row].
 

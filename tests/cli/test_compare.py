@@ -1,39 +1,20 @@
 """`python -m experiments.compare` on run folders written by hand."""
 
 import csv
-import json
 import shutil
 
 import numpy as np
 import pytest
 import scipy.stats
 
-from re3_jax.commands.compare import main, panels_of
+from re3_jax.commands.compare import main
+from re3_jax.runs.comparison import panels_of, rows_of
 from re3_jax.runs.run_folder import CONFIG
 from re3_jax.runs.statistics import bootstrap_interval, interquartile_mean
+from tests.cli.written_runs import write_run
 
 RNG = np.random.default_rng(0)
 FINALS = {"none": RNG.normal(0.3, 0.2, size=6), "re3": RNG.normal(0.6, 0.2, size=4)}
-
-
-def write_run(folder, bonus="re3", finals=(0.5, 0.7), frames=(0, 100, 400), first=1, **options):
-    """Returns that grow with the frames; a folder as `experiments.train` leaves it."""
-    folder.mkdir(parents=True)
-    config = {"env": "doorkey_6x6", "agent": "a2c", "bonus": bonus, "preset": "paper"}
-    config |= {"init": None}
-    config |= {
-        "seed": first,
-        "seeds": len(finals),
-        "out": str(folder),
-        "chunk_updates": len(finals),
-    }
-    config |= {"steps": frames[-1] if frames else 0, "re3": {"beta": 0.1, "latent_dim": 64}}
-    (folder / CONFIG).write_text(json.dumps({"config": config | options}))
-    with (folder / "eval.csv").open("w") as out:
-        out.write("seed,env_frames,wall_seconds,episodes,return_mean,return_std,length_mean\n")
-        for seed, final in enumerate(finals, first):
-            out.writelines(f"{seed},{x},1.0,4,{final * x / frames[-1]},0,9\n" for x in frames)
-    return folder
 
 
 @pytest.fixture
@@ -103,7 +84,7 @@ def test_rows_are_told_apart_by_what_differs(folders, tmp_path):
         write_run(tmp_path / "same", env="minigrid:DoorKey-6x6", first=9),
         write_run(tmp_path / "other", env="gymnax:CartPole-v1", preset="debug"),
     ]
-    panels = panels_of(folders)
+    panels = panels_of(rows_of(folders))
     assert {task: [row.label for row in rows] for task, rows in panels.items()} == {
         "doorkey_6x6": [
             "A2C (paper)",
