@@ -123,7 +123,7 @@ class Runs:
         # `--pretrain` gives the length of a pre-training run.
         if "pretrain" not in changes:
             options["steps"] = str(run.steps)
-        command = [sys.executable, "-m", "experiments.train", "--no-tensorboard"]
+        command = [sys.executable, "-m", "experiments.train", "--loggers", "none"]
         for option, value in {**options, **changes}.items():
             command += option_with(option, value).split(" ", 1)
         # Two threads never train the same run: the second finds it finished.

@@ -40,7 +40,7 @@ BonusName = str
 
 PresetName = Literal["recommended", "paper", "released", "small", "data_efficient", "debug"]
 
-NOT_COMPARED_ON_RESUME = ("out", "resume", "steps", "checkpoint_seconds", "tensorboard", "video")
+NOT_COMPARED_ON_RESUME = ("out", "resume", "steps", "checkpoint_seconds", "loggers", "video")
 """Options that do not change what is computed; `steps` may grow (see `run_folder`)."""
 
 
@@ -97,7 +97,8 @@ class RunConfig:
         host reports, evaluates, and stops if asked to; by default chosen so that the
         evaluation interval is a whole number of chunks.
       checkpoint_seconds: wall seconds between two checkpoints.
-      tensorboard: write TensorBoard events beside the CSV files.
+      loggers: where numbers go beside the CSV files: tensorboard, wandb and mlflow, several with
+        commas between them, or none (see `re3_jax.runs.loggers`).
       video: write an MP4 of an evaluation episode at the end (pixel tasks), and one of the
         predictions of Dreamer's world model.
       a2c: options of the A2C agent.
@@ -132,7 +133,7 @@ class RunConfig:
     resume: bool = False
     chunk_updates: int | None = None
     checkpoint_seconds: float = 60.0
-    tensorboard: bool = True
+    loggers: str = "tensorboard"
     video: bool = False
     a2c: A2CConfig = A2CConfig()
     ppo: PPOConfig = PPOConfig()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Shaped, UInt8
 
-from re3_jax.runs import evaluation, history, machine, run_folder, summary, video
+from re3_jax.runs import evaluation, history, loggers, machine, run_folder, summary, video
 from re3_jax.runs.build import build, cpu_devices, task_spec
 from re3_jax.runs.config import RunConfig, option_name
 from re3_jax.runs.errors import UsageError, refuse_lack_of_memory, refusing
@@ -73,6 +73,8 @@ def train(
         raise UsageError("resume has no effect here: use re3_jax.load(folder).train(steps=...)")
     if options.get("video") and out is None:
         raise UsageError("video has no effect without out: leave it out and use Run.video")
+    if options.get("loggers", loggers.NONE) != loggers.NONE and out is None:
+        raise UsageError("loggers has no effect without out: leave it out, or give a folder as out")
     named = {"env": env, "agent": agent, "bonus": bonus, "seeds": seeds, "steps": steps}
     config = parse(words_of({**named, "preset": preset, "out": out, **options}))
     machine.use_cpu_devices(cpu_devices(config))
@@ -221,11 +223,9 @@ class Run:
         config = dataclasses.replace(self.config, out=str(folder), resume=False)
         path = run_folder.claim(config)
         with run_folder.locked(path), contextlib.ExitStack() as stack:
-            recorder = Recorder(
-                path, config.seed_numbers, tensorboard=config.tensorboard, keep_bytes={},
-                env_frames=0,
-            )  # fmt: skip
+            recorder = Recorder(path, config.seed_numbers, keep_bytes={})
             stack.enter_context(contextlib.closing(recorder))
+            recorder.loggers = loggers.open_all(path, config, 0)
             store = CheckpointStore(path / run_folder.CHECKPOINTS)
             stack.enter_context(contextlib.closing(store))
             history.replay(self._tables, config.seeds, recorder)

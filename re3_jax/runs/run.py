@@ -12,7 +12,7 @@ from pathlib import Path
 
 import jax
 
-from re3_jax.runs import installing, run_folder, suites, summary
+from re3_jax.runs import installing, loggers, run_folder, suites, summary
 from re3_jax.runs.build import devices_for, part_of
 from re3_jax.runs.config import RunConfig
 from re3_jax.runs.errors import UsageError, refusing
@@ -77,6 +77,8 @@ def record(
         session.begin()
     recorders: list[Recorder] = []
     processes.from_first(lambda: recorders.append(_open_tables(session, folder)))
+    for logger in (logger for recorder in recorders for logger in recorder.loggers):
+        say(f"logging to  {logger.where}")
     checkpoints = Checkpoints(store, next(iter(recorders), None))
     film = Film() if config.video and processes.is_first else None
     on_first: list[Observer] = [Picture(folder)] if processes.is_first else []
@@ -163,13 +165,12 @@ def opening_lines(
 def _open_tables(session: Session, folder: Path) -> Recorder:
     config, record = session.config, session.record
     with refusing(ValueError):
-        recorder = Recorder(
-            folder,
-            config.seed_numbers,
-            tensorboard=config.tensorboard,
-            keep_bytes=record.csv_bytes,
-            env_frames=record.env_frames,
-        )
+        recorder = Recorder(folder, config.seed_numbers, keep_bytes=record.csv_bytes)
+    try:
+        recorder.loggers = loggers.open_all(folder, config, record.env_frames)
+    except UsageError:
+        recorder.close()
+        raise
     if config.resume:
         run_folder.write_config(folder, config)
     return recorder

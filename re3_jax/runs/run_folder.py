@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from re3_jax.runs import machine, plugins
+from re3_jax.runs import loggers, machine, plugins
 from re3_jax.runs.config import NOT_COMPARED_ON_RESUME, RunConfig, flatten, from_dict, option_name
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.validate import validate
@@ -73,7 +73,7 @@ def stored_config(
             raise ValueError("it was changed after the run wrote it")
         if isinstance(stored, dict):
             plugins.load(stored.get("plugin"))
-        config: RunConfig = from_dict(stored)
+        config: RunConfig = from_dict(_of_this_version(stored))
     except UsageError:
         raise
     except (FileNotFoundError, NotADirectoryError):
@@ -93,18 +93,28 @@ def stored_config(
 def config_with(names: Sequence[str], folder: Path) -> dict[str, Any]:
     """All options of the run in a folder; a UsageError if there is no run with these options."""
     try:
-        config: dict[str, Any] = json.loads((folder / CONFIG).read_text())["config"]
+        config = _of_this_version(json.loads((folder / CONFIG).read_text())["config"])
         return {**config, **{name: config[name] for name in names}}
     except (OSError, ValueError, LookupError, TypeError):
         raise UsageError(f"{folder} holds no run: give folders with a config.json") from None
+
+
+def _of_this_version(stored: Any) -> Any:
+    """A stored configuration; before there was `loggers`, TensorBoard was a switch."""
+    if not isinstance(stored, dict) or "tensorboard" not in stored:
+        return stored
+    renamed = {name: value for name, value in stored.items() if name != "tensorboard"}
+    return {**renamed, "loggers": "tensorboard" if stored["tensorboard"] else loggers.NONE}
 
 
 def claim(config: RunConfig) -> Path:
     """Makes the folder of a new run, or checks the folder of a resumed one.
 
     Raises:
-      UsageError: the folder cannot be written, or it holds another run.
+      UsageError: the folder cannot be written, or it holds another run, or the package of a logger
+        is missing.
     """
+    loggers.check_installed(config)
     folder = Path(config.out) if config.out else default_folder(config)
     if config.resume:
         _check_same(config, stored_config(folder), folder)

@@ -5,7 +5,7 @@ from typing import Any
 
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.replay.frame_rows import row_size
-from re3_jax.runs import agents, bonuses, suites
+from re3_jax.runs import agents, bonuses, loggers, suites
 from re3_jax.runs.agents import AGENTS, Agent
 from re3_jax.runs.bonuses import BONUSES
 from re3_jax.runs.config import RunConfig, flatten, neighbours_option, option_name
@@ -28,6 +28,7 @@ def validate(config: RunConfig) -> None:
     for name, value in values.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
             _check_range(name, value)
+    loggers.names(config.loggers)
     if config.pretrain is not None and not bonus.rewards:
         other = next(other.name for other in BONUSES.values() if other.rewards)
         raise UsageError(

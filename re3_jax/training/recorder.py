@@ -1,4 +1,4 @@
-"""What a run tells: train.csv, eval.csv, states.csv and TensorBoard events (io).
+"""What a run tells: train.csv, eval.csv and states.csv, and the same numbers to loggers (io).
 
 A run without a folder has the same tables in memory.
 
@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -112,27 +112,46 @@ class Tables:
         self._tables[table].append({"seed": self._seeds, **repeated, **arrays})
 
 
+class Logger(Protocol):
+    """Shows scalars over env frames elsewhere.
+
+    Attributes:
+      where: a folder or an address, in words for the user.
+    """
+
+    where: str
+
+    def scalars(self, env_frames: int, values: Mapping[str, float]) -> None:
+        """Shows values, by name, at one place of the x-axis."""
+
+    def sync(self) -> None:
+        """Makes what was shown survive this process."""
+
+    def close(self) -> None:
+        """Ends the record, until a resumed run goes on with it."""
+
+
 class Recorder(Tables):
-    """The tables as files of a run folder, and TensorBoard's events."""
+    """The tables as files of a run folder, and the same numbers to loggers.
+
+    Attributes:
+      loggers: are given means over seeds.
+    """
 
     def __init__(
         self,
         folder: Path,
         seeds: Sequence[int],
         *,
-        tensorboard: bool,
         keep_bytes: Mapping[str, int],
-        env_frames: int,
     ):
         """Opens the files in `folder`.
 
         Args:
           folder: the run folder.
           seeds: seed numbers, in the order of the leading axis of all that is recorded.
-          tensorboard: whether to write TensorBoard events too.
           keep_bytes: what `sync` returned at the checkpoint the run goes on from; empty for
             a new run.
-          env_frames: where the run goes on; TensorBoard hides what lies after it.
 
         Raises:
           ValueError: a file is shorter than `keep_bytes`, so rows that were recorded are gone;
@@ -141,12 +160,7 @@ class Recorder(Tables):
         _check_lengths(folder, keep_bytes)
         files = {name: (folder / name).open("a+b") for name in TABLES}
         super().__init__(files, seeds, keep_bytes)
-        self._events: Any = None
-        if tensorboard:
-            # Imported where it is used: it takes seconds, and most users need no events.
-            from tensorboardX import SummaryWriter
-
-            self._events = SummaryWriter(str(folder / "tensorboard"), purge_step=env_frames + 1)
+        self.loggers: Sequence[Logger] = ()
 
     def train(
         self,
@@ -156,31 +170,35 @@ class Recorder(Tables):
     ) -> None:
         """Records one chunk of training."""
         super().train(env_frames, wall_seconds, metrics)
-        if self._events is not None:
-            for name, values in metrics.items():
-                if np.isfinite(values).any():
-                    self._events.add_scalar(f"train/{name}", np.nanmean(values), env_frames)
+        means = {
+            f"train/{name}": float(np.nanmean(values))
+            for name, values in metrics.items()
+            if np.isfinite(values).any()
+        }
+        for logger in self.loggers:
+            logger.scalars(env_frames, means)
 
     def evaluation(self, env_frames: int, wall_seconds: float, stats: EvalStats) -> None:
         """Records one evaluation; every field of `stats` has one value per seed."""
         super().evaluation(env_frames, wall_seconds, stats)
-        if self._events is not None:
-            self._events.add_scalar("evaluation/return_mean", stats.return_mean.mean(), env_frames)
-            for seed, value in zip(self._seeds, stats.return_mean, strict=True):
-                self._events.add_scalar(f"evaluation/return/seed_{seed}", value, env_frames)
+        returns = {"evaluation/return_mean": float(stats.return_mean.mean())}
+        for seed, value in zip(self._seeds, stats.return_mean, strict=True):
+            returns[f"evaluation/return/seed_{seed}"] = float(value)
+        for logger in self.loggers:
+            logger.scalars(env_frames, returns)
 
     def sync(self) -> dict[str, int]:
         """Forces everything to disk; the length of each CSV file in bytes."""
-        if self._events is not None:
-            self._events.flush()
+        for logger in self.loggers:
+            logger.sync()
         return {name: table.sync() for name, table in self._tables.items()}
 
     def close(self) -> None:
         """Closes all files."""
         for table in self._tables.values():
             table.close()
-        if self._events is not None:
-            self._events.close()
+        for logger in self.loggers:
+            logger.close()
 
 
 def read_tables(folder: Path, keep_bytes: Mapping[str, int]) -> dict[str, bytes]:

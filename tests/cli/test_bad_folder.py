@@ -86,7 +86,7 @@ def test_resume_with_a_config_that_was_changed(capsys, started):
         ({"a2c": 3}, "3 is not a group of options"),
         ({"seeds": "5"}, "seeds cannot be '5'"),
         ({"seeds": 2.5}, "seeds cannot be 2.5"),
-        ({"tensorboard": 1}, "tensorboard cannot be 1"),
+        ({"loggers": 1}, "loggers cannot be 1"),
         ({"preset": "fast"}, "preset cannot be 'fast'"),
         ({"a2c": {"num_envs": None}}, "a2c.num_envs cannot be None"),
         ({"a2c": {"num_envs": 0}}, "--a2c.num-envs must be at least 1"),

@@ -69,7 +69,7 @@ def test_other_sizes_take_the_nearest_row():
 
 def test_options_override_the_preset():
     config = parse(
-        "--env doorkey_8x8 --preset paper --seeds 3 --steps=1_000 --bonus re3 --no-tensorboard "
+        "--env doorkey_8x8 --preset paper --seeds 3 --steps=1_000 --bonus re3 --loggers none "
         "--a2c.learning_rate 0.01 --re3.no-count-self --evaluation.greedy".split()
     )
     expected = resolve("doorkey_8x8", preset="paper")
@@ -77,7 +77,7 @@ def test_options_override_the_preset():
         expected,
         seeds=3,
         steps=1_000,
-        tensorboard=False,
+        loggers="none",
         a2c=dataclasses.replace(expected.a2c, learning_rate=0.01),
         re3=dataclasses.replace(expected.re3, count_self=False),
         evaluation=dataclasses.replace(expected.evaluation, greedy=True),

@@ -24,11 +24,11 @@ STEPS, LONGER = 768, 1280
 OPTIONS = {
     "preset": "debug",
     "chunk_updates": 4,
-    "tensorboard": False,
+    "loggers": "none",
     "evaluation": {"every_env_frames": 256, "episodes": 4},
 }
 WORDS = (
-    *("--env", TASK, "--preset", "debug", "--chunk-updates", "4", "--no-tensorboard"),
+    *("--env", TASK, "--preset", "debug", "--chunk-updates", "4", "--loggers", "none"),
     *("--evaluation.every-env-frames", "256", "--evaluation.episodes", "4"),
 )
 

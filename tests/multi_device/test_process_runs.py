@@ -14,13 +14,13 @@ pytestmark = [pytest.mark.multi_device, pytest.mark.resume, pytest.mark.slow]
 A2C = (
     *("--env", "minigrid:DoorKey-5x5", "--preset", "debug", "--seeds", "4", "--steps", "3840"),
     *("--chunk-updates", "4", "--evaluation.every-env-frames", "1280"),
-    *("--evaluation.episodes", "4", "--no-tensorboard"),
+    *("--evaluation.episodes", "4", "--loggers", "none"),
 )
 RAD = (
     *("--env", "pendulum_swingup", "--preset", "debug", "--dmc.renderer", "warp", "--seeds", "2"),
     *("--dmc.image-size", "24", "--sac.augmentation", "shift", "--steps", "4000"),
     *("--chunk-updates", "20", "--evaluation.every-env-frames", "2000"),
-    *("--evaluation.episodes", "1", "--no-tensorboard"),
+    *("--evaluation.episodes", "1", "--loggers", "none"),
 )
 OFTEN = ("--checkpoint-seconds", "0.5")
 

@@ -110,7 +110,7 @@ def test_killed_before_the_first_checkpoint_starts_again(reference, finish, tmp_
 def test_events_of_a_killed_run_are_those_of_its_rows(reference, start, finish, tmp_path):
     """Its only checkpoint is the one at its start, so all its events are hidden."""
     out = tmp_path / "run"
-    process = start(*OPTIONS, "--tensorboard", "--out", str(out))
+    process = start(*OPTIONS, "--loggers", "tensorboard", "--out", str(out))
     wait_for_rows(process, out / "train.csv", 60)
     process.kill()
     process.communicate()

@@ -6,7 +6,7 @@ from tests.resume.compare import assert_same_run
 
 pytestmark = [pytest.mark.resume, pytest.mark.slow]
 
-COMMON = "--preset", "debug", "--no-tensorboard", "--evaluation.every-env-frames", "400"
+COMMON = "--preset", "debug", "--loggers", "none", "--evaluation.every-env-frames", "400"
 RUNS = {
     # Replay, priorities, latents, Adam and target network included.
     "rainbow": ("gymnax:Catch-bsuite", "--chunk-updates", "25"),

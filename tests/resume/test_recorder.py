@@ -5,15 +5,17 @@ import csv
 import numpy as np
 import pytest
 
+from re3_jax.runs.loggers.tensorboard import TensorBoard
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.recorder import Recorder
 from tests.resume.compare import scalars
 
 
 def open_recorder(folder, keep_bytes=None, tensorboard=False, env_frames=0):
-    return Recorder(
-        folder, [3, 4], tensorboard=tensorboard, keep_bytes=keep_bytes or {}, env_frames=env_frames
-    )
+    recorder = Recorder(folder, [3, 4], keep_bytes=keep_bytes or {})
+    if tensorboard:
+        recorder.loggers = [TensorBoard(folder, env_frames)]
+    return recorder
 
 
 def values(*numbers):

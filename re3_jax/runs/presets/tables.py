@@ -27,7 +27,7 @@ def run(*tables: Values) -> RunConfig:
 TINY: Values = {
     "seeds": 2,
     "steps": 2_000,
-    "tensorboard": False,
+    "loggers": "none",
     "video": False,
     **options("rnd", "icm", "learned", hidden_dim=32),
     **options("evaluation", every_env_frames=1_000, episodes=2),

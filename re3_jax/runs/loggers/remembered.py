@@ -1,0 +1,14 @@
+"""What a run folder remembers of a record that is kept elsewhere."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+
+def remembered(path: Path, begin: Callable[[], str]) -> str:
+    """The word in a file; where there is none, that of `begin`, which is written."""
+    if path.is_file():
+        return path.read_text().strip()
+    word = begin()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{word}\n")
+    return word
