@@ -67,6 +67,7 @@ NOT_RUN = {
     "make compile": "compilers of 3 GB, and minutes for each run",
     "FIG=name": "stands for any name",
     'RUNS="a b"': "stands for any folders",
+    "RUN=folder": "stands for any folder",
 }
 
 

@@ -15,6 +15,7 @@ COMMANDS = {
     "evaluate": "evaluate the last checkpoint of a run",
     "compare": "draw runs side by side, with a table",
     "report": "one HTML file about a run, or about several side by side",
+    "watch": "a live view of a run that trains elsewhere",
     "profile": "where the time of a run goes",
     "compile": "what a run takes on a GPU or TPU that is not here",
     "doctor": "whether this machine can run re3_jax, and how fast",

@@ -20,6 +20,7 @@ def write_run(folder, bonus="re3", finals=(0.5, 0.7), frames=(0, 100, 400), firs
     (folder / CONFIG).write_text(json.dumps({"config": config | options}))
     with (folder / "eval.csv").open("w") as out:
         out.write("seed,env_frames,wall_seconds,episodes,return_mean,return_std,length_mean\n")
-        for seed, final in enumerate(finals, first):
-            out.writelines(f"{seed},{x},1.0,4,{final * x / frames[-1]},0,9\n" for x in frames)
+        for x in frames:
+            for seed, final in enumerate(finals, first):
+                out.write(f"{seed},{x},1.0,4,{final * x / frames[-1]},0,9\n")
     return folder

@@ -1,0 +1,117 @@
+"""How far a run is, from its folder alone: its process is not asked, and may be on another machine.
+
+Tables are read while the run writes them, so a row that is not whole yet is left out.
+"""
+
+import fcntl
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Shaped
+
+from re3_jax.runs import history, run_folder
+from re3_jax.runs.errors import UsageError
+from re3_jax.runs.pace import Pace
+from re3_jax.runs.terminal import Standing
+
+OPTIONS = ("env", "agent", "bonus", "preset", "seed", "seeds", "steps")
+"""That a view needs."""
+
+Columns = dict[str, Shaped[np.ndarray, "..."]]
+"""As `history.arrays`."""
+
+
+class Progress(NamedTuple):
+    """What the folder of a run shows at one moment.
+
+    Attributes:
+      options: of the run.
+      train: columns of train.csv.
+      evaluations: columns of eval.csv.
+      is_running: whether a process holds the folder.
+      video: the newest one, if there is one.
+    """
+
+    options: dict[str, Any]
+    train: Columns
+    evaluations: Columns
+    is_running: bool
+    video: Path | None
+
+    @property
+    def env_frames(self) -> int:
+        """Trained so far, per seed."""
+        return int(self.train["env_frames"].max(initial=0))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all env frames are trained."""
+        return self.env_frames >= self.options["steps"]
+
+    def latest(self, columns: Columns, name: str) -> np.ndarray:
+        """The newest value [seed] of a column; NaN without one."""
+        values = columns.get(name)
+        if values is None or not values.size:
+            return np.full(self.options["seeds"], math.nan)
+        return values[:, -1]
+
+    def standing(self) -> Standing:
+        """The numbers of the live line; speed and time to go include evaluations."""
+        frames, seconds = self.train["env_frames"], self.train["wall_seconds"]
+        pace = Pace(0.0, 0)
+        for second, frame in zip(seconds, frames, strict=True):
+            pace.add(float(second), int(frame))
+        left = max(0, self.options["steps"] - self.env_frames)
+        of_one = pace.seconds_for(1)
+        return Standing(
+            env_frames=self.env_frames,
+            total_env_frames=self.options["steps"],
+            frames_per_second=self.options["seeds"] / of_one if of_one > 0 else math.nan,
+            eta_seconds=pace.seconds_for(left),
+            evaluation_return=float(np.mean(self.latest(self.evaluations, "return_mean"))),
+            intrinsic_reward=float(np.mean(self.latest(self.train, "intrinsic_reward_mean"))),
+        )
+
+
+def read(folder: Path) -> Progress:
+    """The progress of the run in a folder.
+
+    Raises:
+      UsageError: there is no run, or a table of it is damaged.
+    """
+    options = run_folder.config_with(OPTIONS, folder)
+    videos = [path for path in folder.glob("[!.]*.mp4") if path.is_file()]
+    return Progress(
+        options=options,
+        train=_table(folder / "train.csv", options["seeds"]),
+        evaluations=_table(folder / "eval.csv", options["seeds"]),
+        is_running=_is_held(folder / ".lock"),
+        video=max(videos, key=lambda path: path.stat().st_mtime, default=None),
+    )
+
+
+def _table(path: Path, seeds: int) -> Columns:
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        text = b""
+    try:
+        found = history.arrays(history.whole_rows(text, seeds), seeds)
+        return {name: found[name] for name in (*history.PER_ROW, *found)}
+    except (ValueError, KeyError):
+        raise UsageError(f"{path} has a line without numbers: resume its run to mend it") from None
+
+
+def _is_held(lock: Path) -> bool:
+    """Whether a process has locked a file (`run_folder.locked`)."""
+    try:
+        with lock.open() as file:
+            # Shared, and given back at once: this happens only when no run holds it.
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -1,0 +1,165 @@
+"""`make watch`: a view of a run from its folder, while the run goes on."""
+
+import functools
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from re3_jax.commands import watch
+from re3_jax.runs import progress, run_folder, text_chart
+from tests.cli.written_runs import write_run
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run of three seeds, halfway; a fourth chunk is being written."""
+    folder = write_run(tmp_path / "run", finals=(0.2, 0.4, 0.6), frames=(0, 50, 100), steps=200)
+    lines = ["seed,env_frames,wall_seconds,episode_return_mean,intrinsic_reward_mean"]
+    for chunk in range(1, 5):
+        lines += [f"{seed},{25 * chunk},{chunk}.0,nan,0.0{seed}{chunk}" for seed in (1, 2, 3)]
+    (folder / "train.csv").write_text("\n".join([*lines, "1,125,5.0,nan,0.9\n2,1"]))
+    return folder
+
+
+def printed(folder, capsys) -> str:
+    assert watch.main([str(folder)]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_view_has_the_newest_whole_rows_of_every_seed(run, capsys):
+    lines = printed(run, capsys).splitlines()
+    assert lines[0].strip() == "doorkey_6x6: a2c + re3, preset paper, 3 seed(s)"
+    # 25 env frames a second of each of three seeds, and 100 to go.
+    assert lines[2].strip() == ("50% 100/200 frames 75/s ETA 0:00:04 return 0.400 r_int 0.0240")
+    seeds = [line.split() for line in lines if line.split()[0] in ("1", "2", "3")]
+    assert seeds == [
+        ["1", "0.2", "-", "0.014"],
+        ["2", "0.4", "-", "0.024"],
+        ["3", "0.6", "-", "0.034"],
+    ]
+    assert "--resume" in " ".join(lines[-2:])
+
+
+def test_a_run_that_has_just_begun_has_a_view(tmp_path, capsys):
+    folder = write_run(tmp_path / "run", frames=(0, 1), steps=200)
+    (folder / "eval.csv").unlink()
+    shown = printed(folder, capsys)
+    assert "0% 0/200 frames -/s ETA - return - r_int -" in shown and "newest video" not in shown
+
+
+def test_the_newest_video_is_named(run):
+    for name in ("eval.mp4", ".predictions.mp4.partial.mp4"):
+        (run / name).touch()
+    assert progress.read(run).video == run / "eval.mp4"
+
+
+def test_whether_a_process_trains_the_run_is_seen_and_changes_nothing(run):
+    assert not progress.read(run).is_running
+    with run_folder.locked(run):
+        assert progress.read(run).is_running
+    for _ in range(2):
+        assert not progress.read(run).is_running
+        with run_folder.locked(run):
+            pass
+
+
+@pytest.fixture
+def terminal(monkeypatch) -> io.StringIO:
+    shown = io.StringIO()
+    console = functools.partial(Console, file=shown, force_terminal=True, width=80, height=30)
+    monkeypatch.setattr(watch, "Console", console)
+    return shown
+
+
+def test_the_view_follows_the_run_and_ends_with_it(run, terminal, monkeypatch):
+    waits = []
+
+    def sleep(seconds):
+        waits.append(seconds)
+        with (run / "train.csv").open("a") as table:
+            table.write(f"25,5.0,nan,0.9\n3,125,5.0,nan,0.{len(waits)}\n1,1")
+        if len(waits) == 2:
+            lock.__exit__(None, None, None)
+
+    monkeypatch.setattr(watch.time, "sleep", sleep)
+    lock = run_folder.locked(run)
+    lock.__enter__()
+    assert watch.main([str(run), "--every", "0.5"]) == 0
+    assert waits == [0.5, 0.5]
+    assert "62% 125/200 frames" in terminal.getvalue()
+
+
+def test_ctrl_c_ends_the_view_with_130(run, terminal, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watch.time, "sleep", interrupted)
+    with run_folder.locked(run):
+        assert watch.main([str(run)]) == 130
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "sentence"),
+    [
+        (lambda run: (run / "config.json").unlink(), [], "holds no run"),
+        (lambda run: (run / "train.csv").write_text("seed\nx\ny\nz\n"), [], "without numbers"),
+        (lambda run: None, ["--every", "0"], "--every 0.0 is not positive"),
+    ],
+)
+def test_what_cannot_be_watched_is_refused(run, capsys, change, words, sentence):
+    change(run)
+    assert watch.main([str(run), *words]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ") and said.count("\n") == 1 and sentence in said
+
+
+def test_a_run_must_be_named(capsys):
+    assert watch.main([]) == 2
+    assert "error: give the folder of a run, as in make watch RUN=" in capsys.readouterr().err
+
+
+def dots_of(text) -> np.ndarray:
+    """The dots of a chart, by the Unicode standard's numbers of dots 1 to 8."""
+    places = {
+        0: (0, 0),
+        1: (1, 0),
+        2: (2, 0),
+        3: (0, 1),
+        4: (1, 1),
+        5: (2, 1),
+        6: (3, 0),
+        7: (3, 1),
+    }
+    lines = [line.partition("│")[2] for line in text.plain.splitlines()]
+    dots = np.zeros((4 * len(lines), 2 * len(lines[0])), bool)
+    for i, line in enumerate(lines):
+        for j, character in enumerate(line):
+            for bit, (row, column) in places.items():
+                dots[4 * i + row, 2 * j + column] = (ord(character) - 0x2800) >> bit & 1
+    return dots
+
+
+def test_a_rising_line_is_a_diagonal_of_dots():
+    x = np.array([0.0, 19.0])
+    line = text_chart.Line(x, x, x, x)
+    chart = text_chart.chart(line, width=text_chart.LABEL + 1 + 10, height=5, end=19)
+    assert chart.plain.splitlines()[0].startswith("       19│")
+    assert chart.plain.splitlines()[-1].startswith("        0│")
+    dots = dots_of(chart)
+    assert dots.shape == (20, 20)
+    expected = np.eye(20, dtype=bool)[::-1]
+    assert dots[expected].all()
+    # Each column also reaches the row of the next one.
+    assert dots.sum() == 20 + 19
+
+
+def test_nothing_is_drawn_beyond_the_last_point_and_the_band_is_around_the_line():
+    x = np.array([0.0, 10.0])
+    line = text_chart.Line(x, np.array([1.0, 1.0]), np.array([0.5, 0.5]), np.array([1.25, 1.25]))
+    dots = dots_of(text_chart.chart(line, width=text_chart.LABEL + 1 + 10, height=5, end=20))
+    assert not dots[:, 10:].any()
+    rows = np.flatnonzero(dots[:, :9].any(axis=1))
+    # The axis goes from 0.5 to 1.5.
+    assert rows.min() == 5 and rows.max() == 19
