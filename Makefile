@@ -57,6 +57,7 @@ help:
 	  'make doctor                versions, devices, memory and a short speed check' \
 	  'make docs                  the documentation, into site/' \
 	  'make dist                  the package: sdist and wheel in dist/, installed and tried once' \
+	  '    [PYTHONS="python3.11 python3.12 python3.13"] on each of these' \
   'make try-docs              every documented command in fresh clones [PYTHONS="python3.12"]' \
 	  'make clean                 remove what was built, .venv too; runs/ is kept' \
 	  '' \
@@ -132,16 +133,19 @@ docs: $(DOCS_READY)
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict
 	@echo "open site/index.html"
 
-# The wheel is tried in an environment that has nothing else, from a folder that is no checkout.
+# The wheel is tried in environments that have nothing else, from a folder that is no checkout.
 DIST := .venv-dist
 dist: | $(PY)
-	@rm -rf dist build $(DIST)
-	@$(PY) -m venv $(DIST)
+	@rm -rf dist build
+	@$(PY) -m venv --clear $(DIST)
 	@$(DIST)/bin/python -m pip install -qq --disable-pip-version-check build
 	@$(DIST)/bin/python -m build -qq --outdir dist .
-	@$(PY) -m venv --clear $(DIST)
-	@$(DIST)/bin/python -m pip install -qq --disable-pip-version-check "$$(echo dist/*.whl)[run]"
-	@cd $(DIST) && bin/re3-jax train --env doorkey_6x6 --preset debug --out $$(mktemp -d)
+	@set -e; for python in $(or $(PYTHONS),$(PY)); do \
+	  $$python -m venv --clear $(DIST); \
+	  $(DIST)/bin/python -m pip install -qq --disable-pip-version-check "$$(echo dist/*.whl)[run]"; \
+	  (cd $(DIST) && bin/re3-jax train --env doorkey_6x6 --preset debug --out run && \
+	    bin/re3-jax evaluate --run run --episodes 2); \
+	done
 	@ls dist/*
 
 try-docs:

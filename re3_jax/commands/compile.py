@@ -160,9 +160,10 @@ def _check_compiler(target: Target) -> None:
     """Refuses a target of which the compiler is not here."""
     if (missing := targets.missing_compiler(target)) is not None:
         lock = f"requirements-compile-{target.platform}.txt"
+        build = f"use make compile TARGET={target.name}, which builds .venv-compile, or "
         raise UsageError(
-            f"{missing} is not installed: use make compile TARGET={target.name}, which builds "
-            f".venv-compile, or {installing.remedy(lock)}"
+            f"{missing} is not installed: "
+            f"{build * installing.in_checkout()}{installing.remedy(lock)}"
         )
 
 

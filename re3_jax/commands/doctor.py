@@ -30,13 +30,21 @@ FEWEST_BYTES = 2**30
 """Free memory below which no run is likely to finish compiling."""
 
 PARTS = {
-    "Atari": ("import envpool; envpool.make_gymnasium('Pong-v5', num_envs=1)", installing.ATARI),
-    "DMC": ("from dm_control import suite; suite.load('cartpole', 'balance')", installing.BASE),
-    "warp": ("import mujoco.mjx.third_party.mujoco_warp", installing.BASE),
-    "brax": ("from brax import envs", installing.BASE),
-    "video": ("import imageio_ffmpeg; imageio_ffmpeg.get_ffmpeg_exe()", installing.BASE),
+    "Atari": (
+        "import envpool; envpool.make_gymnasium('Pong-v5', num_envs=1)",
+        installing.ATARI,
+        "envpool",
+    ),
+    "DMC": (
+        "from dm_control import suite; suite.load('cartpole', 'balance')",
+        installing.BASE,
+        "dmc",
+    ),
+    "warp": ("import mujoco.mjx.third_party.mujoco_warp", installing.BASE, "dmc"),
+    "brax": ("from brax import envs", installing.BASE, "brax"),
+    "video": ("import imageio_ffmpeg; imageio_ffmpeg.get_ffmpeg_exe()", installing.BASE, "video"),
 }
-"""Packages that only some tasks need: a minimal program that uses each, and its lock."""
+"""Packages that only some tasks need: a minimal program that uses each, its lock, its extra."""
 
 
 def check_versions() -> list[str]:
@@ -46,7 +54,9 @@ def check_versions() -> list[str]:
     found = {name: version for name in needed if (version := installing.version(name))}
     if missing := [name for name in needed if name not in found]:
         build = "use make doctor, which builds .venv, or " if installing.in_checkout() else ""
-        raise UsageError(f"{', '.join(missing)} not installed: {build}{installing.remedy()}")
+        raise UsageError(
+            f"{', '.join(missing)} not installed: {build}{installing.remedy(extras='run')}"
+        )
     shown = [f"{name} {found[name]}" for name in installing.PACKAGES if name in found]
     versions = [
         f"python    {platform.python_version()} on {platform.platform()}",
@@ -143,7 +153,7 @@ def check_pixels() -> list[str]:
     return [f"OpenGL    {drawn}", *(f"{name:<10}{_try(*part)}" for name, part in PARTS.items())]
 
 
-def _try(program: str, lock: str) -> str:
+def _try(program: str, lock: str, extra: str) -> str:
     command = [sys.executable, "-c", program]
     try:
         tried = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -152,10 +162,12 @@ def _try(program: str, lock: str) -> str:
     if tried.returncode == 0:
         return "works"
     said = tried.stderr.strip().splitlines() or [f"ended with code {tried.returncode}"]
-    if lock == installing.ATARI and "No module named 'envpool'" in said[-1]:
-        first = "make run installs it when a game is first named, or "
-        return f"not installed: {first * installing.in_checkout()}{installing.remedy(lock)}"
-    return f"does not work ({said[-1]}): reinstall it with {installing.remedy(lock)}"
+    remedy, is_missing = installing.remedy(lock, extra), "No module named" in said[-1]
+    if is_missing and not installing.in_checkout():
+        return f"not installed: {remedy}"
+    if is_missing and lock == installing.ATARI:
+        return f"not installed: make run installs it when a game is first named, or {remedy}"
+    return f"does not work ({said[-1]}): reinstall it with {remedy}"
 
 
 def check_neighbours() -> list[str]:

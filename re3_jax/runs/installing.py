@@ -21,7 +21,12 @@ ROOT = Path(__file__).parents[2]
 BASE = "requirements.txt"
 ATARI = "requirements-atari.txt"
 
-EXTRAS = {BASE: "run,gymnax,dmc,brax,video", ATARI: "envpool"}
+EXTRAS = {
+    BASE: "run,gymnax,dmc,brax,video",
+    ATARI: "envpool",
+    "requirements-compile-cuda.txt": "cuda",
+    "requirements-compile-tpu.txt": "tpu",
+}
 """Lock -> the extras of the package that it pins, for an installed wheel, which has no locks."""
 
 PACKAGES = (
@@ -57,10 +62,21 @@ def python() -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
-def remedy(lock: str = BASE) -> str:
-    """The command that installs a lock, or its extras, into the environment of this process."""
+def remedy(lock: str = BASE, extras: str | None = None) -> str:
+    """The command that installs a lock, or extras, into the environment of this process.
+
+    Args:
+      lock: what a checkout installs.
+      extras: what an installed wheel, which has no locks, installs; by default all that the lock
+        pins.
+    """
     if not in_checkout() and lock in EXTRAS:
-        return f"{python()} -m pip install 're3_jax[{EXTRAS[lock]}]'"
+        extras = extras or EXTRAS[lock]
+        command = f"{python()} -m pip install 're3_jax[{extras}]'"
+        if "dmc" in extras and sys.version_info >= (3, 13):
+            # pip cannot install labmaze there, which dm_control asks for (see pyproject.toml).
+            command += f" && {python()} -m pip install --no-deps dm_control==1.0.50"
+        return command
     path = Path(lock) if Path.cwd() == ROOT else ROOT / lock
     return f"{python()} -m pip install --no-deps -r {path}"
 

@@ -110,7 +110,7 @@ def test_a_broken_device_is_refused(monkeypatch):
 def test_a_crash_is_reported_in_one_line(monkeypatch):
     missing = "import nothing_of_this_name"
     crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
-    monkeypatch.setattr(doctor, "PARTS", {"one": (crash, BASE), "two": (missing, BASE)})
+    monkeypatch.setattr(doctor, "PARTS", {"one": (crash, BASE, "a"), "two": (missing, BASE, "b")})
     _, one, two = doctor.check_pixels()
     assert one.startswith("one       does not work (ended with code -11)")
     assert "No module named 'nothing_of_this_name'" in two and "pip install --no-deps -r" in two

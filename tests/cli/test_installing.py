@@ -2,11 +2,19 @@
 
 import subprocess
 import sys
+import tomllib
+from importlib import metadata
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
+from re3_jax.commands import doctor
 from re3_jax.runs import installing
 from re3_jax.runs.errors import UsageError
+
+PROJECT = tomllib.loads((installing.ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 
 
 @pytest.fixture
@@ -62,3 +70,38 @@ def test_the_remedy_works_from_any_folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert installing.remedy().endswith(f"-r {installing.ROOT / 'requirements.txt'}")
     assert (installing.ROOT / installing.ATARI).is_file()
+
+
+@pytest.mark.parametrize("version", [(3, 12), (3, 13)])
+def test_a_wheel_names_extras(monkeypatch, version):
+    monkeypatch.setattr(installing, "in_checkout", lambda: False)
+    monkeypatch.setattr(sys, "version_info", version)
+    assert installing.remedy(extras="run").endswith("-m pip install 're3_jax[run]'")
+    assert installing.remedy(installing.ATARI).endswith("-m pip install 're3_jax[envpool]'")
+    alone = "-m pip install --no-deps dm_control==1.0.50"
+    assert (alone in installing.remedy(extras="dmc")) == (version == (3, 13))
+
+
+def test_every_extra_that_a_sentence_names_exists():
+    of_locks = [name for names in installing.EXTRAS.values() for name in names.split(",")]
+    of_parts = [extra for _, _, extra in doctor.PARTS.values()]
+    assert {*of_locks, *of_parts} <= EXTRAS.keys()
+
+
+def packages_of(requirements: list[str], version: str) -> set[str]:
+    """Names that a Python of this version installs."""
+    wanted = [Requirement(text) for text in requirements]
+    environment = {"python_version": version, "extra": ""}
+    return {
+        canonicalize_name(one.name)
+        for one in wanted
+        if one.marker is None or one.marker.evaluate(environment)
+    }
+
+
+def test_the_extra_for_dm_control_completes_it_on_python_3_13():
+    """Against what dm_control itself asks for, in which labmaze alone cannot be installed."""
+    asked = packages_of(metadata.requires("dm_control") or [], "3.13")
+    # The package itself needs NumPy, and setuptools is there to build dm_control.
+    assert asked - packages_of(EXTRAS["dmc"], "3.13") == {"labmaze", "numpy", "setuptools"}
+    assert "dm-control" in packages_of(EXTRAS["dmc"], "3.12")

@@ -78,3 +78,10 @@ def test_a_run_from_the_installed_wheel(version, wheel, tmp_path):
     assert json.loads(evaluated)["env_frames"] == 5120
     loaded = "import re3_jax; print(re3_jax.load('run', progress=False).curves['env_frames'][-1])"
     assert finished(python, "-c", loaded, cwd=empty) == "5120\n"
+    profiled = finished(script, "profile", *words[:-1], "profile", cwd=empty)
+    assert "trace: profile/" in profiled
+    assert "re3-jax train --env doorkey_6x6" in finished(script, "doctor", cwd=empty)
+    words = ["compile", "--target", "h100", "--env", "doorkey_6x6"]
+    done = subprocess.run([script, *words], cwd=empty, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert done.stderr.rstrip().endswith("-m pip install 're3_jax[cuda]'")

@@ -59,17 +59,23 @@ def make(
 
 
 def _check_installed() -> None:
-    # A dependency of dm_control's mazes has no wheel for Python 3.13.
-    options = ("--no-deps",) if sys.version_info >= (3, 13) else ()
-    remedy = pip_install(*options, "dm_control==1.0.50", "mujoco==3.17.0")
     try:
         importlib.metadata.version("dm_control")
         mujoco = importlib.metadata.version("mujoco")
     except importlib.metadata.PackageNotFoundError as error:
         raise ImportError(
-            f"DeepMind Control needs dm_control and MuJoCo; install it with {remedy}"
+            f"DeepMind Control needs dm_control and MuJoCo; install it with {_remedy()}"
         ) from error
     if int(mujoco.split(".")[0]) >= 4:
         raise ImportError(
-            f"dm_control does not work with MuJoCo {mujoco}; install it with {remedy}"
+            f"dm_control does not work with MuJoCo {mujoco}; install it with {_remedy()}"
         )
+
+
+def _remedy() -> str:
+    if sys.version_info < (3, 13):
+        return pip_install("dm_control==1.0.50", "mujoco==3.17.0")
+    # dm_control also asks for labmaze, which has no wheel for Python 3.13; the extra has the rest.
+    dependencies = pip_install("re3_jax[dmc]")
+    alone = pip_install("--no-deps", "dm_control==1.0.50", "mujoco==3.17.0")
+    return f"{dependencies} && {alone}"
