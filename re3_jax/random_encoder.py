@@ -135,6 +135,16 @@ def encode(
     An ensemble adds a leading member axis. Latents of equal observations are equal up to rounding,
     which depends on batch position and processor (see `fingerprint`). `image_input` and
     `image_crop` must be those of `init`; they matter for frame stacks only.
+
+    Example:
+      >>> import jax
+      >>> import numpy as np
+      >>> from re3_jax import random_encoder
+      >>> from re3_jax.envs.base import Discrete, EnvSpec
+      >>> spec = EnvSpec("pendulum", (3,), np.dtype(np.float32), Discrete(2), max_agent_steps=200)
+      >>> params = random_encoder.init(jax.random.key(0), spec, latent_dim=16)
+      >>> random_encoder.encode(params, np.zeros((4, 3), np.float32)).shape
+      (4, 16)
     """
     is_ensemble = jax.tree.leaves(params)[-1].ndim == 2
     seen = visible(params, observation, image_input=image_input, image_crop=image_crop)

@@ -55,6 +55,18 @@ class NumpyBonus:
     Attributes:
       spec: the task.
       num_lanes: number of environments (lanes).
+
+    Example:
+      >>> import numpy as np
+      >>> from re3_jax.envs.base import Discrete, EnvSpec
+      >>> from re3_jax.intrinsic import RE3Config, Step, from_config
+      >>> from re3_jax.interop.numpy_bonus import NumpyBonus
+      >>> spec = EnvSpec("car", (2,), np.dtype(np.float32), Discrete(3), max_agent_steps=200)
+      >>> bonus = NumpyBonus(from_config(RE3Config(ring_size=64, beta=0.1)), spec, num_lanes=2)
+      >>> observations = np.random.default_rng(0).normal(size=(8, 2, 2))  # [time, lane, ...]
+      >>> reward, info = bonus.reward_rollout(Step(observations))
+      >>> reward.shape, bonus.agent_steps
+      ((8, 2), 16)
     """
 
     def __init__(self, bonus: IntrinsicReward, spec: EnvSpec, num_lanes: int, seed: int = 0):

@@ -116,7 +116,14 @@ class ChainState(NamedTuple):
 def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicReward:
     """Passes the rewards of `bonus` through `transforms`, left to right, and merges their infos.
 
-    `chain(re3(...), normalize_by_running_std(), log1p(), scale_by_schedule(beta))`
+    Example:
+      RE3 with the reward of Equation 3, and beta_t that decays:
+
+      >>> from re3_jax.intrinsic import RE3Config, chain, log1p, re3, scale_by_schedule
+      >>> from re3_jax.schedules import exponential_decay
+      >>> config = RE3Config(first_neighbour=3, last_neighbour=3, count_self=False)
+      >>> beta = exponential_decay(0.05, rho=1e-5)
+      >>> bonus = chain(re3.re3(config), log1p(), scale_by_schedule(beta))
     """
 
     def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> ChainState:

@@ -57,5 +57,23 @@ def re3(config: RE3Config) -> IntrinsicReward:
 
 
 def from_config(config: RE3Config) -> IntrinsicReward:
-    """The complete bonus: distance, normalisation, log(1 + .), beta_t."""
+    """The complete bonus: distance, normalisation, log(1 + .), beta_t.
+
+    Example:
+      >>> import jax
+      >>> import jax.numpy as jnp
+      >>> import numpy as np
+      >>> from re3_jax.envs.base import Discrete, EnvSpec
+      >>> from re3_jax.intrinsic import IntrinsicBatch, RE3Config, Step, from_config
+      >>> spec = EnvSpec("plane", (2,), np.dtype(np.float32), Discrete(4), max_agent_steps=100)
+      >>> bonus = from_config(RE3Config(ring_size=100, beta=1.0))
+      >>> state = bonus.init(jax.random.key(0), spec)
+      >>> place = jnp.array([[0.0, 0.0], [0.1, 0.0], [0.0, 0.1], [9.0, 9.0]])
+      >>> state, index = bonus.observe(state, Step(place))
+      >>> action, agent_steps = jnp.zeros(4, jnp.int32), jnp.int32(0)
+      >>> batch = IntrinsicBatch(place, action, place, index, agent_steps)
+      >>> reward, state, info = bonus.reward(state, batch)
+      >>> int(jnp.argmax(reward))  # the place that is far from the others
+      3
+    """
     return scaled(config, re3(config))

@@ -37,6 +37,15 @@ def kth_distance(
       float32 [batch], finite. With fewer than k rows to choose from, the distance to the furthest
       of them; with no row, 0.
 
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from re3_jax import knn
+      >>> from re3_jax.replay import latent_ring
+      >>> rows = jnp.array([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]])
+      >>> ring, _ = latent_ring.add(latent_ring.init(capacity=8, latent_dim=2), rows)
+      >>> print(knn.kth_distance(jnp.array([[0.0, 0.0]]), ring, k=2))
+      [5.]
+
     Raises:
       ValueError: if k is not in 1..capacity, or if the shapes do not fit.
     """
@@ -151,6 +160,17 @@ def nearest_distances(
     Returns:
       float32 [batch, k], finite. With fewer than k rows to choose from, the missing distances
       repeat the largest; with no row they are 0.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from re3_jax import knn
+      >>> from re3_jax.replay import latent_ring
+      >>> rows = jnp.array([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]])
+      >>> ring, index = latent_ring.add(latent_ring.init(capacity=8, latent_dim=2), rows)
+      >>> print(knn.nearest_distances(rows, ring, k=2, exclude=index))
+      [[ 5. 10.]
+       [ 5.  5.]
+       [ 5. 10.]]
 
     Raises:
       ValueError: if k is not in 1..capacity, or if the shapes do not fit.

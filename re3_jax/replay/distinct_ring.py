@@ -97,6 +97,15 @@ def add(
       latents: one per place.
       fingerprints: `fingerprint.of` the observations; with None, of the latents themselves.
 
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from re3_jax.replay import distinct_ring
+      >>> ring = distinct_ring.init(capacity=8, latent_dim=2)
+      >>> ring, place = distinct_ring.add(ring, jnp.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]))
+      >>> rows = distinct_ring.row_at(ring, place)
+      >>> place.tolist(), rows.tolist(), ring.copies[rows].tolist()
+      ([0, 1, 2], [0, 1, 0], [2, 1, 2])
+
     Raises:
       ValueError: if the batch has more latents than the ring has places.
     """

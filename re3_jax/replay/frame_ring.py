@@ -202,6 +202,20 @@ def sample(
     start of an episode its first frame stands for those before it. Bonuses are zero.
 
     The replay must hold a transition; from an empty one come zeros.
+
+    Example:
+      >>> import jax
+      >>> import jax.numpy as jnp
+      >>> from re3_jax.replay import frame_ring
+      >>> replay = frame_ring.init(100, 1, (8, 8, 3), 2, stack=3, shortest_episode=5)
+      >>> frame = jnp.zeros((1, 8, 8, 3), jnp.uint8)
+      >>> replay = frame_ring.start(replay, frame)
+      >>> one, no, index = jnp.ones(1), jnp.zeros(1, bool), jnp.zeros(1, jnp.int32)
+      >>> action = jnp.zeros((1, 2))
+      >>> replay = frame_ring.add(replay, action, one, one, frame + 9, frame + 9, no, index)
+      >>> batch, index = frame_ring.sample(jax.random.key(0), replay, batch_size=4, stack=3)
+      >>> batch.observation.shape, batch.next_observation[0, 0, 0].tolist()
+      ((4, 8, 8, 9), [0, 0, 0, 0, 0, 0, 9, 9, 9])
     """
     rows, capacity = replay.rows, replay.reward.shape[1]
     ends = jnp.cumsum(num_valid(replay, stack))

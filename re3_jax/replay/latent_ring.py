@@ -60,6 +60,15 @@ def add(
       latents: one row each.
       fingerprints: `fingerprint.of` the observations; with None, of the latents themselves.
 
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from re3_jax.replay import latent_ring
+      >>> ring = latent_ring.init(capacity=3, latent_dim=2)
+      >>> ring, index = latent_ring.add(ring, jnp.ones((2, 2)))
+      >>> ring, index = latent_ring.add(ring, jnp.zeros((2, 2)))
+      >>> index.tolist(), int(ring.num_valid)
+      ([2, 0], 3)
+
     Raises:
       ValueError: if the batch has more rows than the ring.
     """

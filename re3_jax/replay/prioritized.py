@@ -203,6 +203,20 @@ def sample(
     """Draws transitions in proportion to their priorities, one from each of `batch_size` strata.
 
     The replay must hold a transition that can be drawn (`can_sample`).
+
+    Example:
+      >>> import jax
+      >>> import jax.numpy as jnp
+      >>> from re3_jax.replay import prioritized
+      >>> n_step = {"n": 2, "stack": 1}
+      >>> replay = prioritized.init(10, 1, (1,), jnp.float32, **n_step)
+      >>> no, zero = jnp.zeros(1, bool), jnp.zeros(1, jnp.int32)
+      >>> for step in range(3):
+      ...     frame, reward = jnp.full((1, 1), step, jnp.float32), jnp.ones(1)
+      ...     replay = prioritized.add(replay, frame, zero, reward, no, no, zero, **n_step)
+      >>> batch = prioritized.sample(jax.random.key(0), replay, 4, gamma=0.5, **n_step)
+      >>> batch.reward.tolist(), batch.discount.tolist()
+      ([1.5, 1.5, 1.5, 1.5], [0.25, 0.25, 0.25, 0.25])
     """
     rows, lanes = replay.action.shape
     uniform = jax.random.uniform(key, (batch_size,))

@@ -225,7 +225,24 @@ def can_sample(replay: SequenceReplay) -> Bool[Array, ""]:
 
 
 def sample(key: PRNGKeyArray, replay: SequenceReplay, batch_size: int, length: int) -> Sequences:
-    """Draws sequences; there must be an episode to draw from (`can_sample`)."""
+    """Draws sequences; there must be an episode to draw from (`can_sample`).
+
+    Example:
+      >>> import jax
+      >>> import jax.numpy as jnp
+      >>> from re3_jax.replay import sequence_ring
+      >>> replay = sequence_ring.init(50, 1, (8, 8, 3), action_dim=2, length=4)
+      >>> frame = jnp.zeros((1, 8, 8, 3), jnp.uint8)
+      >>> replay = sequence_ring.begin(replay, frame)
+      >>> action, one, index = jnp.zeros((1, 2)), jnp.ones(1), jnp.zeros(1, jnp.int32)
+      >>> for step in range(6):
+      ...     done = jnp.array([step == 5])
+      ...     step = action, one, done, frame, frame, done, index
+      ...     replay = sequence_ring.add(replay, *step, length=4)
+      >>> batch = sequence_ring.sample(jax.random.key(0), replay, batch_size=3, length=4)
+      >>> batch.frames.shape, batch.reward.shape
+      ((3, 5, 8, 8, 3), (3, 4))
+    """
     rows = replay.reward.shape[1]
     episode_key, start_key = jax.random.split(key)
     whole = num_whole(replay)

@@ -106,6 +106,20 @@ def sample(
     """Draws transitions uniformly, with replacement; also returns the index stored with each.
 
     Bonuses are zero. The ring must hold a transition; an empty ring gives zeros.
+
+    Example:
+      >>> import jax
+      >>> import jax.numpy as jnp
+      >>> import numpy as np
+      >>> from re3_jax.envs.base import Discrete, EnvSpec
+      >>> from re3_jax.replay import transition_ring
+      >>> spec = EnvSpec("line", (1,), np.dtype(np.float32), Discrete(2), max_agent_steps=9)
+      >>> ring = transition_ring.init(capacity=100, spec=spec)
+      >>> seen, ones, index = jnp.ones((4, 1)), jnp.ones(4), jnp.arange(4)
+      >>> ring = transition_ring.add(ring, seen, index % 2, 5 * ones, ones, seen + 1, index)
+      >>> batch, index = transition_ring.sample(jax.random.key(0), ring, batch_size=3)
+      >>> batch.reward.tolist(), batch.next_observation.shape
+      ([5.0, 5.0, 5.0], (3, 1))
     """
     row = jax.random.randint(key, (batch_size,), 0, jnp.maximum(ring.num_valid, 1))
     return (

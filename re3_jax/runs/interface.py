@@ -48,8 +48,6 @@ def train(
 ) -> "Run":
     """Trains independent seeds, as `python -m re3_jax.commands.train` does.
 
-        run = re3_jax.train("doorkey_6x6", seeds=5, a2c={"num_envs": 32}, re3={"beta": 0.01})
-
     Ctrl-C stops after the present chunk and returns what there is; `Run.train` goes on exactly. A
     second Ctrl-C raises `KeyboardInterrupt` at once.
 
@@ -68,6 +66,15 @@ def train(
     Raises:
       UsageError: an option is unknown or has no effect, its value is out of range, or this machine
         cannot train the run; the message is the command line's.
+
+    Example:
+      >>> import re3_jax
+      >>> options = {"seeds": 2, "steps": 512, "preset": "debug", "progress": False}
+      >>> run = re3_jax.train("minigrid:DoorKey-5x5", re3={"beta": 0.01}, **options)
+      >>> run.curves["return_mean"].shape  # [seed, evaluation]
+      (2, 2)
+      >>> run.metrics["intrinsic_reward_mean"].shape  # [seed, chunk]
+      (2, 1)
     """
     if "resume" in options:
         raise UsageError("resume has no effect here: use re3_jax.load(folder).train(steps=...)")
@@ -91,6 +98,15 @@ def load(folder: str | Path, progress: bool = True) -> "Run":
 
     Raises:
       UsageError: the folder holds no run of this version, or no whole checkpoint.
+
+    Example:
+      >>> import tempfile
+      >>> import re3_jax
+      >>> options = {"seeds": 2, "steps": 512, "preset": "debug", "progress": False}
+      >>> run = re3_jax.train("minigrid:DoorKey-5x5", re3={"beta": 0.01}, **options)
+      >>> folder = run.save(tempfile.mkdtemp() + "/run")
+      >>> re3_jax.load(folder, progress=False)
+      <Run of minigrid:DoorKey-5x5 - a2c + re3: 512 of 512 env frames>
     """
     folder = Path(folder)
     config = run_folder.stored_config(folder, "name the folder of a run")
