@@ -11,7 +11,7 @@ from re3_jax.agents.base import Learner, OnPolicyLearner
 from re3_jax.agents.reward_free import reward_free
 from re3_jax.envs import host, registry
 from re3_jax.envs.base import DeviceEnv, EnvSpec
-from re3_jax.envs.host import renderer
+from re3_jax.envs.host import check_installed, renderer
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.state_entropy import scaled
 from re3_jax.runs import machine, suites
@@ -44,6 +44,7 @@ def prepared(config: RunConfig) -> tuple[RunConfig, EnvSpec]:
     if on_host is not None and on_host.is_drawn:
         with refusing(ValueError, ImportError):
             options = getattr(config, on_host.group)
+            check_installed(options)
             options = dataclasses.replace(options, renderer=renderer.choose(options))
         config = dataclasses.replace(config, **{on_host.group: options})
     chunk = config.choose_chunk_updates(spec.action_repeat)

@@ -9,7 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from re3_jax.commands import doctor
+from re3_jax.commands import doctor, train
 from re3_jax.runs import installing
 from re3_jax.runs.errors import UsageError
 
@@ -105,3 +105,19 @@ def test_the_extra_for_dm_control_completes_it_on_python_3_13():
     # The package itself needs NumPy, and setuptools is there to build dm_control.
     assert asked - packages_of(EXTRAS["dmc"], "3.13") == {"labmaze", "numpy", "setuptools"}
     assert "dm-control" in packages_of(EXTRAS["dmc"], "3.12")
+
+
+def test_a_run_without_dm_control_is_refused_before_it_has_a_folder(monkeypatch, tmp_path, capsys):
+    version = metadata.version
+
+    def without_dm_control(package):
+        if package == "dm_control":
+            raise metadata.PackageNotFoundError(package)
+        return version(package)
+
+    monkeypatch.setattr(metadata, "version", without_dm_control)
+    words = ["--env", "pendulum_swingup", "--preset", "debug", "--out", str(tmp_path / "run")]
+    assert train.main(words) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "needs dm_control and MuJoCo; install it with" in said
+    assert not (tmp_path / "run").exists()

@@ -52,13 +52,16 @@ def make(
     from re3_jax.envs.host.lanes import DMCLanes
 
     tasks.find(task_id)
-    _check_installed()
+    check_installed(config)
     chosen = renderer.choose(config)
     renderer.check(chosen, task_id)
     return DMCLanes(task_id, config, num_lanes, chosen, report)
 
 
-def _check_installed() -> None:
+def check_installed(config: DMCConfig | AtariConfig) -> None:
+    """Raises ImportError if tasks of DeepMind Control need a package that is not installed."""
+    if isinstance(config, AtariConfig) or config.engine == "envpool":
+        return
     try:
         importlib.metadata.version("dm_control")
         mujoco = importlib.metadata.version("mujoco")
