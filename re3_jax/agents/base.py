@@ -195,5 +195,6 @@ def observe(
     """
     with jax.named_scope("encode"):
         following = frames.push(observation, step.final_frame)
-        seen = Step(observation, action, following, step.terminated, step.truncated)
+        ends = step.terminated, step.truncated
+        seen = Step(observation, action, following, *ends, step.state_number)
         return bonus.observe(intrinsic, seen)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Shaped
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 
 class Rollout(NamedTuple):
@@ -18,6 +18,8 @@ class Rollout(NamedTuple):
       truncated: whether a time limit ended it.
       next_observation: o_{t+1} of the same episode, also where the episode ended.
       last_observation: what the lanes show after the rollout.
+      state_number: `CountableStates.counted` of the states in which the actions were taken; None
+        where states are not numbered.
     """
 
     observation: Shaped[Array, "time batch *observation"]
@@ -28,6 +30,7 @@ class Rollout(NamedTuple):
     truncated: Bool[Array, "time batch"]
     next_observation: Shaped[Array, "time batch *observation"]
     last_observation: Shaped[Array, " batch *observation"]
+    state_number: Int[Array, "time batch"] | None = None
 
     @property
     def done(self) -> Bool[Array, "time batch"]:

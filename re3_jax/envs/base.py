@@ -55,6 +55,8 @@ class EnvSpec:
       action_repeat: env frames per agent step; counters and x-axes are env frames.
       colours: channels of one frame if observations are stacks of images: 3, or 1 for grey.
       frame_stack: newest frames in one observation, along its last axis; the newest is last.
+      num_states: states that a count can tell apart (`CountableStates.num_counted`); None if the
+        task numbers none. `registry.make` sets it.
     """
 
     task: str
@@ -65,6 +67,7 @@ class EnvSpec:
     action_repeat: int = 1
     colours: int = 3
     frame_stack: int = 1
+    num_states: int | None = None
 
     @property
     def frame_shape(self) -> tuple[int, ...]:
@@ -101,6 +104,8 @@ class LaneStep(NamedTuple):
       final_frame: [lane, *frame_shape].
       task_ended: bool [lane], whether for the learner nothing follows: `terminated`, or a life
         was lost in a game that goes on.
+      state_number: int32 [lane], `CountableStates.counted` of the states in which the actions were
+        taken; None where states are not numbered.
     """
 
     frame: Shaped[Any, " lane *frame"]
@@ -109,9 +114,12 @@ class LaneStep(NamedTuple):
     truncated: Bool[Any, " lane"]
     final_frame: Shaped[Any, " lane *frame"]
     task_ended: Bool[Any, " lane"]
+    state_number: Int[Any, " lane"] | None = None
 
     @classmethod
-    def of_device(cls, timestep: TimeStep) -> "LaneStep":
+    def of_device(
+        cls, timestep: TimeStep, state_number: Int[Array, " lane"] | None = None
+    ) -> "LaneStep":
         """The step of lanes whose observations are not stacked."""
         return cls(
             timestep.observation,
@@ -120,21 +128,39 @@ class LaneStep(NamedTuple):
             timestep.truncated,
             timestep.final_observation,
             timestep.terminated,
+            state_number,
         )
 
 
 class CountableStates(NamedTuple):
-    """A numbering of the states of an environment, to measure how many were visited.
+    """A numbering of the states of an environment.
+
+    Coverage is the share of places (`number`) that were visited. Counts also tell apart what the
+    agent has done to the objects at a place, such as a key carried or a door opened.
 
     Attributes:
-      number: state -> its number, int32 in 0, ..., `num_states` - 1.
-      num_states: how many numbers there are.
+      number: state -> number of its place, int32 in 0, ..., `num_states` - 1.
+      num_states: how many places there are.
       num_reachable: how many of them belong to states from which an action can be taken.
+      objects: state -> number of what has become of the objects, int32 in 0, ...,
+        `num_objects` - 1.
+      num_objects: how many such numbers there are.
     """
 
     number: Callable[[EnvState], Int[Array, ""]]
     num_states: int
     num_reachable: int
+    objects: Callable[[EnvState], Int[Array, ""]] = lambda state: jnp.int32(0)
+    num_objects: int = 1
+
+    def counted(self, state: EnvState) -> Int[Array, ""]:
+        """The number of the place and the objects together, below `num_counted`."""
+        return self.objects(state) * self.num_states + self.number(state)
+
+    @property
+    def num_counted(self) -> int:
+        """How many states a count tells apart."""
+        return self.num_states * self.num_objects
 
 
 class DeviceEnv(NamedTuple):

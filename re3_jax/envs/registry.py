@@ -1,5 +1,6 @@
 """Tasks by name: the paper's by a bare name, everything else as `suite:id`."""
 
+import dataclasses
 import re
 from collections.abc import Callable, Mapping
 
@@ -109,6 +110,13 @@ def make(task: str) -> DeviceEnv:
         the host.
       ImportError: if the suite's package is missing; the message says what to install.
     """
+    env = _make(task)
+    if env.states is None:
+        return env
+    return env._replace(spec=dataclasses.replace(env.spec, num_states=env.states.num_counted))
+
+
+def _make(task: str) -> DeviceEnv:
     name, _, task_id = canonical(task).partition(":")
     if name in HOST_SUITES:
         raise ValueError(

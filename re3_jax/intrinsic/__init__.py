@@ -1,15 +1,19 @@
 """Intrinsic rewards (one module per bonus), reward transforms, and `chain`.
 
 `re3.from_config(config)` is the complete bonus; `re3.re3(config)` is the bare distance, for your
-own `chain`. `rnd` and `icm` have the same two functions. The other modules give the bare distance,
-which `state_entropy.scaled` completes. For state entropy over your own encoder use
-`state_entropy.state_entropy`.
+own `chain`. `rnd`, `icm`, `e3b`, `noveld`, `ngu` and `counts` have the same two functions. The
+other modules give the bare distance, which `state_entropy.scaled` completes. For state entropy over
+your own encoder use `state_entropy.state_entropy`.
 """
 
 from re3_jax.intrinsic import (
     contrastive,
+    counts,
+    e3b,
     icm,
     inverse_dynamics,
+    ngu,
+    noveld,
     pretrained,
     re3,
     rnd,
@@ -39,12 +43,16 @@ __all__ = [
     "Step",
     "chain",
     "contrastive",
+    "counts",
+    "e3b",
     "from_config",
     "icm",
     "inverse_dynamics",
     "log1p",
+    "ngu",
     "none",
     "normalize_by_running_std",
+    "noveld",
     "observe_rollout",
     "pretrained",
     "re3",

@@ -28,6 +28,8 @@ class Step(NamedTuple):
       next_observation: o_{t+1} of the same episode, even if the episode ended.
       terminated: whether the task ended at this step.
       truncated: whether a time limit ended the episode at this step.
+      state_number: the number of the state in which a_t was taken, where the task numbers its
+        states (`CountableStates.counted`).
     """
 
     observation: Shaped[Array, " lane *observation"]
@@ -35,6 +37,7 @@ class Step(NamedTuple):
     next_observation: Shaped[Array, " lane *observation"] | None = None
     terminated: Bool[Array, " lane"] | None = None
     truncated: Bool[Array, " lane"] | None = None
+    state_number: Int[Array, " lane"] | None = None
 
     @classmethod
     def on_device(cls, observation: Array, action: Array, timestep: TimeStep) -> "Step":
@@ -46,6 +49,20 @@ class Step(NamedTuple):
             timestep.terminated,
             timestep.truncated,
         )
+
+    @property
+    def ended(self) -> Bool[Array, " lane"]:
+        """Whether the episode ended at this step.
+
+        Raises:
+          ValueError: if the step does not say, which a bonus that remembers episodes must know.
+        """
+        if self.terminated is None or self.truncated is None:
+            raise ValueError(
+                "a bonus that remembers episodes must know where they end: give terminated and "
+                "truncated"
+            )
+        return self.terminated | self.truncated
 
 
 class IntrinsicBatch(NamedTuple):

@@ -19,6 +19,7 @@ from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
+from re3_jax.intrinsic.prediction_error import Config
 from re3_jax.intrinsic.re3 import encoder_from
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import Encoder, refuse_ensemble, state_entropy
@@ -98,6 +99,20 @@ def inverse_dynamics_encoder(config: RE3Config, learned: LearnedEncoderConfig) -
         return InverseDynamicsState(params, opt_state), {"inverse_dynamics_loss": loss}
 
     return Encoder(init, encode, network.latent_dim, update, visible)
+
+
+def controllable_encoder(config: Config) -> Encoder:
+    """The same encoder from the options of a bonus that is not a state entropy."""
+    network = RE3Config(
+        latent_dim=config.latent_dim,
+        encoder_init=config.encoder_init,
+        image_input=config.image_input,
+        image_crop=config.image_crop,
+        torso=config.torso,
+        num_filters=config.num_filters,
+    )
+    learned = LearnedEncoderConfig(learning_rate=config.learning_rate, hidden_dim=config.hidden_dim)
+    return inverse_dynamics_encoder(network, learned)
 
 
 def action_loss(

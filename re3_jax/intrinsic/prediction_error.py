@@ -1,4 +1,4 @@
-"""Code that RND and ICM share: both bonuses are prediction errors."""
+"""What the options of RND and ICM, and of bonuses built like them, have in common."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
@@ -16,16 +16,20 @@ from re3_jax.networks.conv_stack import Torso
 from re3_jax.random_encoder import EncoderParams, ImageInput
 
 if TYPE_CHECKING:
+    from re3_jax.intrinsic.counts import CountsConfig
+    from re3_jax.intrinsic.e3b import E3BConfig
     from re3_jax.intrinsic.icm import ICMConfig
+    from re3_jax.intrinsic.ngu import NGUConfig
+    from re3_jax.intrinsic.noveld import NovelDConfig
     from re3_jax.intrinsic.rnd import RNDConfig
 
-Config: TypeAlias = "RNDConfig | ICMConfig"
+Config: TypeAlias = "RNDConfig | ICMConfig | E3BConfig | NovelDConfig | NGUConfig"
 Normalization = Literal["none", "running_std"]
 Params = TypeVar("Params")
 
 
 def check(config: Config) -> None:
-    """Validates the fields that both configurations have.
+    """Validates the fields that all these configurations have.
 
     Raises:
       ValueError: if a value is out of range; the message names it and the allowed values.
@@ -81,7 +85,7 @@ def optimizer(config: Config) -> Any:
     return optax.adam(config.learning_rate)
 
 
-def scaled(config: Config, bonus: IntrinsicReward) -> IntrinsicReward:
+def scaled(config: "Config | CountsConfig", bonus: IntrinsicReward) -> IntrinsicReward:
     """The complete bonus: applies `normalize`, then beta_t = beta (1 - rho)^t."""
     steps = [transforms.scale_by_schedule(schedules.exponential_decay(config.beta, config.rho))]
     if config.normalize == "running_std":

@@ -112,6 +112,7 @@ def rollout_with_bonus(
         rollout.next_observation,
         rollout.terminated,
         rollout.truncated,
+        rollout.state_number,
     )
     reward, intrinsic, info = reward_rollout(bonus, intrinsic, steps, agent_steps, key)
     return rollout._replace(bonus=reward), intrinsic, info

@@ -24,7 +24,7 @@ from re3_jax.inheritance import inherits
 from re3_jax.initializers import Scheme
 from re3_jax.intrinsic import prediction_error
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, no_index
-from re3_jax.intrinsic.prediction_error import Normalization
+from re3_jax.intrinsic.prediction_error import Config, Normalization
 from re3_jax.losses import l2_norm
 from re3_jax.networks import mlp
 from re3_jax.networks.conv_stack import Torso
@@ -171,6 +171,22 @@ def rnd(config: RNDConfig) -> IntrinsicReward:
 def from_config(config: RNDConfig) -> IntrinsicReward:
     """The complete bonus: error, normalisation, beta_t."""
     return prediction_error.scaled(config, rnd(config))
+
+
+def part_of(config: Config) -> IntrinsicReward:
+    """RND inside another bonus, with that bonus's networks: the bare error on o_t."""
+    return rnd(
+        RNDConfig(
+            learning_rate=config.learning_rate,
+            hidden_dim=config.hidden_dim,
+            latent_dim=config.latent_dim,
+            encoder_init=config.encoder_init,
+            image_input=config.image_input,
+            image_crop=config.image_crop,
+            torso=config.torso,
+            num_filters=config.num_filters,
+        )
+    )
 
 
 def _rewarded(batch: IntrinsicBatch, config: RNDConfig) -> Shaped[Array, " batch *observation"]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from re3_jax.intrinsic import icm, rnd
+from re3_jax.intrinsic import counts, e3b, icm, ngu, noveld, rnd
 from re3_jax.intrinsic.base import IntrinsicReward, none
 from re3_jax.intrinsic.contrastive import contrastive
 from re3_jax.intrinsic.inverse_dynamics import inverse_dynamics
@@ -37,6 +37,7 @@ class Bonus:
       from_one_step: whether it predicts across one step of the environment.
       weights: the file of weights that it needs, in words.
       frames: how many stacked frames an observation must have.
+      counts_states: whether the task must number its states.
       rewards: whether it is a bonus at all.
     """
 
@@ -51,6 +52,7 @@ class Bonus:
     from_one_step: bool = False
     weights: str | None = None
     frames: int = 1
+    counts_states: bool = False
     rewards: bool = True
 
 
@@ -62,6 +64,8 @@ _ENCODER = "encoder_init image_input image_crop torso num_filters latent_dim nor
 _RE3_ENCODER = _dotted("re3", f"{_ENCODER} ensemble_size")
 
 _learned = partial(Bonus, groups=("re3", "learned"), is_entropy=True, is_learned=True)
+_NETWORKS = f"{_ENCODER} hidden_dim"
+
 _pretrained = partial(Bonus, groups=("re3", "pretrained"), is_entropy=True)
 
 BONUSES = Registry(
@@ -78,14 +82,42 @@ BONUSES = Registry(
         name="rnd",
         make=lambda config, entropy: rnd.from_config(config.rnd),
         groups=("rnd",),
-        inherits=_dotted("rnd", f"{_ENCODER} rewarded normalize_observations hidden_dim"),
+        inherits=_dotted("rnd", f"{_NETWORKS} rewarded normalize_observations"),
     ),
     Bonus(
         name="icm",
         make=lambda config, entropy: icm.from_config(config.icm),
         groups=("icm",),
-        inherits=_dotted("icm", f"{_ENCODER} hidden_dim"),
+        inherits=_dotted("icm", _NETWORKS),
         from_one_step=True,
+    ),
+    Bonus(
+        name="e3b",
+        make=lambda config, entropy: e3b.from_config(config.e3b, config.stored_steps),
+        groups=("e3b",),
+        inherits=_dotted("e3b", _NETWORKS),
+        from_one_step=True,
+    ),
+    Bonus(
+        name="noveld",
+        make=lambda config, entropy: noveld.from_config(config.noveld, config.stored_steps),
+        groups=("noveld",),
+        inherits=_dotted("noveld", _NETWORKS),
+        from_one_step=True,
+    ),
+    Bonus(
+        name="ngu",
+        make=lambda config, entropy: ngu.from_config(config.ngu, config.stored_steps),
+        groups=("ngu",),
+        inherits=_dotted("ngu", f"{_NETWORKS} neighbours"),
+        from_one_step=True,
+    ),
+    Bonus(
+        name="counts",
+        make=lambda config, entropy: counts.from_config(config.counts, config.stored_steps),
+        groups=("counts",),
+        inherits=("counts.normalize",),
+        counts_states=True,
     ),
     _learned(
         name="contrastive",

@@ -23,8 +23,12 @@ from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs import registry
 from re3_jax.envs.host.config import AtariConfig, DMCConfig
+from re3_jax.intrinsic.counts import CountsConfig
+from re3_jax.intrinsic.e3b import E3BConfig
 from re3_jax.intrinsic.icm import ICMConfig
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
+from re3_jax.intrinsic.ngu import NGUConfig
+from re3_jax.intrinsic.noveld import NovelDConfig
 from re3_jax.intrinsic.pretrained import PretrainedConfig
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.rnd import RNDConfig
@@ -112,6 +116,10 @@ class RunConfig:
         inverse_dynamics, imagenet, atc).
       rnd: options of random network distillation.
       icm: options of the intrinsic curiosity module.
+      e3b: options of the elliptical episodic bonus.
+      noveld: options of NovelD.
+      ngu: options of Never Give Up's intrinsic reward.
+      counts: options of exact counts.
       learned: options of encoders that are trained for state entropy.
       pretrained: options of encoders loaded from a file, spelled `--bonus.weights PATH`.
       evaluation: options of the periodic evaluation.
@@ -145,6 +153,10 @@ class RunConfig:
     re3: RE3Config = RE3Config()
     rnd: RNDConfig = RNDConfig()
     icm: ICMConfig = ICMConfig()
+    e3b: E3BConfig = E3BConfig()
+    noveld: NovelDConfig = NovelDConfig()
+    ngu: NGUConfig = NGUConfig()
+    counts: CountsConfig = CountsConfig()
     learned: LearnedEncoderConfig = LearnedEncoderConfig()
     pretrained: Annotated[PretrainedConfig, tyro.conf.arg(name="bonus")] = PretrainedConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
@@ -163,6 +175,14 @@ class RunConfig:
     def seed_numbers(self) -> list[int]:
         """The seeds, in the order of the program's leading axis."""
         return [self.seed + i for i in range(self.seeds)]
+
+    @property
+    def stored_steps(self) -> int:
+        """Agent steps that an update can learn from: those of a rollout, or those of a replay."""
+        options = self.of_agent
+        if AGENTS[self.agent].on_policy:
+            return int(options.num_envs * options.rollout_length)
+        return int(options.replay_capacity)
 
     def frames_per_update(self, action_repeat: int) -> int:
         """Env frames of one seed in one agent update (off-policy: in one step of its lanes)."""

@@ -63,6 +63,7 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
         more env frames than can be counted.
     """
     _check_agent(config, spec)
+    _check_counts(config, spec)
     update, lanes = config.frames_per_update(spec.action_repeat), config.of_agent.num_envs
     repeat = f" x {spec.action_repeat} frames" if spec.action_repeat > 1 else ""
     rollout = update // (lanes * spec.action_repeat)
@@ -170,6 +171,14 @@ def _check_agent(config: RunConfig, spec: EnvSpec) -> None:
                     f"of {value}"
                 )
     agent.check_task(values, spec)
+
+
+def _check_counts(config: RunConfig, spec: EnvSpec) -> None:
+    if BONUSES[config.bonus].counts_states and spec.num_states is None:
+        raise UsageError(
+            f"--bonus {config.bonus} counts states, which {config.env} does not number: choose a "
+            "task that does, such as doorkey_6x6 or gymnax:DeepSea-bsuite, or another bonus"
+        )
 
 
 def _check_range(name: str, value: Any) -> None:

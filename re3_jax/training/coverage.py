@@ -21,6 +21,11 @@ def number(env: DeviceEnv, states: EnvState) -> Int[Array, " lane"] | None:
     return None if env.states is None else jax.vmap(env.states.number)(states)
 
 
+def counted(env: DeviceEnv, states: EnvState) -> Int[Array, " lane"] | None:
+    """The numbers of states [lane] by which a bonus counts them."""
+    return None if env.states is None else jax.vmap(env.states.counted)(states)
+
+
 def visit(visited: Visited, numbers: Int[Array, "..."] | None) -> Visited:
     """Marks states in which an action is taken, by their `number`."""
     return None if visited is None else visited.at[numbers].set(True)

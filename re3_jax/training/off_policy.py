@@ -46,7 +46,7 @@ def train_step(
         env_keys = jax.random.split(env_key, learner.num_lanes)
         env_state, timestep = jax.vmap(env.step)(lanes.env, lanes.action, env_keys)
     with jax.named_scope("store"):
-        step = LaneStep.of_device(timestep)
+        step = LaneStep.of_device(timestep, coverage.counted(env, lanes.env))
         learned = learner.store(state.learner, lanes.action, step)
         visited = coverage.visit(state.visited, coverage.number(env, lanes.env))
     counters = before.after(learner.num_lanes, env.spec.action_repeat)

@@ -36,7 +36,7 @@ def roll_out(
         observation, lanes = carry
         with jax.named_scope("act"):
             observation, action = acting.act(state.agent, observation, keys[0], True)
-        number = coverage.number(env, lanes.env)
+        number = coverage.number(env, lanes.env), coverage.counted(env, lanes.env)
         with jax.named_scope("env"):
             executed = env.spec.action_space.executed(action)
             env_state, timestep = jax.vmap(env.step)(lanes.env, executed, keys[1])
@@ -46,7 +46,7 @@ def roll_out(
         lanes = lanes._replace(env=env_state)
         return (after, lanes), (observation, action, timestep, totals, number)
 
-    (memory, lanes), (observation, action, timestep, totals, numbers) = jax.lax.scan(
+    (memory, lanes), (observation, action, timestep, totals, (numbers, counted)) = jax.lax.scan(
         step, (state.memory, state.lanes), (act_keys, env_keys)
     )
     rollout = Rollout(
@@ -58,6 +58,7 @@ def roll_out(
         truncated=timestep.truncated,
         next_observation=timestep.final_observation,
         last_observation=memory,
+        state_number=counted,
     )
     visited = coverage.visit(state.visited, numbers)
     state = state._replace(memory=memory, lanes=lanes, visited=visited)

@@ -14,10 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from re3_jax.envs.base import Box, DeviceEnv, Discrete, EnvSpec, TimeStep
+from re3_jax.envs.base import Box, CountableStates, DeviceEnv, Discrete, EnvSpec, TimeStep
 from re3_jax.envs.names import pip_install, unknown_name
 
-_SIZED = re.compile(r"(DeepSea-bsuite)-([1-9]\d*)")
+_DEEP_SEA = "DeepSea-bsuite"
+_SIZED = re.compile(rf"({_DEEP_SEA})-([1-9]\d*)")
 
 
 def make(name: str) -> DeviceEnv:
@@ -81,7 +82,17 @@ def make(name: str) -> DeviceEnv:
         action_space=action_space,
         max_agent_steps=int(params.max_steps_in_episode),
     )
-    return DeviceEnv(spec=spec, reset=reset, step=step)
+    states = _cells(env.size) if gymnax_id == _DEEP_SEA else None
+    return DeviceEnv(spec, reset, step, states)
+
+
+def _cells(size: int) -> CountableStates:
+    """DeepSea's cells; in row i the diver can be in the columns 0 to i."""
+
+    def number(state: Any) -> Array:
+        return state.row * size + state.column
+
+    return CountableStates(number, size**2, size * (size + 1) // 2)
 
 
 def ids() -> list[str]:

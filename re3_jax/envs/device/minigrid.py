@@ -47,6 +47,7 @@ LARGEST_SIZE = 128
 
 _LEFT, _RIGHT, _FORWARD, _PICK_UP, _DROP, _TOGGLE = range(6)
 _OPEN, _CLOSED, _LOCKED = range(3)
+_KEY_AND_DOOR = 2 * 3
 
 
 class EmptyState(NamedTuple):
@@ -263,7 +264,10 @@ def _make_doorkey(spec: EnvSpec, size: int) -> DeviceEnv:
         )
 
     # The agent never acts at the goal nor, in DoorKey-5x5, in the one cell that is always wall.
-    return DeviceEnv(spec, reset, step, _cells_and_directions(size, 2 if size == 5 else 1))
+    states = _cells_and_directions(size, 2 if size == 5 else 1)
+    return DeviceEnv(
+        spec, reset, step, states._replace(objects=_key_and_door, num_objects=_KEY_AND_DOOR)
+    )
 
 
 def _cells_and_directions(size: int, num_unreachable: int) -> CountableStates:
@@ -275,6 +279,11 @@ def _cells_and_directions(size: int, num_unreachable: int) -> CountableStates:
         return ((agent.y - 1) * width + agent.x - 1) * 4 + agent.direction
 
     return CountableStates(number, 4 * width**2, 4 * (width**2 - num_unreachable))
+
+
+def _key_and_door(state: DoorKeyState) -> Scalar:
+    agent = unpack_agent(state.agent)
+    return agent.door * 2 + agent.carrying
 
 
 def _draw_layout(key: PRNGKeyArray, size: int) -> DoorKeyState:

@@ -96,8 +96,8 @@ SMALL: Values = {
     **options("dmc", image_size=48, renderer="warp"),
     # The newest latents alone, found and searched apart from the frame itself: k = 3 as ever.
     **options("re3", search_size=10_000, first_neighbour=3, last_neighbour=3, count_self=False),
-    **options("re3", "rnd", "icm", torso="patches", num_filters=16, image_crop=40),
-    **options("rnd", "icm", "learned", hidden_dim=256),
+    **options("re3", *tables.WITH_NETWORKS, torso="patches", num_filters=16, image_crop=40),
+    **options(*tables.WITH_NETWORKS, "learned", hidden_dim=256),
     **options("evaluation", every_env_frames=25_000, episodes=2),
 }
 """What one core learns in about an hour (`results/small_search`): one seed for each run, so that
@@ -111,7 +111,7 @@ DEBUG: Values = {
     **options("sac", replay_capacity=200, initial_agent_steps=30),
     **options("dmc", image_size=36, action_repeat=20),
     "re3.ring_size": 200,
-    **options("re3", "rnd", "icm", num_filters=4, image_crop=32),
+    **options("re3", *tables.WITH_NETWORKS, num_filters=4, image_crop=32),
 }
 
 FINE_TUNING_TEMPERATURE = 0.01

@@ -18,7 +18,7 @@ OF_FRAMES: Values = {
     **options("re3", first_neighbour=53, last_neighbour=53, count_self=True),
     **options("re3", encoder_init="xavier", beta=0.1, rho=0.0),
     # The encoders of other bonuses see whole images.
-    **options("re3", "rnd", "icm", image_crop=IMAGE_SIZE),
+    **options("re3", *tables.WITH_NETWORKS, image_crop=IMAGE_SIZE),
     "learned.augmentation": "shift",
 }
 
@@ -54,7 +54,7 @@ DEBUG: Values = {
     **options("dreamer", replay_capacity=200, updates_per_burst=2),
     "dmc.action_repeat": 20,
     **options("re3", first_neighbour=5, last_neighbour=5, latent_dim=8),
-    **options("re3", "rnd", "icm", num_filters=4),
+    **options("re3", *tables.WITH_NETWORKS, num_filters=4),
 }
 
 

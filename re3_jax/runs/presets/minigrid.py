@@ -67,7 +67,7 @@ COMMON: Values = {
     "re3.merge_copies": True,
     # The width of the actor and critic. The paper's 1024 is for DeepMind Control; here it would
     # take 15 (RND) to 30 times (ICM) as long as an update of A2C.
-    **options("rnd", "icm", hidden_dim=64),
+    **options(*tables.WITH_NETWORKS, hidden_dim=64),
 }
 
 PAPER: Values = {"a2c.rollout_length": 5, "a2c.rmsprop_eps": 0.01, "pretrain_reward": "bare"}

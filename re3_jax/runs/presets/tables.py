@@ -9,6 +9,10 @@ from re3_jax.runs.config import RunConfig, unflatten
 Values = dict[str, Any]
 
 
+WITH_NETWORKS = ("rnd", "icm", "e3b", "noveld", "ngu")
+"""Bonuses whose own group of options has networks: an encoder and layers of `hidden_dim`."""
+
+
 def options(*groups: str, **values: Any) -> Values:
     """The same field values for each of the groups."""
     return {f"{group}.{name}": value for group in groups for name, value in values.items()}
@@ -29,7 +33,7 @@ TINY: Values = {
     "steps": 2_000,
     "loggers": "none",
     "video": False,
-    **options("rnd", "icm", "learned", hidden_dim=32),
+    **options(*WITH_NETWORKS, "learned", hidden_dim=32),
     **options("evaluation", every_env_frames=1_000, episodes=2),
 }
 """What `debug`, the same program at a size for tests and first tries, has in every suite."""

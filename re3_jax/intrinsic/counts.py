@@ -1,0 +1,113 @@
+"""Exact counts, the oracle of a task that numbers its states: r_t = 1 / sqrt(N(s_t)).
+
+N counts how often an action was taken in s_t, this time included: in the whole run (the bonus of
+Strehl and Littman, 2008, without actions), or in the episode so far. The agent does not see the
+number of the state, so no other bonus can use it.
+
+Lifelong counts are those at the time a batch is rewarded, all of its steps included. Episodic ones
+are stored when the step is observed.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from re3_jax import checks, schedules
+from re3_jax.envs.base import EnvSpec
+from re3_jax.inheritance import inherits
+from re3_jax.intrinsic import prediction_error
+from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step
+from re3_jax.intrinsic.prediction_error import Normalization
+from re3_jax.replay import value_ring
+from re3_jax.replay.value_ring import ValueRing
+
+
+@dataclass(frozen=True)
+class CountsConfig:
+    """Options of the bonus beta_t / sqrt(N(s_t)).
+
+    Attributes:
+      beta: beta_0, the weight of the bonus.
+      rho: beta_t = beta_0 (1 - rho)^t, t in agent steps.
+      normalize: `running_std` divides rewards by their exact running standard deviation.
+      episodic: count in each episode instead of the whole run.
+
+    Raises:
+      ValueError: if a value is out of range; the message names it and the allowed values.
+    """
+
+    beta: float = 0.01
+    rho: float = 0.0
+    normalize: Normalization = "none"
+    episodic: bool = False
+
+    def __post_init__(self) -> None:
+        """Validates the fields."""
+        checks.one_of(self, normalize=Normalization)
+        schedules.exponential_decay(self.beta, self.rho)
+
+
+@inherits()
+class CountsState(NamedTuple):
+    """State of the bonus; a fine-tuned run counts afresh, because its states are other ones.
+
+    Attributes:
+      visits: per state; of each lane's episode with `episodic`.
+      stored: of the stored steps the number of the state, or N(s_t) with `episodic`.
+    """
+
+    visits: Int[Array, "*lane state"]
+    stored: ValueRing
+
+
+def counts(config: CountsConfig, num_stored: int) -> IntrinsicReward:
+    """The bare bonus 1 / sqrt(N), for the newest `num_stored` steps."""
+
+    def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> CountsState:
+        del key
+        if spec.num_states is None:
+            raise ValueError(
+                f"{spec.task} does not number its states, so they cannot be counted: choose re3 or "
+                "another bonus"
+            )
+        lanes = (num_lanes,) if config.episodic else ()
+        visits = jnp.zeros((*lanes, spec.num_states), jnp.int32)
+        return CountsState(visits, value_ring.init(num_stored, jnp.int32))
+
+    def observe(state: CountsState, step: Step) -> tuple[CountsState, Int[Array, " lane"]]:
+        number = step.state_number
+        assert number is not None, "a task with num_states gives the number of every step's state"
+        if not config.episodic:
+            stored, index = value_ring.add(state.stored, number)
+            return CountsState(state.visits.at[number].add(1), stored), index
+        lane = jnp.arange(len(number))
+        visits = state.visits.at[lane, number].add(1)
+        stored, index = value_ring.add(state.stored, visits[lane, number])
+        return CountsState(jnp.where(step.ended[:, None], 0, visits), stored), index
+
+    def reward(
+        state: CountsState, batch: IntrinsicBatch
+    ) -> tuple[Float[Array, " batch"], CountsState, Info]:
+        found = state.stored.values[batch.bonus_index]
+        count = found if config.episodic else state.visits[found]
+        return 1.0 / jnp.sqrt(count.astype(jnp.float32)), state, {}
+
+    def update(
+        state: CountsState, batch: IntrinsicBatch, key: PRNGKeyArray
+    ) -> tuple[CountsState, Info]:
+        del batch, key
+        return state, {}
+
+    return IntrinsicReward(init, observe, reward, update, in_order=config.episodic)
+
+
+def from_config(config: CountsConfig, num_stored: int) -> IntrinsicReward:
+    """The complete bonus: 1 / sqrt(N), normalisation, beta_t.
+
+    Args:
+      config: options.
+      num_stored: steps that an update can learn from: those of a rollout, or those of a replay.
+    """
+    return prediction_error.scaled(config, counts(config, num_stored))

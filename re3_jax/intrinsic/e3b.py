@@ -1,0 +1,159 @@
+"""Exploration via elliptical episodic bonuses (E3B; Henaff et al., 2022).
+
+Within an episode, b_t = phi(o_t)^T C_{t-1}^{-1} phi(o_t), where C_{t-1} is the sum of
+phi(o_i) phi(o_i)^T over the steps i < t of the episode plus lambda I (their Section 3.1). With
+one-hot features this is 1 / (n + lambda) for a state visited n times before: a count for
+continuous features. phi is trained alongside on inverse dynamics, so it learns what actions change.
+The inverse is updated as in their Algorithm 1 (Sherman and Morrison, 1950): O(d^2) a step.
+
+As in the authors' code, a step is rewarded for the observation in which its action was taken, and
+the first step of an episode for nothing: nothing is known yet, so its bonus would be
+|phi|^2 / lambda everywhere. Their Algorithm 1 rewards a step for the observation that follows.
+
+The bonus is computed when a step is observed, with phi and C as they are then, and stored: a replay
+does not hold the episode from which it could be computed again.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from re3_jax import checks
+from re3_jax.envs.base import EnvSpec
+from re3_jax.inheritance import inherits
+from re3_jax.initializers import Scheme
+from re3_jax.intrinsic import prediction_error
+from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step
+from re3_jax.intrinsic.inverse_dynamics import InverseDynamicsState, controllable_encoder
+from re3_jax.intrinsic.prediction_error import Normalization
+from re3_jax.networks.conv_stack import Torso
+from re3_jax.random_encoder import ImageInput
+from re3_jax.replay import value_ring
+from re3_jax.replay.value_ring import ValueRing
+
+
+@dataclass(frozen=True)
+class E3BConfig:
+    """Options of the bonus beta_t b_t; weight, lambda and learning rate are the authors'.
+
+    Attributes:
+      beta: beta_0, the weight of the bonus.
+      rho: beta_t = beta_0 (1 - rho)^t, t in agent steps; the authors have no decay.
+      normalize: `running_std` divides rewards by their exact running standard deviation.
+      ridge: lambda, the diagonal of C when an episode begins.
+      learning_rate: learning rate of Adam.
+      hidden_dim: units of each of the two hidden layers that predict the action.
+      latent_dim: length of phi(o); a MiniGrid view always gives 64.
+      encoder_init: initialisation of all weights (see `initializers`).
+      image_input: the part of a frame stack that is encoded, the whole newest frame or the centre
+        crop of all frames.
+      image_crop: height and width of that crop in pixels.
+      torso: the convolutions over colour frames, see `conv_stack.colour`.
+      num_filters: filters of the first of them.
+
+    Raises:
+      ValueError: if a value is out of range; the message names it and the allowed values.
+    """
+
+    beta: float = 1.0
+    rho: float = 0.0
+    normalize: Normalization = "running_std"
+    ridge: float = 0.1
+    learning_rate: float = 1e-4
+    hidden_dim: int = 256
+    latent_dim: int = 50
+    encoder_init: Scheme = "torch"
+    image_input: ImageInput = "stacked_crop"
+    image_crop: int = 84
+    torso: Torso = "rad"
+    num_filters: int = 32
+
+    def __post_init__(self) -> None:
+        """Validates the fields."""
+        prediction_error.check(self)
+        checks.positive(self, "ridge")
+
+
+Inverse = Float[Array, "lane latent latent"]
+
+
+@inherits("encoder")
+class E3BState(NamedTuple):
+    """State of the bonus.
+
+    Attributes:
+      encoder: phi and the head that predicts actions, with Adam's state.
+      inverse: C^{-1} of each lane's episode.
+      begins: whether the next step is the first of its episode.
+      bonuses: b_t of the stored steps.
+    """
+
+    encoder: InverseDynamicsState
+    inverse: Inverse
+    begins: Bool[Array, " lane"]
+    bonuses: ValueRing
+
+
+def elliptical(
+    inverse: Inverse, features: Float[Array, "lane latent"]
+) -> tuple[Float[Array, " lane"], Inverse]:
+    """The bonuses phi^T C^{-1} phi, and the inverses of C + phi phi^T.
+
+    float32 at full matmul precision. Rounding can make a bonus that is almost 0 negative; 0 is
+    returned for it.
+    """
+    with jax.default_matmul_precision("highest"):
+        projected = jnp.einsum("lij,lj->li", inverse, features)
+    bonus = jnp.maximum(jnp.sum(features * projected, axis=1), 0.0)
+    step = projected[:, :, None] * projected[:, None, :]
+    return bonus, inverse - step / (1.0 + bonus)[:, None, None]
+
+
+def e3b(config: E3BConfig, num_stored: int) -> IntrinsicReward:
+    """The bare elliptical bonus of the newest `num_stored` steps."""
+    encoder = controllable_encoder(config)
+
+    def empty(latent_dim: int) -> Float[Array, "latent latent"]:
+        return jnp.eye(latent_dim, dtype=jnp.float32) / config.ridge
+
+    def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> E3BState:
+        latent_dim = encoder.latent_dim(spec)
+        return E3BState(
+            encoder=encoder.init(key, spec),
+            inverse=jnp.tile(empty(latent_dim), (num_lanes, 1, 1)),
+            begins=jnp.ones(num_lanes, bool),
+            bonuses=value_ring.init(num_stored),
+        )
+
+    def observe(state: E3BState, step: Step) -> tuple[E3BState, Int[Array, " lane"]]:
+        features = encoder.encode(state.encoder, step.observation)
+        bonus, inverse = elliptical(state.inverse, features)
+        bonuses, index = value_ring.add(state.bonuses, jnp.where(state.begins, 0.0, bonus))
+        ended = step.ended
+        inverse = jnp.where(ended[:, None, None], empty(inverse.shape[1]), inverse)
+        return E3BState(state.encoder, inverse, ended, bonuses), index
+
+    def reward(
+        state: E3BState, batch: IntrinsicBatch
+    ) -> tuple[Float[Array, " batch"], E3BState, Info]:
+        return state.bonuses.values[batch.bonus_index], state, {}
+
+    def update(state: E3BState, batch: IntrinsicBatch, key: PRNGKeyArray) -> tuple[E3BState, Info]:
+        with jax.named_scope("encoder update"):
+            trained, info = encoder.update(state.encoder, batch, key)
+        return state._replace(encoder=trained), info
+
+    return IntrinsicReward(init, observe, reward, update, in_order=True)
+
+
+def from_config(config: E3BConfig, num_stored: int) -> IntrinsicReward:
+    """The complete bonus: elliptical bonus, normalisation, beta_t.
+
+    Args:
+      config: options.
+      num_stored: steps that an update can learn from: those of a rollout, or those of a replay.
+    """
+    return prediction_error.scaled(config, e3b(config, num_stored))

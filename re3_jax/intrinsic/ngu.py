@@ -1,0 +1,213 @@
+"""Never Give Up's intrinsic reward (NGU; Badia et al., 2020), without the rest of their agent.
+
+r_t = r_t^episodic min(max(alpha_t, 1), L) (their Equation 1). The episodic part is an inverse
+square root of pseudo-counts over the k nearest embeddings of the episode (Equations 2 and 3; step
+by step in their Algorithm 1), whose encoder f is trained alongside on inverse dynamics. The
+lifelong part is RND's squared error, normalised: alpha_t = 1 + (err(o_t) - mean) / std.
+
+The episodic part is computed when a step is observed, with f as it is then, and stored: a replay
+does not hold the episode. The lifelong part is computed when a batch is rewarded.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from re3_jax import checks, running_stats
+from re3_jax.envs.base import EnvSpec
+from re3_jax.inheritance import inherits
+from re3_jax.initializers import Scheme
+from re3_jax.intrinsic import prediction_error, rnd
+from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step
+from re3_jax.intrinsic.inverse_dynamics import InverseDynamicsState, controllable_encoder
+from re3_jax.intrinsic.prediction_error import Normalization
+from re3_jax.intrinsic.rnd import RNDState
+from re3_jax.networks.conv_stack import Torso
+from re3_jax.random_encoder import ImageInput
+from re3_jax.replay import episode_memory, value_ring
+from re3_jax.replay.episode_memory import EpisodeMemory
+from re3_jax.replay.value_ring import ValueRing
+from re3_jax.running_stats import RunningStats
+
+
+@dataclass(frozen=True)
+class NGUConfig:
+    """Options of the bonus beta_t r_t; numbers are those of the authors' Table 6.
+
+    Attributes:
+      beta: beta_0, the weight of the bonus.
+      rho: beta_t = beta_0 (1 - rho)^t, t in agent steps; the authors have no decay.
+      normalize: `running_std` divides rewards by their exact running standard deviation.
+      neighbours: k, the nearest embeddings of the episode that count.
+      kernel_epsilon: epsilon of the kernel. (The authors' text has 1e-3, their Table 6 1e-4.)
+      cluster_distance: xi; normalised squared distances below it count as 0.
+      pseudo_count: c, added to the root of the pseudo-count.
+      max_similarity: s_m; a more familiar observation is not rewarded.
+      max_modulation: L, the largest lifelong factor.
+      memory_size: embeddings of an episode that each lane keeps at most; older ones are
+        overwritten.
+      learning_rate: learning rate of Adam, for both f and RND.
+      hidden_dim: units of the hidden layers that predict the action, and of RND's predictor.
+      latent_dim: length of f(o) and of RND's outputs; a MiniGrid view always gives 64.
+      encoder_init: initialisation of all weights (see `initializers`).
+      image_input: the part of a frame stack that is encoded, the whole newest frame or the centre
+        crop of all frames.
+      image_crop: height and width of that crop in pixels.
+      torso: the convolutions over colour frames, see `conv_stack.colour`.
+      num_filters: filters of the first of them.
+
+    Raises:
+      ValueError: if a value is out of range; the message names it and the allowed values.
+    """
+
+    beta: float = 0.3
+    rho: float = 0.0
+    normalize: Normalization = "none"
+    neighbours: int = 10
+    kernel_epsilon: float = 1e-4
+    cluster_distance: float = 0.008
+    pseudo_count: float = 1e-3
+    max_similarity: float = 8.0
+    max_modulation: float = 5.0
+    memory_size: int = 30_000
+    learning_rate: float = 5e-4
+    hidden_dim: int = 128
+    latent_dim: int = 32
+    encoder_init: Scheme = "torch"
+    image_input: ImageInput = "stacked_crop"
+    image_crop: int = 84
+    torso: Torso = "rad"
+    num_filters: int = 32
+
+    def __post_init__(self) -> None:
+        """Validates the fields."""
+        prediction_error.check(self)
+        checks.at_least(self, 1, "neighbours", "memory_size", "max_modulation")
+        checks.positive(self, "kernel_epsilon", "pseudo_count", "max_similarity")
+        checks.not_negative(self, "cluster_distance")
+        if self.memory_size < self.neighbours:
+            raise ValueError(
+                f"a memory of {self.memory_size} embeddings has no {self.neighbours} neighbours: "
+                "raise memory_size or lower neighbours"
+            )
+
+
+class Mean(NamedTuple):
+    """A running mean, float32: d_m^2, over all neighbours of all lanes."""
+
+    mean: Float[Array, ""]
+    num_values: Float[Array, ""]
+
+
+@inherits("encoder", "distance", "rnd", "errors")
+class NGUState(NamedTuple):
+    """State of the bonus.
+
+    Attributes:
+      encoder: f and the head that predicts actions, with Adam's state.
+      memory: embeddings of each lane's episode.
+      distance: d_m^2, the running mean of squared distances to neighbours.
+      episodic: r_t^episodic of the stored steps.
+      rnd: networks of RND.
+      errors: running moments of RND's squared error.
+    """
+
+    encoder: InverseDynamicsState
+    memory: EpisodeMemory
+    distance: Mean
+    episodic: ValueRing
+    rnd: RNDState
+    errors: RunningStats
+
+
+def episodic_reward(
+    config: NGUConfig, embedding: Float[Array, "lane latent"], memory: EpisodeMemory, distance: Mean
+) -> tuple[Float[Array, " lane"], Mean]:
+    """Algorithm 1 for one step of all lanes; d_m^2 is updated with all lanes' neighbours first.
+
+    0 for a lane whose memory has fewer than `neighbours` embeddings.
+    """
+    is_stored = episode_memory.is_stored(memory)
+    squared = jnp.sum(jnp.square(memory.rows - embedding[:, None]), axis=2)
+    nearest, _ = jax.lax.top_k(-jnp.where(is_stored, squared, jnp.inf), config.neighbours)
+    nearest, is_full = -nearest, memory.num_added >= config.neighbours
+    distance = _merge(distance, jnp.where(is_full[:, None], nearest, 0.0), is_full)
+    scale = jnp.where(distance.mean > 0, distance.mean, 1.0)
+    normalized = jnp.maximum(nearest / scale - config.cluster_distance, 0.0)
+    kernel = config.kernel_epsilon / (normalized + config.kernel_epsilon)
+    similarity = jnp.sqrt(jnp.sum(kernel, axis=1)) + config.pseudo_count
+    is_rewarded = is_full & (similarity <= config.max_similarity)
+    return jnp.where(is_rewarded, 1.0 / similarity, 0.0), distance
+
+
+def ngu(config: NGUConfig, num_stored: int) -> IntrinsicReward:
+    """The bare bonus, for the newest `num_stored` steps."""
+    encoder, lifelong = controllable_encoder(config), rnd.part_of(config)
+
+    def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> NGUState:
+        encoder_key, rnd_key = jax.random.split(key)
+        capacity = max(config.neighbours, min(config.memory_size, spec.max_agent_steps))
+        latent_dim = encoder.latent_dim(spec)
+        return NGUState(
+            encoder=encoder.init(encoder_key, spec),
+            memory=episode_memory.init(num_lanes, capacity, (latent_dim,)),
+            distance=Mean(*(jnp.zeros((), jnp.float32) for _ in range(2))),
+            episodic=value_ring.init(num_stored),
+            rnd=lifelong.init(rnd_key, spec, num_lanes),
+            errors=running_stats.init(),
+        )
+
+    def observe(state: NGUState, step: Step) -> tuple[NGUState, Int[Array, " lane"]]:
+        embedding = encoder.encode(state.encoder, step.observation)
+        with jax.named_scope("knn"):
+            value, distance = episodic_reward(config, embedding, state.memory, state.distance)
+        memory = episode_memory.clear(episode_memory.add(state.memory, embedding), step.ended)
+        episodic, index = value_ring.add(state.episodic, value)
+        return state._replace(memory=memory, distance=distance, episodic=episodic), index
+
+    def reward(
+        state: NGUState, batch: IntrinsicBatch
+    ) -> tuple[Float[Array, " batch"], NGUState, Info]:
+        error, _, info = lifelong.reward(state.rnd, batch)
+        error = jnp.square(error)
+        errors = running_stats.update(state.errors, error)
+        std = running_stats.std(errors)
+        novelty = 1.0 + (error - errors.mean) / jnp.where(std > 0, std, 1.0)
+        modulation = jnp.clip(novelty, 1.0, config.max_modulation)
+        episodic = state.episodic.values[batch.bonus_index]
+        info = {
+            **info,
+            "episodic_mean": jnp.mean(episodic),
+            "modulation_mean": jnp.mean(modulation),
+        }
+        return episodic * modulation, state._replace(errors=errors), info
+
+    def update(state: NGUState, batch: IntrinsicBatch, key: PRNGKeyArray) -> tuple[NGUState, Info]:
+        encoder_key, rnd_key = jax.random.split(key)
+        with jax.named_scope("encoder update"):
+            trained, info = encoder.update(state.encoder, batch, encoder_key)
+        predictor, more = lifelong.update(state.rnd, batch, rnd_key)
+        return state._replace(encoder=trained, rnd=predictor), {**info, **more}
+
+    return IntrinsicReward(init, observe, reward, update, in_order=True)
+
+
+def from_config(config: NGUConfig, num_stored: int) -> IntrinsicReward:
+    """The complete bonus: modulated episodic reward, normalisation, beta_t.
+
+    Args:
+      config: options.
+      num_stored: steps that an update can learn from: those of a rollout, or those of a replay.
+    """
+    return prediction_error.scaled(config, ngu(config, num_stored))
+
+
+def _merge(mean: Mean, values: Float[Array, "lane rank"], counts: Bool[Array, " lane"]) -> Mean:
+    """Merges the rows that count into a running mean; the others must be 0."""
+    added = jnp.sum(counts, dtype=jnp.float32) * values.shape[1]
+    total = mean.num_values + added
+    moved = (jnp.sum(values) - added * mean.mean) / jnp.maximum(total, 1.0)
+    return Mean(mean.mean + moved, total)

@@ -1,0 +1,150 @@
+"""NovelD (Zhang et al., 2021; BeBold in an earlier version): rewards crossing into novelty.
+
+r_t = max(N(o_{t+1}) - alpha N(o_t), 0) 1[N_e(o_{t+1}) = 1] (their Section 3): N is the novelty of
+an observation, RND's prediction error, and the indicator tells whether the episode meets o_{t+1}
+for the first time (their "episodic restriction on intrinsic reward").
+
+A first visit is recognised by a fingerprint of the observation, exactly as long as the episode fits
+the memory. It is stored when the step is observed; novelty is computed when a batch is rewarded, so
+a replay is rewarded by the predictor as it is then.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
+
+from re3_jax import checks, fingerprint
+from re3_jax.envs.base import EnvSpec
+from re3_jax.inheritance import inherits
+from re3_jax.initializers import Scheme
+from re3_jax.intrinsic import prediction_error, rnd
+from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step
+from re3_jax.intrinsic.prediction_error import Normalization
+from re3_jax.intrinsic.rnd import RNDState
+from re3_jax.networks.conv_stack import Torso
+from re3_jax.random_encoder import ImageInput
+from re3_jax.replay import episode_memory, value_ring
+from re3_jax.replay.episode_memory import EpisodeMemory
+from re3_jax.replay.value_ring import ValueRing
+
+
+@dataclass(frozen=True)
+class NovelDConfig:
+    """Options of the bonus beta_t r_t; alpha and learning rate are the authors'.
+
+    Attributes:
+      beta: beta_0, the weight of the bonus: the authors' command for MiniGrid.
+      rho: beta_t = beta_0 (1 - rho)^t, t in agent steps; the authors have no decay.
+      normalize: `running_std` divides rewards by their exact running standard deviation.
+      alpha: share of the novelty of o_t that is taken from that of o_{t+1}.
+      memory_size: observations of an episode that each lane remembers at most; older ones are
+        forgotten, and count as new again.
+      learning_rate: learning rate of Adam.
+      hidden_dim: width of the predictor's two hidden layers, which follow its encoder.
+      latent_dim: length of RND's outputs; a MiniGrid view always gives 64.
+      encoder_init: initialisation of all weights (see `initializers`).
+      image_input: the part of a frame stack that is encoded, the whole newest frame or the centre
+        crop of all frames.
+      image_crop: height and width of that crop in pixels.
+      torso: the convolutions over colour frames, see `conv_stack.colour`.
+      num_filters: filters of the first of them.
+
+    Raises:
+      ValueError: if a value is out of range; the message names it and the allowed values.
+    """
+
+    beta: float = 0.05
+    rho: float = 0.0
+    normalize: Normalization = "none"
+    alpha: float = 0.5
+    memory_size: int = 30_000
+    learning_rate: float = 1e-4
+    hidden_dim: int = 1024
+    latent_dim: int = 50
+    encoder_init: Scheme = "torch"
+    image_input: ImageInput = "stacked_crop"
+    image_crop: int = 84
+    torso: Torso = "rad"
+    num_filters: int = 32
+
+    def __post_init__(self) -> None:
+        """Validates the fields."""
+        prediction_error.check(self)
+        checks.not_negative(self, "alpha")
+        checks.at_least(self, 1, "memory_size")
+
+
+@inherits("rnd")
+class NovelDState(NamedTuple):
+    """State of the bonus.
+
+    Attributes:
+      rnd: networks of RND.
+      seen: fingerprints of the observations of each lane's episode.
+      is_first: whether o_{t+1} of each stored step was met for the first time in its episode.
+    """
+
+    rnd: RNDState
+    seen: EpisodeMemory
+    is_first: ValueRing
+
+
+def noveld(config: NovelDConfig, num_stored: int) -> IntrinsicReward:
+    """The bare bonus, for the newest `num_stored` steps."""
+    novelty = rnd.part_of(config)
+
+    def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> NovelDState:
+        capacity = min(config.memory_size, spec.max_agent_steps)
+        return NovelDState(
+            rnd=novelty.init(key, spec, num_lanes),
+            seen=episode_memory.init(num_lanes, capacity, dtype=jnp.uint32),
+            is_first=value_ring.init(num_stored, bool),
+        )
+
+    def observe(state: NovelDState, step: Step) -> tuple[NovelDState, Int[Array, " lane"]]:
+        assert step.next_observation is not None
+        seen = episode_memory.add(state.seen, fingerprint.of(step.observation))
+        is_first = ~is_seen(seen, fingerprint.of(step.next_observation))
+        stored, index = value_ring.add(state.is_first, is_first)
+        return NovelDState(state.rnd, episode_memory.clear(seen, step.ended), stored), index
+
+    def reward(
+        state: NovelDState, batch: IntrinsicBatch
+    ) -> tuple[Float[Array, " batch"], NovelDState, Info]:
+        # One pass over both: one large convolution costs less than two small ones.
+        both = jnp.concatenate([batch.observation, batch.next_observation])
+        errors, _, info = novelty.reward(state.rnd, batch._replace(observation=both))
+        before, after = jnp.split(errors, 2)
+        gain = jnp.maximum(after - config.alpha * before, 0.0)
+        is_first = state.is_first.values[batch.bonus_index]
+        share = jnp.mean(is_first, dtype=jnp.float32)
+        return jnp.where(is_first, gain, 0.0), state, {**info, "first_visit_share": share}
+
+    def update(
+        state: NovelDState, batch: IntrinsicBatch, key: PRNGKeyArray
+    ) -> tuple[NovelDState, Info]:
+        met = batch._replace(observation=batch.next_observation)
+        trained, info = novelty.update(state.rnd, met, key)
+        return state._replace(rnd=trained), info
+
+    return IntrinsicReward(init, observe, reward, update, in_order=True)
+
+
+def is_seen(seen: EpisodeMemory, fingerprints: UInt32[Array, " lane"]) -> Bool[Array, " lane"]:
+    """Whether each lane's episode has met an observation with this fingerprint."""
+    with jax.named_scope("first visits"):
+        same = seen.rows == fingerprints[:, None]
+        return jnp.any(same & episode_memory.is_stored(seen), axis=1)
+
+
+def from_config(config: NovelDConfig, num_stored: int) -> IntrinsicReward:
+    """The complete bonus: novelty difference, normalisation, beta_t.
+
+    Args:
+      config: options.
+      num_stored: steps that an update can learn from: those of a rollout, or those of a replay.
+    """
+    return prediction_error.scaled(config, noveld(config, num_stored))
