@@ -44,7 +44,7 @@ def pseudo_counts(embeddings, ended, *, k, epsilon, xi, c, most):
                 distances.extend(nearest[lane])
             memory.append(phi)
         for lane, found in nearest.items():
-            normalized = np.maximum(found / np.mean(distances) - xi, 0)
+            normalized = np.maximum(found / (np.mean(distances) or 1.0) - xi, 0)
             similarity = np.sqrt(np.sum(epsilon / (normalized + epsilon))) + c
             reward[t, lane] = 0 if similarity > most else 1 / similarity
         for lane in np.flatnonzero(ended[t]):

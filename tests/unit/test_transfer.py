@@ -43,6 +43,24 @@ BONUSES = {
     "re3": ({"bonus/encoder", "transforms"}, {"bonus/ring"}),
     "rnd": ({"bonus/target", "bonus/predictor"}, {"bonus/opt_state"}),
     "icm": ({"bonus/params"}, {"bonus/opt_state"}),
+    "e3b": (
+        {"bonus/encoder/params", "transforms"},
+        {"bonus/encoder/opt_state", "bonus/inverse", "bonus/begins", "bonus/bonuses"},
+    ),
+    "noveld": (
+        {"bonus/rnd/target", "bonus/rnd/predictor"},
+        {"bonus/rnd/opt_state", "bonus/seen", "bonus/is_first"},
+    ),
+    "ngu": (
+        {
+            *("bonus/encoder/params", "bonus/distance", "bonus/errors"),
+            *("bonus/rnd/target", "bonus/rnd/predictor"),
+        },
+        {
+            *("bonus/encoder/opt_state", "bonus/rnd/opt_state", "bonus/memory"),
+            "bonus/episodic",
+        },
+    ),
     "contrastive": (
         {"bonus/encoder/params", "bonus/encoder/key_encoder", "transforms"},
         {"bonus/encoder/opt_state", "bonus/ring"},
@@ -97,8 +115,8 @@ def assert_below(names, allowed, prefix):
 @pytest.mark.parametrize("bonus", BONUSES)
 def test_the_list(task, agent, bonus):
     inherited, afresh = split(abstract(task, bonus, agent))
-    # Rainbow's bonus is not normalised.
-    statistics = {"transforms"} if agent == "rainbow" else set()
+    # Rainbow's state entropy is not normalised.
+    statistics = {"transforms"} if agent == "rainbow" and bonus != "e3b" else set()
     for names, of_agent, of_bonus in (
         (inherited, AGENTS[task, agent][0], BONUSES[bonus][0] - statistics),
         (afresh, AGENTS[task, agent][1], BONUSES[bonus][1]),
@@ -143,6 +161,16 @@ def test_the_moments_of_ppo_are_taken_over_and_the_sums_of_its_lanes_are_not():
 def test_a_declaration_names_fields_that_there_are():
     with pytest.raises(AssertionError, match="Counters has not all of"):
         inherits("updates", "replay")(Counters)
+
+
+def test_counts_are_of_the_states_of_one_task():
+    """Only what they were divided by is taken over."""
+    inherited, afresh = split(
+        abstract("doorkey_6x6", "counts", counts={"normalize": "running_std"})
+    )
+    assert_below({n for n in inherited if n.startswith("intrinsic/")}, {"transforms"}, "intrinsic")
+    of_bonus = {"bonus/visits", "bonus/stored"}
+    assert_below({n for n in afresh if n.startswith("intrinsic/")}, of_bonus, "intrinsic")
 
 
 def test_ensembles_and_minibatches():

@@ -1,0 +1,115 @@
+"""Each episodic bonus does what it is for: on a line of places, with noise where noise matters."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.intrinsic import e3b, ngu, noveld
+from re3_jax.intrinsic.base import IntrinsicBatch, Step
+from re3_jax.intrinsic.rewarding import reward_rollout
+
+PLACES, NOISE, TIME, LANES = 12, 8, 40, 32
+STORED = TIME * LANES
+SIZES = {"latent_dim": 16, "hidden_dim": 32, "learning_rate": 3e-3}
+SPEC = EnvSpec("probe:line", (PLACES + NOISE,), np.dtype(np.float32), Discrete(2), TIME)
+BONUSES = {
+    "e3b": e3b.e3b(e3b.E3BConfig(**SIZES), STORED),
+    "noveld": noveld.noveld(noveld.NovelDConfig(**SIZES), STORED),
+    "ngu": ngu.ngu(ngu.NGUConfig(**SIZES, neighbours=2, kernel_epsilon=0.01), STORED),
+}
+
+
+def seen(place, rng):
+    """One-hot places beside fresh noise, or none without `rng`."""
+    shape = *place.shape, NOISE
+    noise = np.zeros(shape) if rng is None else rng.normal(size=shape)
+    return np.concatenate([np.eye(PLACES)[place], noise], axis=-1).astype(np.float32)
+
+
+def walk(actions, start, rng=None):
+    """One episode of walkers to the left (0) and to the right (1), and where they were."""
+    place = [np.full(actions.shape[1], start)]
+    for action in actions:
+        place.append(np.clip(place[-1] + 2 * action - 1, 0, PLACES - 1))
+    where, never = np.stack(place), np.zeros(actions.shape, bool)
+    shown = seen(where, rng)
+    return Step(shown[:-1], actions.astype(np.int32), shown[1:], never, never), where
+
+
+@cache
+def trained(name, updates, places=PLACES, noisy=True):
+    """The state after training on random steps among the first `places`."""
+    bonus, rng = BONUSES[name], np.random.default_rng(1)
+    before, action = rng.integers(0, places, (updates, 32)), rng.integers(0, 2, (updates, 32))
+    after = np.clip(before + 2 * action - 1, 0, places - 1)
+    shown = [seen(where, rng if noisy else None) for where in (before, after)]
+
+    @jax.jit
+    def train(before, action, after):
+        def update(state, step):
+            batch = IntrinsicBatch(*step, jnp.zeros(32, jnp.int32), jnp.int32(0))
+            return bonus.update(state, batch, jax.random.key(0))[0], None
+
+        state = bonus.init(jax.random.key(0), SPEC, LANES)
+        return jax.lax.scan(update, state, (before, action, after))[0]
+
+    return train(shown[0], action.astype(np.int32), shown[1])
+
+
+@cache
+def rollout(name):
+    return jax.jit(lambda *given: reward_rollout(BONUSES[name], *given))
+
+
+def paid(name, state, steps):
+    return np.asarray(rollout(name)(state, steps, jnp.int32(0), jax.random.key(0))[0])
+
+
+def first_visits(where):
+    """Whether o_t shows a place for the first time; [time, lane]."""
+    return np.array(
+        [[place not in lane[:t] for t, place in enumerate(lane[:-1])] for lane in where.T]
+    ).T
+
+
+@pytest.mark.parametrize("name", ["e3b", "ngu"])
+def test_learned_features_ignore_noise(name):
+    """A new place is paid more than a known one under new noise, once actions can be predicted."""
+    rng = np.random.default_rng(2)
+    steps, where = walk(rng.integers(0, 2, (TIME, LANES)), PLACES // 2, rng)
+    is_first = first_visits(where)[10:]
+
+    def share_told_apart(updates):
+        """Chance that a first visit is paid more than another, after ten steps."""
+        bonus = paid(name, trained(name, updates), steps)[10:]
+        return np.mean(bonus[is_first][:, None] > bonus[~is_first][None])
+
+    told = share_told_apart(0), share_told_apart(400)
+    assert told[1] > 0.8 and told[1] > told[0] + 0.15
+
+
+def test_noveld_pays_for_crossing_into_novelty_once_an_episode():
+    """Trained on places 0 to 5, there and back again: steps within them hardly pay."""
+    there = np.repeat([[1] * 9 + [0] * 9 + [1] * 22], LANES, axis=0).T
+    steps, where = walk(there, 2)
+    bonus = paid("noveld", trained("noveld", 400, 6, noisy=False), steps)[:, 0]
+    np.testing.assert_array_equal(where[[0, 3, 4, 9, 18], 0], [2, 5, 6, 11, 2])
+    within, crossing, beyond = bonus[:3].max(), bonus[3], bonus[4:9].max()
+    assert crossing > 4 * within and beyond > within
+    np.testing.assert_array_equal(bonus[9:], 0)
+
+
+def test_ngu_pays_more_for_a_lifelong_novelty():
+    """RND knows the places 0 to 5; without RND, the same rewards are not modulated."""
+    state = trained("ngu", 400, 6, noisy=False)
+    steps, where = walk(np.repeat([[0] * 28 + [1] * 12], LANES, axis=0).T, 0)
+    plain = state._replace(rnd=jax.tree.map(jnp.zeros_like, state.rnd))
+    modulated, episodic = (paid("ngu", one, steps)[28:] for one in (state, plain))
+    np.testing.assert_array_equal(where[28:-1, 0], np.arange(12))
+    ratio = modulated / episodic
+    np.testing.assert_allclose(ratio[:6], 1.0, rtol=1e-5)
+    assert ratio[6:].min() > 1.5 and ratio.max() < 5.0 + 1e-4
