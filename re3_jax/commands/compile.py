@@ -56,12 +56,15 @@ def compile_run(config: RunConfig, spec: EnvSpec, target: Target, devices: int) 
     Raises:
       UsageError: the seeds cannot be divided among the devices.
     """
-    if config.seeds % devices:
+    shards = config.re3.ring_shards
+    if devices % shards or config.seeds % (shares := devices // shards):
+        of_rings = f", with --re3.ring-shards {shards}" if shards > 1 else ""
         raise UsageError(
-            f"--seeds {config.seeds} cannot be divided among --devices {devices}: choose others"
+            f"--seeds {config.seeds} cannot be divided among --devices {devices}{of_rings}: "
+            "choose others"
         )
     used = targets.devices(target)[:devices]
-    seeds_each = config.seeds // devices
+    seeds_each = config.seeds // shares
     programs: dict[str, Any] = {}
     with contextlib.closing(build.build(config, spec, print, used)) as runner:
         for name, lowered in runner.lowered(config.seeds).items():

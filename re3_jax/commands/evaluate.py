@@ -12,7 +12,7 @@ import numpy as np
 
 from re3_jax.runs import evaluation, machine, run_folder
 from re3_jax.runs import video as mp4
-from re3_jax.runs.build import build, cpu_devices, prepared
+from re3_jax.runs.build import build, fitted, prepared
 from re3_jax.runs.errors import UsageError, in_one_sentence, refuse_lack_of_memory, refusing
 from re3_jax.training.checkpoint import CheckpointStore
 
@@ -32,8 +32,7 @@ def evaluate(
       UsageError: there is no run or no intact checkpoint.
     """
     config = evaluation.asked(run_folder.stored_config(run), episodes, greedy)
-    machine.use_cpu_devices(cpu_devices(config))
-    config, spec = prepared(config)
+    config, spec = prepared(fitted(config))
     warn = functools.partial(print, file=sys.stderr)
     runner = build(config, spec, warn)
     store = CheckpointStore(run / run_folder.CHECKPOINTS)

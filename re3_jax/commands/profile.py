@@ -90,7 +90,7 @@ def profile(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
         filled += frames * TRACED_UPDATES // spec.action_repeat
     best, traced, _ = _timed_and_traced(train, state, TRACED_UPDATES, folder, detail=1)
     scopes = milliseconds_by_scope(folder, train.as_text() or "", [p for p in PARTS if p != OTHER])
-    share = TRACED_UPDATES * len(build.devices_for(config.seeds))
+    share = TRACED_UPDATES * len(_devices(config))
     parts = {part: scopes[scope] / share for scope, part in PARTS.items()}
     return Profile(
         unit="update",
@@ -191,7 +191,7 @@ def _parts(program: HostProgram, state: TrainState) -> dict[str, float]:
 
 def report(config: RunConfig, result: Profile) -> str:
     """The table that is printed."""
-    devices, renderer = build.devices_for(config.seeds), suites.drawn_by(config)
+    devices, renderer = _devices(config), suites.drawn_by(config)
     drawn = f", drawn by {renderer}" if renderer else ""
     title, total = f"ms per {result.unit}", sum(result.parts.values())
     frames_per_second = 1e3 * result.env_frames / result.milliseconds
@@ -205,6 +205,10 @@ def report(config: RunConfig, result: Profile) -> str:
         *(f"{part:<22}{ms:>17.3f}{ms / total:>8.1%}" for part, ms in result.parts.items()),
     ]
     return "\n".join(lines)
+
+
+def _devices(config: RunConfig) -> list[jax.Device]:
+    return build.devices_for(config.seeds, ring_shards=config.re3.ring_shards)
 
 
 @in_one_sentence

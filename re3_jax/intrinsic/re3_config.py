@@ -29,6 +29,8 @@ class RE3Config:
       merge_copies: whether to store latents of equal observations once, with a count. The search
         finds the same neighbours, much faster where observations repeat (gridworlds), slower
         where they do not.
+      ring_shards: number of devices among which the rows of a seed's ring are divided, for a ring
+        too large for one; programs then run inside `shard_map` (see `sharded_ring`).
       beta: beta_0, the weight of the bonus (the default is DoorKey-6x6's).
       rho: beta_t = beta_0 (1 - rho)^t, t in agent steps.
       normalize: divide by the exact running standard deviation, by that of the released code, or
@@ -53,6 +55,7 @@ class RE3Config:
     ring_size: int = 10_000
     search_size: int | None = None
     merge_copies: bool = False
+    ring_shards: int = 1
     beta: float = 0.005
     rho: float = 0.0
     normalize: Normalization = "none"
@@ -67,7 +70,7 @@ class RE3Config:
 
     def __post_init__(self) -> None:
         """Validates the fields."""
-        counts = "first_neighbour", "ring_size", "latent_dim", "ensemble_size"
+        counts = "first_neighbour", "ring_size", "ring_shards", "latent_dim", "ensemble_size"
         checks.at_least(self, 1, *counts, "image_crop", "num_filters")
         if self.last_neighbour < self.first_neighbour:
             raise ValueError(
@@ -96,6 +99,21 @@ class RE3Config:
                 f"a ring of {searched} latents has no neighbour of rank "
                 f"{self.last_neighbour}: raise {size} or lower last_neighbour"
             )
+        self._check_shards()
         checks.one_of(self, normalize=Normalization, encoder_init=Scheme)
         checks.one_of(self, image_input=ImageInput, torso=Torso)
         schedules.exponential_decay(self.beta, self.rho)
+
+    def _check_shards(self) -> None:
+        if self.ring_shards > 1 and self.merge_copies:
+            raise ValueError(
+                "the tables of a ring that merges copies cannot be divided among devices: set "
+                "merge_copies to false or ring_shards to 1"
+            )
+        for size in filter(None, (self.ring_size, self.search_size)):
+            if size % self.ring_shards:
+                fits = max(n for n in range(1, self.ring_shards) if size % n == 0)
+                raise ValueError(
+                    f"{size} latents cannot be divided evenly among ring_shards "
+                    f"{self.ring_shards}: set it to {fits}"
+                )

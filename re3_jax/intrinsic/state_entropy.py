@@ -33,9 +33,10 @@ from re3_jax.intrinsic.base import (
     no_index,
 )
 from re3_jax.intrinsic.re3_config import RE3Config
-from re3_jax.replay import distinct_ring, latent_ring
+from re3_jax.replay import distinct_ring, latent_ring, sharded_ring
+from re3_jax.replay.sharded_ring import ShardedRing
 
-Ring = knn.Ring
+Ring = knn.Ring | ShardedRing
 
 Neighbours = Literal["ring", "minibatch", "stored_minibatch"]
 
@@ -121,9 +122,10 @@ def state_entropy(
     is_ensemble = config.ensemble_size > 1
     in_ring, has_ring = neighbours == "ring", neighbours != "minibatch"
     has_newest = in_ring and config.search_size is not None
-    searched = distinct_ring if in_ring and config.merge_copies else latent_ring
+    whole: Any = sharded_ring if in_ring and config.ring_shards > 1 else latent_ring
+    searched: Any = distinct_ring if in_ring and config.merge_copies else whole
     # A ring that is not searched is only read by index, so copies need not be merged.
-    store = latent_ring if has_newest else searched
+    store = whole if has_newest else searched
 
     def over_members(function):
         return jax.vmap(function) if is_ensemble else function
@@ -162,7 +164,8 @@ def state_entropy(
     def row_in_newest(newest: Ring, ring: Ring, place: Int[Array, " batch"]):
         """Rows in `newest` of latents at places of `ring`; -1 for those older than `newest`."""
         age = (ring.cursor - 1 - place) % config.ring_size
-        size = newest.latents.shape[0]
+        size = config.search_size
+        assert size is not None
         row = searched.row_at(newest, (newest.cursor - 1 - age) % size)
         return jnp.where(age < size, row, -1)
 
@@ -176,14 +179,15 @@ def state_entropy(
     def of_batch(state: StateEntropyState, batch: IntrinsicBatch) -> tuple[Array, Array]:
         """The batch's latents and fingerprints, stored or computed now."""
         if has_ring:
-            return over_members(
-                lambda ring: (ring.latents[batch.bonus_index], ring.fingerprints[batch.bonus_index])
-            )(state.ring)
+            return over_members(lambda ring: _take(ring, batch.bonus_index))(state.ring)
         with jax.named_scope("encode"):
             latents = encoder.encode(state.encoder, batch.observation)
             return latents, fingerprints_of(state, batch.observation)
 
     def nearest(latents: Array, identity: Array, among: Ring, own_row: Int[Array, " batch"]):
+        axis_name = None
+        if isinstance(among, ShardedRing):
+            among, axis_name = sharded_ring.own_slice(among), sharded_ring.AXIS
         return knn.nearest_and_mean(
             latents,
             among,
@@ -191,6 +195,7 @@ def state_entropy(
             k=config.last_neighbour,
             first=config.first_neighbour,
             exclude=None if config.count_self else own_row,
+            axis_name=axis_name,
         )
 
     def reward(
@@ -198,7 +203,7 @@ def state_entropy(
     ) -> tuple[Float[Array, " batch"], StateEntropyState, Info]:
         def search_ring(ring: Ring, newest: Ring | None):
             row = store.row_at(ring, batch.bonus_index)
-            latents, identity = ring.latents[row], ring.fingerprints[row]
+            latents, identity = _take(ring, row)
             if newest is None:
                 return nearest(latents, identity, ring, row)
             newest_row = row_in_newest(newest, ring, batch.bonus_index)
@@ -246,6 +251,13 @@ def scaled(
         steps.append(transforms.log1p())
     steps.append(transforms.scale_by_schedule(schedules.exponential_decay(config.beta, config.rho)))
     return chain(bonus, *steps)
+
+
+def _take(ring: Ring, row: Int[Array, " batch"]) -> tuple[Array, Array]:
+    """Latents and fingerprints of rows."""
+    if isinstance(ring, ShardedRing):
+        return sharded_ring.take(ring, row)
+    return ring.latents[row], ring.fingerprints[row]
 
 
 def _ring_of(

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -165,9 +166,14 @@ def device_program(
 
 
 def _options(config: RunConfig, devices: Sequence[jax.Device] | None) -> dict[str, Any]:
-    asked, used = config.evaluation, devices_for(config.seeds, devices)
-    evaluation = {"eval_episodes": asked.episodes, "eval_greedy": asked.greedy}
-    return {**evaluation, "devices": used, "deterministic": config.deterministic}
+    asked, shards = config.evaluation, config.re3.ring_shards
+    return {
+        "eval_episodes": asked.episodes,
+        "eval_greedy": asked.greedy,
+        "devices": devices_for(config.seeds, devices, shards),
+        "deterministic": config.deterministic,
+        "ring_shards": shards,
+    }
 
 
 def cpu_devices(config: RunConfig) -> int:
@@ -175,13 +181,41 @@ def cpu_devices(config: RunConfig) -> int:
 
     Small operations do not fill several cores, so the seeds of one program run side by side on
     the cores. Learning from pixels fills them; there each seed has its own device, so that its
-    convolutions are not batched with another seed's.
+    convolutions are not batched with another seed's. With a divided ring each of these devices
+    becomes several: so the numbers stay, bit for bit.
     """
-    return machine.usable_cores() if suites.host_of(config.env) is None else config.seeds
+    side_by_side = machine.usable_cores() if suites.host_of(config.env) is None else config.seeds
+    return side_by_side * config.re3.ring_shards
 
 
-def devices_for(seeds: int, devices: Sequence[jax.Device] | None = None) -> list[jax.Device]:
-    """The most of `devices`, by default this process's, among which seeds can be divided evenly."""
+def devices_for(
+    seeds: int, devices: Sequence[jax.Device] | None = None, ring_shards: int = 1
+) -> list[jax.Device]:
+    """The most of `devices` that seeds, each on `ring_shards` of them, can be divided among evenly.
+
+    By default of this process's.
+
+    Raises:
+      UsageError: `ring_shards` does not divide their number.
+    """
     devices = devices or jax.local_devices()
-    count = max(n for n in range(1, len(devices) + 1) if seeds % n == 0)
-    return list(devices[:count])
+    if len(devices) % ring_shards:
+        fits = max(n for n in range(1, ring_shards) if len(devices) % n == 0)
+        raise UsageError(
+            f"--re3.ring-shards {ring_shards} does not divide the {len(devices)} device(s) of this "
+            f"process: give {fits}"
+        )
+    shares = len(devices) // ring_shards
+    count = max(n for n in range(1, shares + 1) if seeds % n == 0)
+    return list(devices[: count * ring_shards])
+
+
+def fitted(config: RunConfig) -> RunConfig:
+    """A run that is only read, its ring divided among as many devices as this process has.
+
+    Numbers do not depend on that.
+    """
+    machine.use_cpu_devices(cpu_devices(config))
+    shards = math.gcd(config.re3.ring_shards, len(jax.local_devices()))
+    re3 = dataclasses.replace(config.re3, ring_shards=shards)
+    return dataclasses.replace(config, re3=re3)

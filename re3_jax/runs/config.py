@@ -44,7 +44,10 @@ BonusName = str
 
 PresetName = Literal["recommended", "paper", "released", "small", "data_efficient", "debug"]
 
-NOT_COMPARED_ON_RESUME = ("out", "resume", "steps", "checkpoint_seconds", "loggers", "video")
+NOT_COMPARED_ON_RESUME = (
+    *("out", "resume", "steps", "checkpoint_seconds", "loggers", "video"),
+    "re3.ring_shards",
+)
 """Options that do not change what is computed; `steps` may grow (see `run_folder`)."""
 
 

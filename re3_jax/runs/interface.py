@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Shaped, UInt8
 
 from re3_jax.runs import evaluation, history, loggers, machine, run_folder, summary, video
-from re3_jax.runs.build import build, cpu_devices, task_spec
+from re3_jax.runs.build import build, cpu_devices, fitted, task_spec
 from re3_jax.runs.config import RunConfig, option_name
 from re3_jax.runs.errors import UsageError, refuse_lack_of_memory, refusing
 from re3_jax.runs.interrupt import deferred
@@ -110,8 +110,7 @@ def load(folder: str | Path, progress: bool = True) -> "Run":
     """
     folder = Path(folder)
     config = run_folder.stored_config(folder, "name the folder of a run")
-    config = dataclasses.replace(config, out=str(folder), resume=True)
-    machine.use_cpu_devices(cpu_devices(config))
+    config = fitted(dataclasses.replace(config, out=str(folder), resume=True))
     say = Terminal(quiet=not progress).say
     session = ready(config, say)
     with contextlib.closing(CheckpointStore(folder / run_folder.CHECKPOINTS)) as store:

@@ -9,6 +9,7 @@ import platform
 import resource
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +54,12 @@ def peak_device_bytes() -> int | None:
     return (jax.local_devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
 
 
-def free_bytes() -> int:
-    """Memory that a new program can take.
+def free_bytes(devices: Iterable[jax.Device]) -> int:
+    """Memory that a new program on these devices can take.
 
     The total of the devices, or that of the host if the devices report none.
     """
-    stats = [d.memory_stats() or {} for d in jax.local_devices()]
+    stats = [device.memory_stats() or {} for device in devices]
     if all("bytes_limit" in s for s in stats):
         return sum(s["bytes_limit"] - s.get("bytes_in_use", 0) for s in stats)
     return int(psutil.virtual_memory().available)

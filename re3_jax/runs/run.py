@@ -139,11 +139,14 @@ def opening_lines(
 ) -> Iterator[str]:
     """What is trained, on which devices, and where it is written."""
     own, usable = part_of(config, processes), jax.local_devices()
-    used = devices_for(own.seeds)
+    shards = config.re3.ring_shards
+    used = devices_for(own.seeds, ring_shards=shards)
     devices = f"{len(used)} {used[0].device_kind} device(s)"
     if len(used) < len(usable):
-        remedy = f"SEEDS a multiple of {len(usable)} would use all"
+        remedy = f"SEEDS a multiple of {len(usable) // shards} would use all"
         devices = f"{len(used)} of {len(usable)} {used[0].device_kind} devices ({remedy})"
+    if shards > 1:
+        devices += f", {shards} for the ring of each seed"
     if processes.count > 1:
         devices += f" of each of {processes.count} processes"
     if config.preset == suites.find(config.env)[0].without_accelerator:

@@ -4,6 +4,7 @@ A session knows no file and no terminal. Observers are told what happens in it; 
 changes what is computed.
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from re3_jax.runs import fine_tuning, machine
-from re3_jax.runs.build import Runner, build, part_of, prepared, refused_by_parts
+from re3_jax.runs.build import Runner, build, devices_for, part_of, prepared, refused_by_parts
 from re3_jax.runs.config import RunConfig
 from re3_jax.runs.host_record import HostRecord
 from re3_jax.runs.validate import check_memory
@@ -236,11 +237,17 @@ def ready(
     runner = build(own, spec, report)
     with refused_by_parts(config):
         shapes = runner.abstract_state(own.seeds)
-    num_bytes = sum(leaf.size * (leaf.dtype.itemsize or 1) for leaf in jax.tree.leaves(shapes))
-    check_memory(num_bytes, machine.free_bytes(), own)
+    used = devices_for(own.seeds, ring_shards=own.re3.ring_shards)
+    check_memory(sum(map(_num_bytes, jax.tree.leaves(shapes))), machine.free_bytes(used), own)
     if learned is not None:
         fine_tuning.check_fits(own, shapes, learned)
     return Session(config, runner, processes, learned)
+
+
+def _num_bytes(leaf: jax.ShapeDtypeStruct) -> int:
+    """On all devices: where a ring is divided among several, each has all else of its seed."""
+    part, there = leaf.sharding.shard_shape(leaf.shape), leaf.sharding.device_set
+    return len(there) * math.prod(part) * (leaf.dtype.itemsize or 1)
 
 
 def _timed(work: Callable[[], Result]) -> tuple[Result, float]:

@@ -109,7 +109,8 @@ def sizes(config: RunConfig) -> str:
 def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> str:
     agent = AGENTS[config.agent]
     if agent.on_policy:
-        return f"lower --seeds, {sizes(config)}"
+        others = ", or divide the ring among devices with --re3.ring-shards"
+        return f"lower --seeds, {sizes(config)}" + others * bonuses.keeps_latents(flatten(config))
     options, option = config.of_agent, f"--{agent.group}.replay-capacity"
     bytes_of_one = config.seeds * _least_bytes_per_transition(config)
     too_many = math.ceil((needed_bytes - available_bytes) / bytes_of_one)
@@ -133,7 +134,8 @@ def _least_bytes_per_transition(config: RunConfig) -> int:
     has_latents = bonuses.keeps_latents(flatten(config))
     latents = config.re3.ensemble_size * config.re3.latent_dim if has_latents else 0
     action_reward_discount = 3
-    return frame + 4 * (latents + action_reward_discount)
+    # The devices that a ring is divided among have a replay each.
+    return config.re3.ring_shards * (frame + 4 * action_reward_discount) + 4 * latents
 
 
 EXAMPLES = {

@@ -12,7 +12,7 @@ from re3_jax.agents.base import Acting
 from re3_jax.envs.base import DeviceEnv
 from re3_jax.training.evaluate import EvalStats, evaluate
 from re3_jax.training.host_evaluation import Record
-from re3_jax.training.seeds import OverSeeds, ProgramOptions, with_sharding
+from re3_jax.training.seeds import OverSeeds, ProgramOptions
 from re3_jax.training.train_state import Metrics, TrainState
 
 
@@ -25,7 +25,6 @@ class DeviceProgram:
       evaluate: state -> `EvalStats`, each [seed]; leaves the state alone, and gives the same
         answer whenever it is asked at the same env frame.
       env_frames_per_chunk: env frames that one chunk adds to each seed.
-      sharding: of every leaf of the state.
       evaluates_beside_training: whether an evaluation may be played in a thread while `train`
         goes on.
       restores_environments: whether `resume` puts them where they were; else episodes begin anew.
@@ -59,21 +58,21 @@ class DeviceProgram:
             key = jax.random.fold_in(state.evaluation_key, state.counters.env_frames)
             return evaluate(env, acting, state.agent, key, episodes=episodes, greedy=greedy)
 
-        over_seeds = OverSeeds(options.get("devices"), options.get("deterministic", False))
-        self.env_frames_per_chunk, self.sharding = env_frames_per_chunk, over_seeds.sharding
+        over_seeds = OverSeeds.of(options)
+        self.env_frames_per_chunk, self._over_seeds = env_frames_per_chunk, over_seeds
         self.init = over_seeds.compile(lambda seed: init(jax.random.key(seed)))
         self.train: Any = over_seeds.compile(train, donate=0)
         self.evaluate: Any = over_seeds.compile(evaluate_one)
 
     def abstract_state(self, num_seeds: int) -> TrainState:
-        """Shapes and dtypes of the state, after a trace of training that finds mistakes."""
+        """Shapes, dtypes and shardings of the state, after a trace that finds mistakes."""
         shapes = jax.eval_shape(self.init, jax.ShapeDtypeStruct((num_seeds,), np.int32))
         jax.eval_shape(self.train, shapes)
-        return shapes
+        return self._over_seeds.with_shardings(shapes)
 
     def template(self, num_seeds: int) -> TrainState:
-        """The same with shardings, for `CheckpointStore.restore`."""
-        return with_sharding(self.abstract_state(num_seeds), self.sharding)
+        """The same, for `CheckpointStore.restore`."""
+        return self.abstract_state(num_seeds)
 
     def lowered(self, num_seeds: int) -> dict[str, jax.stages.Lowered]:
         """Every program of training by its name, for shapes alone."""

@@ -14,9 +14,7 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-
-from re3_jax.training.seeds import SEED_AXIS
+from jax.sharding import Mesh, NamedSharding
 
 Result = TypeVar("Result")
 
@@ -130,7 +128,7 @@ class Processes:
 
         def of_leaf(leaf: Any) -> Any:
             shape = self.count * leaf.shape[0], *leaf.shape[1:]
-            sharding = _over_all(len(leaf.sharding.device_set))
+            sharding = _over_all(leaf.sharding)
             if isinstance(leaf, jax.ShapeDtypeStruct):
                 return jax.ShapeDtypeStruct(shape, leaf.dtype, sharding=sharding)
             return _of_shards(leaf, shape, sharding)
@@ -166,14 +164,15 @@ def start(environment: Mapping[str, str] = os.environ) -> Processes:
     return found
 
 
-def _over_all(per_process: int) -> NamedSharding:
-    """The seeds of all processes over the first devices of each."""
+def _over_all(own: NamedSharding) -> NamedSharding:
+    """The seeds of all processes over the first devices of each, as this one's over its `own`."""
     devices = sorted(jax.devices(), key=lambda device: (device.process_index, device.id))
     used: dict[int, list[jax.Device]] = {}
     for device in devices:
         used.setdefault(device.process_index, []).append(device)
-    chosen = [device for own in used.values() for device in own[:per_process]]
-    return NamedSharding(Mesh(chosen, (SEED_AXIS,)), PartitionSpec(SEED_AXIS))
+    chosen = [theirs[: own.mesh.size] for theirs in used.values()]
+    grid = np.reshape(chosen, (-1, *own.mesh.devices.shape[1:]))
+    return NamedSharding(Mesh(grid, own.mesh.axis_names), own.spec)
 
 
 def _of_shards(leaf: jax.Array, shape: tuple[int, ...], sharding: NamedSharding) -> jax.Array:

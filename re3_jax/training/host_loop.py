@@ -21,7 +21,7 @@ from re3_jax.training import screens
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.host_evaluation import Record, evaluate_lanes, lane_seeds
 from re3_jax.training.host_functions import SeedFunctions, step_key
-from re3_jax.training.seeds import OverSeeds, ProgramOptions, with_sharding
+from re3_jax.training.seeds import OverSeeds, ProgramOptions
 from re3_jax.training.state_program import StateProgram
 from re3_jax.training.train_state import TrainState
 
@@ -82,8 +82,9 @@ class HostProgram:
         self._seeds, self._make_env = np.asarray(seeds), make_env
         self._env: HostEnv | None = None
         self._evaluation_env: HostEnv | None = None
-        over_seeds = OverSeeds(options.get("devices"), options.get("deterministic", False))
-        self._sharding, compiled = over_seeds.sharding, over_seeds.compile
+        over_seeds = OverSeeds.of(options)
+        self._over_seeds, self._sharding = over_seeds, over_seeds.sharding
+        compiled = over_seeds.compile
         program = partial(StateProgram.of, over_seeds)
         one, acting, greedy = SeedFunctions(learner), learner.acting, options["eval_greedy"]
         changes = *learner.learns, "counters"
@@ -106,15 +107,16 @@ class HostProgram:
         self._snapshot = compiled(lambda state: jax.tree.map(jnp.copy, state))
 
     def abstract_state(self, num_seeds: int) -> TrainState:
-        """Shapes and dtypes of the state, but for the lanes' own; starts nothing."""
+        """Shapes, dtypes and shardings of the state, but for the lanes' own; starts nothing."""
         seeds = jax.ShapeDtypeStruct((num_seeds,), jnp.int32)
-        return jax.eval_shape(self._init, seeds, self._by_seed(self._zero_step().frame))
+        shapes = jax.eval_shape(self._init, seeds, self._by_seed(self._zero_step().frame))
+        return self._over_seeds.with_shardings(shapes)
 
     def template(self, num_seeds: int) -> TrainState:
-        """Shapes, dtypes and shardings of a captured state; starts the lanes."""
+        """The same of a captured state; starts the lanes."""
         if self.restores_environments:
             self.lanes().reset(self._lane_seeds(0))
-        return with_sharding(self.capture(self.abstract_state(num_seeds)), self._sharding)
+        return self._over_seeds.with_shardings(self.capture(self.abstract_state(num_seeds)))
 
     def init(self, seeds: Int[Array, " seed"]) -> TrainState:
         """State at env frame 0, with the lanes' first frames in the replay."""
@@ -157,6 +159,7 @@ class HostProgram:
         state, programs = self.abstract_state(num_seeds), self.programs
         _, action = jax.eval_shape(programs.act, state)
         step = jax.eval_shape(lambda: self._by_seed(self._zero_step()))
+        action, step = self._over_seeds.with_shardings((action, step))
         updates = {f"update {i}": learn for i, learn in enumerate(programs.learn, 1)}
         return {
             "act": programs.act.lower(state),

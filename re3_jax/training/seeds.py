@@ -1,54 +1,130 @@
-"""Independent seeds as one program: `vmap` within a device, `shard_map` over devices."""
+"""Independent seeds as one program: `vmap` within a device, `shard_map` over devices.
+
+A device holds whole seeds, except where the ring of a seed is divided among several
+(`replay.sharded_ring`). These hold a slice of its rows each; all else of the seed they hold and
+compute alike.
+"""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NotRequired, TypedDict
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from re3_jax.cpu import compilation
+from re3_jax.replay.sharded_ring import AXIS, ROW_AXES, ShardedRing
 
 SEED_AXIS = "seed"
+BY_SEED = PartitionSpec(SEED_AXIS)
 
 
 class OverSeeds:
     """Compiles functions of one seed for all seeds of a run.
 
     Attributes:
-      sharding: of every array, whose leading axis is `seed`.
+      sharding: of every array but the rows of sharded rings; its leading axis is `seed`.
     """
 
-    def __init__(self, devices: Sequence[jax.Device] | None = None, deterministic: bool = False):
-        """Spreads seeds over `devices`, whose number divides theirs; over one by default.
+    def __init__(
+        self,
+        devices: Sequence[jax.Device] | None = None,
+        deterministic: bool = False,
+        ring_shards: int = 1,
+    ):
+        """Spreads seeds over `devices`, by default over one.
 
-        `deterministic` as in `ProgramOptions`.
+        Args:
+          devices: `ring_shards` follow each other for each share of the seeds; the number of
+            shares divides that of the seeds.
+          deterministic: as in `ProgramOptions`.
+          ring_shards: as in `ProgramOptions`.
         """
-        self._deterministic = deterministic
-        self._mesh = Mesh(devices or jax.local_devices()[:1], (SEED_AXIS,))
-        self.sharding = NamedSharding(self._mesh, PartitionSpec(SEED_AXIS))
+        # Devices that hold the same seed must not drift apart.
+        self._deterministic = deterministic or ring_shards > 1
+        grid = np.reshape(devices or jax.local_devices()[:1], (-1, ring_shards))
+        self._mesh = Mesh(grid, (SEED_AXIS, AXIS))
+        self.sharding = NamedSharding(self._mesh, BY_SEED)
 
-    def compile(
-        self, function: Callable[..., Any], donate: int | Sequence[int] = ()
-    ) -> jax.stages.Wrapped:
-        """The program of `function`, to which the arguments `donate` are donated."""
-        # Explicit on both sides: a state that comes back from training must look to the compiler
-        # like the one that was made, or the second chunk would compile anew.
-        return compilation.jit(
-            map_over_seeds(function, self._mesh),
-            platform=self._mesh.devices.flat[0].platform,
-            deterministic=self._deterministic,
-            in_shardings=self.sharding,
-            out_shardings=self.sharding,
-            donate_argnums=donate,
+    @classmethod
+    def of(cls, options: "ProgramOptions") -> "OverSeeds":
+        """With what a program is asked for."""
+        asked = options.get("deterministic", False), options.get("ring_shards", 1)
+        return cls(options.get("devices"), *asked)
+
+    def compile(self, function: Callable[..., Any], donate: int | Sequence[int] = ()) -> Any:
+        """The program of `function`, as `jax.jit`'s; the arguments `donate` are donated to it."""
+
+        def jitted(mapped: Callable[..., Any], arguments: Any, results: Any) -> jax.stages.Wrapped:
+            # Explicit on both sides: a state that comes back from training must look to the
+            # compiler like the one that was made, or the second chunk would compile anew.
+            return compilation.jit(
+                mapped,
+                platform=self._mesh.devices.flat[0].platform,
+                deterministic=self._deterministic,
+                in_shardings=arguments,
+                out_shardings=results,
+                donate_argnums=donate,
+            )
+
+        if self._mesh.shape[AXIS] == 1:
+            return jitted(map_over_seeds(function, self._mesh), self.sharding, self.sharding)
+
+        def for_arguments(arguments: tuple[Any, ...]) -> jax.stages.Wrapped:
+            found = specs_of(arguments)
+            plain = map_over_seeds(function, self._mesh, found)
+            results = specs_of(jax.eval_shape(plain, *arguments))
+            mapped = map_over_seeds(function, self._mesh, found, results)
+            return jitted(mapped, self._shardings(found), self._shardings(results))
+
+        return _OnFirstUse(for_arguments)
+
+    def _shardings(self, specs: Any) -> Any:
+        return jax.tree.map(partial(NamedSharding, self._mesh), specs)
+
+    def with_shardings(self, shapes: Any) -> Any:
+        """Shapes and dtypes of a state, to restore it into without ever allocating another."""
+        return jax.tree.map(
+            lambda leaf, there: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=there),
+            shapes,
+            self._shardings(specs_of(shapes)),
         )
 
 
-def map_over_seeds(function: Callable[..., Any], mesh: Mesh) -> Callable[..., Any]:
+class _OnFirstUse:
+    """A program that is made for the types of its first arguments, as `jax.jit`'s otherwise."""
+
+    def __init__(self, make: Callable[[tuple[Any, ...]], jax.stages.Wrapped]):
+        self._make = make
+        self._made: jax.stages.Wrapped | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._for(arguments)(*arguments)
+
+    def lower(self, *arguments: Any) -> jax.stages.Lowered:
+        return self._for(arguments).lower(*arguments)
+
+    def _for(self, arguments: tuple[Any, ...]) -> jax.stages.Wrapped:
+        if self._made is None:
+            self._made = self._make(arguments)
+        return self._made
+
+
+def map_over_seeds(
+    function: Callable[..., Any], mesh: Mesh, arguments: Any = BY_SEED, results: Any = BY_SEED
+) -> Callable[..., Any]:
     """Maps `function` over the leading axis of all its arguments and results.
 
     A device that holds a single seed runs `function` itself: what `vmap` would batch over one
     element (a convolution with its weights above all) is compiled as it stands.
+
+    Args:
+      function: of one seed.
+      mesh: has the axis `seed`.
+      arguments: how they are divided; `specs_of` them if one has a sharded ring.
+      results: the same.
     """
 
     def mapped(*arguments: Any) -> Any:
@@ -60,15 +136,25 @@ def map_over_seeds(function: Callable[..., Any], mesh: Mesh) -> Callable[..., An
 
     if mesh.size == 1:
         return mapped
-    spec = PartitionSpec(SEED_AXIS)
-    return jax.shard_map(mapped, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+    return jax.shard_map(mapped, mesh=mesh, in_specs=arguments, out_specs=results, check_vma=False)
 
 
-def with_sharding(shapes: Any, sharding: NamedSharding) -> Any:
-    """Shapes and dtypes of a state, to restore it into without ever allocating another."""
-    return jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), shapes
-    )
+def specs_of(tree: Any) -> Any:
+    """How arrays with a leading axis `seed` are divided: over seeds, rows of sharded rings too."""
+
+    def of_rows(leaf: Any, axis: int | None) -> PartitionSpec:
+        if axis is None:
+            return BY_SEED
+        before = (None,) * (leaf.ndim + axis - 1)
+        return PartitionSpec(SEED_AXIS, *before, AXIS)
+
+    def of(node: Any) -> Any:
+        if not isinstance(node, ShardedRing):
+            return BY_SEED
+        specs: Any = map(of_rows, node, ROW_AXES)
+        return ShardedRing(*specs)
+
+    return jax.tree.map(of, tree, is_leaf=lambda node: isinstance(node, ShardedRing))
 
 
 class ProgramOptions(TypedDict):
@@ -80,9 +166,11 @@ class ProgramOptions(TypedDict):
       devices: devices to spread the seeds over; the number of seeds must be a multiple of
         theirs. One device by default.
       deterministic: whether a GPU must give the same numbers each time, at some cost in speed.
+      ring_shards: devices among which the ring of each seed is divided, as in `RE3Config`.
     """
 
     eval_episodes: int
     eval_greedy: bool
     devices: NotRequired[Sequence[jax.Device] | None]
     deterministic: NotRequired[bool]
+    ring_shards: NotRequired[int]

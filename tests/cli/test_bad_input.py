@@ -197,6 +197,18 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
         ((*DOORKEY, "--evaluation.episodes", "0"), ["--evaluation.episodes", "positive"]),
         ((*DOORKEY, "--evaluation.episodes", "9" * 20), ["--evaluation.episodes", "too large"]),
         ((*DOORKEY, "--re3.ring-size", "9" * 20), ["--re3.ring-size", "too large"]),
+        ((*DOORKEY, "--re3.ring-shards", "2"), ["merge copies", "set --re3.merge-copies to false"]),
+        (
+            (*DOORKEY, "--re3.no-merge-copies", "--re3.ring-shards", "7"),
+            ["10000 latents", "--re3.ring-shards 7", "set it to 5"],
+        ),
+        ((*DOORKEY, "--re3.ring-shards", "0"), ["--re3.ring-shards", "at least 1"]),
+        ((*DOORKEY, "--bonus", "rnd", "--re3.ring-shards", "2"), ["no effect with --bonus rnd"]),
+        (
+            (*DOORKEY, "--bonus", "contrastive", "--learned.neighbours", "minibatch")
+            + ("--re3.ring-shards", "2"),
+            ["searches the batch alone", "--learned.neighbours ring"],
+        ),
         ((*DOORKEY, "--evaluation.every-env-frames", "8"), ["one update", "at least 32"]),
     ],
 )
@@ -207,7 +219,7 @@ def test_option_is_refused(capsys, argv, words):
 
 
 def test_state_that_cannot_fit(capsys, monkeypatch):
-    monkeypatch.setattr(machine, "free_bytes", lambda: 100_000)
+    monkeypatch.setattr(machine, "free_bytes", lambda devices: 100_000)
     assert "--seeds" in refused(capsys, *DOORKEY)
 
 
@@ -243,6 +255,6 @@ def test_missing_gl_names_the_command_that_installs_it(capsys, monkeypatch):
 
 
 def test_too_little_memory_is_refused_before_the_folder_is_made(capsys, monkeypatch):
-    monkeypatch.setattr(machine, "free_bytes", lambda: 2_000_000)
+    monkeypatch.setattr(machine, "free_bytes", lambda devices: 2_000_000)
     sentence = refused(capsys, *CHEETAH, "--dmc.renderer", "warp", "--out", "out")
     assert "GiB are free" in sentence and "would fit" in sentence or "lower" in sentence

@@ -9,6 +9,7 @@ import pytest
 
 from re3_jax.runs import run, run_folder
 from re3_jax.runs.build import devices_for
+from re3_jax.runs.errors import UsageError
 from re3_jax.runs.resolve import resolve
 
 
@@ -38,6 +39,21 @@ def test_idle_devices_are_announced(folder, monkeypatch, seeds, devices, words):
     assert words.startswith(f"on {len(devices_for(seeds))} ")
     (line,) = announced(folder, seeds=seeds)
     assert words in line
+
+
+def test_devices_of_a_ring_are_announced(folder, monkeypatch):
+    pretended = jax.devices()[:1] * 6
+    monkeypatch.setattr(jax, "local_devices", lambda: pretended)
+    config = run_folder.stored_config(folder)
+    re3 = dataclasses.replace(config.re3, merge_copies=False, ring_shards=2)
+    (line,) = announced(folder, re3=re3, seeds=2)
+    assert "on 4 of 6 cpu devices (SEEDS a multiple of 3 would use all), 2 for the ring" in line
+
+
+@pytest.mark.parametrize(("devices", "fits"), [(1, 1), (2, 2), (6, 3)])
+def test_a_ring_needs_devices_that_it_can_be_divided_among(devices, fits):
+    with pytest.raises(UsageError, match=f"--re3.ring-shards 4 .* {devices} device.*: give {fits}"):
+        devices_for(4, jax.devices()[:1] * devices, 4)
 
 
 def test_resume_on_the_same_machine_prints_nothing_more(folder):
