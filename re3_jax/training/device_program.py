@@ -66,8 +66,8 @@ class DeviceProgram:
 
     def abstract_state(self, num_seeds: int) -> TrainState:
         """Shapes, dtypes and shardings of the state, after a trace that finds mistakes."""
-        shapes = jax.eval_shape(self.init, jax.ShapeDtypeStruct((num_seeds,), np.int32))
-        jax.eval_shape(self.train, shapes)
+        shapes = self.init.eval_shape(jax.ShapeDtypeStruct((num_seeds,), np.int32))
+        self.train.eval_shape(shapes)
         return self._over_seeds.with_shardings(shapes)
 
     def template(self, num_seeds: int) -> TrainState:

@@ -109,7 +109,7 @@ class HostProgram:
     def abstract_state(self, num_seeds: int) -> TrainState:
         """Shapes, dtypes and shardings of the state, but for the lanes' own; starts nothing."""
         seeds = jax.ShapeDtypeStruct((num_seeds,), jnp.int32)
-        shapes = jax.eval_shape(self._init, seeds, self._by_seed(self._zero_step().frame))
+        shapes = self._init.eval_shape(seeds, self._by_seed(self._zero_step().frame))
         return self._over_seeds.with_shardings(shapes)
 
     def template(self, num_seeds: int) -> TrainState:
@@ -157,7 +157,7 @@ class HostProgram:
     def lowered(self, num_seeds: int) -> dict[str, jax.stages.Lowered]:
         """Every program of training by its name, for shapes alone; starts nothing."""
         state, programs = self.abstract_state(num_seeds), self.programs
-        _, action = jax.eval_shape(programs.act, state)
+        _, action = programs.act.eval_shape(state)
         step = jax.eval_shape(lambda: self._by_seed(self._zero_step()))
         action, step = self._over_seeds.with_shardings((action, step))
         updates = {f"update {i}": learn for i, learn in enumerate(programs.learn, 1)}
@@ -170,7 +170,7 @@ class HostProgram:
     def compile(self, state: TrainState) -> None:
         """Compiles every program of training, ahead of their first call."""
         programs = self.programs
-        _, action = jax.eval_shape(programs.act, state)
+        _, action = programs.act.eval_shape(state)
         _, info = programs.learn[0].eval_shape(state)
         self._no_update = {name: np.full(len(self._seeds), np.nan, np.float32) for name in info}
         step = self.on_device(self._zero_step())

@@ -106,6 +106,9 @@ class _OnFirstUse:
     def lower(self, *arguments: Any) -> jax.stages.Lowered:
         return self._for(arguments).lower(*arguments)
 
+    def eval_shape(self, *arguments: Any) -> Any:
+        return self._for(arguments).eval_shape(*arguments)
+
     def _for(self, arguments: tuple[Any, ...]) -> jax.stages.Wrapped:
         if self._made is None:
             self._made = self._make(arguments)

@@ -48,7 +48,7 @@ class StateProgram:
 
     def eval_shape(self, state: Any, *more: Any) -> tuple[Any, Any]:
         """Shapes and dtypes of what a call returns."""
-        return self._merge(state, jax.eval_shape(self.program, *self._split(state), *more))
+        return self._merge(state, self.program.eval_shape(*self._split(state), *more))
 
     def lower(self, state: Any, *more: Any) -> jax.stages.Lowered:
         """As `jax.jit`'s."""
