@@ -56,5 +56,14 @@ def test_the_page_has_the_bytes_of_the_search():
             assert f"| {' | '.join(map(str, (*sizes, *cells, of['least_ms'])))} |" in page
 
 
+def test_the_page_has_the_divided_ring():
+    (run,) = json.loads((ROOT / "benchmarks" / "results" / "ring_h100.json").read_text())["runs"]
+    program = run["programs"]["train"]
+    sizes = (f"{program[f'{what}_bytes'] / 1e9:.2f} GB" for what in ("argument", "temporary"))
+    counts = f"{program['largest_copy_bytes']:,} bytes", f"{program['collectives']:.0f}"
+    page = (ROOT / "docs" / "accelerators.md").read_text()
+    assert f"| a chunk of 100 updates | {' | '.join((*sizes, *counts))} |" in page
+
+
 def _size(number):
     return f"{number / 1e9:.2f} GB" if number >= 1e8 else f"{number / 1e6:.0f} MB"
