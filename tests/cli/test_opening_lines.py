@@ -8,7 +8,7 @@ import jax
 import pytest
 
 from re3_jax.runs import run, run_folder
-from re3_jax.runs.build import devices_for
+from re3_jax.runs.build import devices_for, fitted
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.resolve import resolve
 
@@ -54,6 +54,14 @@ def test_devices_of_a_ring_are_announced(folder, monkeypatch):
 def test_a_ring_needs_devices_that_it_can_be_divided_among(devices, fits):
     with pytest.raises(UsageError, match=f"--re3.ring-shards 4 .* {devices} device.*: give {fits}"):
         devices_for(4, jax.devices()[:1] * devices, 4)
+
+
+def test_a_run_that_is_only_read_takes_the_devices_there_are(folder, monkeypatch):
+    pretended = jax.devices()[:1] * 6
+    monkeypatch.setattr(jax, "local_devices", lambda: pretended)
+    config = run_folder.stored_config(folder)
+    re3 = dataclasses.replace(config.re3, merge_copies=False, ring_shards=4)
+    assert fitted(dataclasses.replace(config, re3=re3)).re3.ring_shards == 2
 
 
 def test_resume_on_the_same_machine_prints_nothing_more(folder):

@@ -51,7 +51,8 @@ def _main(folder: Path) -> list[tuple[int, int, float]]:
     config, spec = build.prepared(parse(list(OPTIONS)))
     saved, found, after = None, [], []
     for count in COUNTS:
-        with mock.patch.object(build, "devices_for", lambda seeds, n=count: jax.devices()[:n]):
+        used = jax.devices()[:count]
+        with mock.patch.object(build, "devices_for", lambda *_, used=used: used):
             runner = build.build(config, spec, print)
         template = runner.template(config.seeds)
         store = CheckpointStore(folder)
