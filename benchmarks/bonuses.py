@@ -55,15 +55,19 @@ WITHOUT_WEIGHTS: tuple[BonusName, ...] = (
     "re3",
     "rnd",
     "icm",
+    "e3b",
+    "noveld",
+    "ngu",
     "contrastive",
     "inverse_dynamics",
 )
-"""Bonuses that need no file."""
+"""Bonuses that need neither a file nor a task that numbers its states."""
 
 
 def minigrid(rounds: int, seeds: int, preset: PresetName) -> dict[str, Any]:
     """Milliseconds of an update of all seeds, and their ratio to plain A2C's."""
-    contenders = {bonus: Contender(bonus, seeds, preset) for bonus in WITHOUT_WEIGHTS}
+    names = (*WITHOUT_WEIGHTS, "counts")
+    contenders = {bonus: Contender(bonus, seeds, preset) for bonus in names}
     for _ in range(rounds):
         for contender in contenders.values():
             contender.turn()
@@ -101,6 +105,8 @@ def pixels(rounds: int, transitions: int, preset: PresetName) -> dict[str, Any]:
     )
     replay = full_replay(frames)
     stack = jnp.asarray(rng.integers(0, 256, (1, *shape), dtype=np.uint8))
+    goes_on = jnp.zeros(1, bool)
+    step = Step(stack, None, stack, goes_on, goes_on)
     runs: dict[str, Callable[[], Any]] = {}
     made = bonuses(config)
     for name, bonus in made.items():
@@ -108,7 +114,7 @@ def pixels(rounds: int, transitions: int, preset: PresetName) -> dict[str, Any]:
         if name != "none" and isinstance(state.bonus, StateEntropyState):
             state = with_ring(state, walk_latents(*state.bonus.ring.latents.shape))
         learner = Update(config, spec, bonus, state, replay)
-        runs[f"{name} store"] = storing(learner, bonus, stack)
+        runs[f"{name} store"] = storing(learner, bonus, step)
         for phase in PHASES:
             runs[f"{name} {phase}"] = lambda learner=learner, phase=phase: learner.update(phase)
     seconds = take_turns(runs, rounds)
@@ -137,12 +143,12 @@ def pixels(rounds: int, transitions: int, preset: PresetName) -> dict[str, Any]:
     }
 
 
-def storing(learner: Update, bonus: IntrinsicReward, stack: jax.Array) -> Callable[[], None]:
-    """Observes one frame and waits for it; the state is donated, as in training."""
+def storing(learner: Update, bonus: IntrinsicReward, step: Step) -> Callable[[], None]:
+    """Observes one step and waits for it; the state is donated, as in training."""
     observe = compilation.jit(bonus.observe, donate_argnums=0)
 
     def store() -> None:
-        learner.bonus_state, index = observe(learner.bonus_state, Step(stack))
+        learner.bonus_state, index = observe(learner.bonus_state, step)
         jax.block_until_ready((learner.bonus_state, index))
 
     return store
