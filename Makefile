@@ -17,7 +17,7 @@ export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073
 glibc.malloc.trim_threshold=1073741824
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: run test test-all torture lint bench figure compare report watch profile compile compile-here gpu doctor docs \
+.PHONY: run test test-all torture lint bench figure compare report watch look profile compile compile-here gpu doctor docs \
   try-docs dist help clean
 
 # $(call option,VARIABLE,--flag): the flag if VARIABLE was written after `make`; the
@@ -49,6 +49,7 @@ help:
 	  'make compare RUNS="a b"    run folders side by side: curves, profiles, a table [OUT=folder]' \
 	  'make report RUNS="a b"     the same and more in one HTML file, also of a single run [OUT=file]' \
 	  'make watch RUN=folder      a live view of a run that trains elsewhere: curves, progress, video' \
+	  'make look RUN=folder       pictures: latents, visited states, frames that the encoder finds alike' \
 	  'make profile ENV=...       where the time of a run goes, and a trace for Perfetto' \
 	  'make compile TARGET=h100   what a run takes on a GPU or TPU that is not here [ENV=] [AGENT=]' \
 	  '    [BONUS=] [PRESET=] [SEEDS=] [OUT=file]  or TARGET=a100, v5e, v6e; without ENV, every agent' \
@@ -75,6 +76,9 @@ report: $(RUN_READY)
 
 watch: $(RUN_READY)
 	@$(PY) -m experiments.watch $(call given,RUN) $(call given,ARGS)
+
+look: $(RUN_READY)
+	@$(PY) -m experiments.look $(call given,RUN) $(call option,OUT,--out) $(call given,ARGS)
 
 profile: $(RUN_READY)
 	@$(PY) -m experiments.profile $(RUN_OPTIONS)

@@ -56,6 +56,7 @@ SHORT = {
 REFUSED = {
     "weights resnet50": "the file must be fetched by hand",
     "weights params.pkl": "the file must be fetched by hand",
+    "tensorboard,wandb,mlflow": "W&B and MLflow are not in the lock",
 }
 """Commands that must end with exit code 2 and one sentence here, and why."""
 

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 import jax
 from scipy.spatial.distance import cdist  # type: ignore[import-untyped]
 
-from experiments.figures import agreement, command, frames, random_encoders, side_by_side
+from experiments.figures import agreement, command, frames, random_encoders
 from experiments.figures.frames import Frames
 from experiments.figures.similarity import Distances, nearest, of_pixels
+from re3_jax.runs import side_by_side
 
 CONDITION = "clean"
 ENCODER = "random encoder"

@@ -16,11 +16,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.spatial.distance import cdist  # type: ignore[import-untyped]
 
-from experiments.figures import agreement, command, frames, robustness_chart, side_by_side
+from experiments.figures import agreement, command, frames, robustness_chart
 from experiments.figures.disturbances import CONDITIONS
 from experiments.figures.frames import Frames
 from experiments.figures.random_encoders import Draw, latents, members, of_depth, released
 from experiments.figures.similarity import Distances, nearest, of_pixels
+from re3_jax.runs import side_by_side
 
 ONE, FIVE, PIXELS, TRUE_STATE = "1 encoder", "5 encoders", "raw pixels", "true state"
 

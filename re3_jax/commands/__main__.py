@@ -16,6 +16,7 @@ COMMANDS = {
     "compare": "draw runs side by side, with a table",
     "report": "one HTML file about a run, or about several side by side",
     "watch": "a live view of a run that trains elsewhere",
+    "look": "pictures of a run: latents, visited states, frames that its encoder finds alike",
     "profile": "where the time of a run goes",
     "compile": "what a run takes on a GPU or TPU that is not here",
     "doctor": "whether this machine can run re3_jax, and how fast",

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments.figures import agreement, frames, neighbours, side_by_side, similarity
+from experiments.figures import agreement, frames, neighbours, similarity
 from experiments.figures.frames import Frames
+from re3_jax.runs import side_by_side
 
 EPISODES = np.repeat(np.arange(2), frames.FRAMES_PER_EPISODE)
 

@@ -1,0 +1,216 @@
+"""Pictures of a run: its latents, the states it visits, and frames that its encoder finds alike.
+
+    make look RUN=runs/a
+    python -m re3_jax.commands.look RUN_DIR [--out FOLDER] [--seed NUMBER]
+
+Of the newest checkpoint, which is left as it is. Writes what the run can show:
+
+- latents.png: principal components of the stored latents, coloured by time and by rewards.
+- states.png: MiniGrid's cells, by how often the agent is in them and by what the run has visited.
+- neighbours.png: frames beside those with the nearest latents. They come from the replay; an agent
+  without one plays them now.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Int
+from matplotlib.figure import Figure
+
+from re3_jax.envs.base import DeviceEnv, EnvSpec
+from re3_jax.intrinsic.base import IntrinsicBatch, Step
+from re3_jax.runs import curves, interface, machine, run_folder, suites
+from re3_jax.runs.bonuses import BONUSES
+from re3_jax.runs.build import make_bonus, make_environment, make_learner, task_spec
+from re3_jax.runs.errors import UsageError, in_one_sentence, refuse_lack_of_memory
+from re3_jax.runs.looking import figures, frames, stored
+from re3_jax.training.play import Played, play
+
+POINTS = 2_000
+"""Latents in a picture."""
+
+FEWEST = 3
+"""Latents of which a picture is drawn."""
+
+FRAMES = 600
+"""Frames among which neighbours are sought."""
+
+QUERIES, NEAREST = 5, 6
+LANES, STEPS = 16, 400
+"""Of the agent's play on the device."""
+
+MOST_SEEDS = 6
+"""Seeds in a picture of states."""
+
+
+class Looked:
+    """A run at its newest checkpoint, and what is read off it once."""
+
+    def __init__(self, folder: Path, at: int):
+        """Loads it; `at` is the place of the seed to look at.
+
+        Raises:
+          UsageError: there is no checkpoint.
+        """
+        run = interface.load(folder, progress=False)
+        self.config, self.state, self.at = run.config, run.state, at
+        self.spec: EnvSpec = task_spec(self.config)
+        self.env: DeviceEnv | None = None
+        if suites.host_of(self.config.env) is None:
+            self.env = make_environment(self.config.env)
+        self.intrinsic = jax.tree.map(lambda leaf: leaf[self.at], self.state.intrinsic)
+        self.ring = stored.ring_of(self.intrinsic)
+
+    def of_seed(self, of_all: Any) -> Any:
+        """One seed's part, as NumPy arrays."""
+        return jax.tree.map(lambda leaf: np.asarray(leaf[self.at]), of_all)
+
+    @cached_property
+    def drawn(self) -> stored.Drawn | None:
+        """Different transitions of the replay, in the order of their places; None without one."""
+        # Mapped over seeds, because slicing a replay would copy it.
+        draw = jax.jit(jax.vmap(lambda replay, key: stored.draw(replay, key, POINTS)))
+        found = self.of_seed(draw(self.state.replay, self.state.evaluation_key))
+        if found is None:
+            return None
+        _, first = np.unique(found.place, return_index=True)
+        return stored.Drawn(*(values[first] for values in found))
+
+    @cached_property
+    def played(self) -> Played | None:
+        """What the agents of all seeds do, leading with the seed; None on the host."""
+        if self.env is None:
+            return None
+        acting = make_learner(self.config, self.spec).acting
+        of_one = partial(play, self.env, acting, lanes=LANES, steps=STEPS)
+        played: Played = jax.jit(jax.vmap(of_one))(self.state.agent, self.state.evaluation_key)
+        return played
+
+
+def latents(run: Looked) -> Figure | str:
+    """The picture, or why there is none."""
+    if run.ring is None:
+        return f"--bonus {run.config.bonus} stores no latents in this run"
+    place = stored.places(run.ring, POINTS) if run.drawn is None else run.drawn.place
+    if len(place) < FEWEST:
+        return "the run has hardly stored anything yet"
+    steps_ago = stored.ages(run.ring, place)
+    now = int(run.of_seed(run.state.counters.env_frames))
+    colours = {"env frame": now - steps_ago * float(run.spec.action_repeat)}
+    if BONUSES[run.config.bonus].is_entropy:
+        colours["intrinsic reward"] = _intrinsic_reward(run, place)
+    if run.drawn is not None:
+        colours["reward of the task"] = run.drawn.reward
+    return figures.of_latents(stored.latents(run.ring, place), colours)
+
+
+def _intrinsic_reward(run: Looked, place: Int[np.ndarray, " point"]) -> np.ndarray:
+    """What the bonus would pay now for states that it has stored."""
+    # A state entropy looks stored latents up by their place, and nothing else.
+    observation = jnp.zeros((len(place), *run.spec.observation_shape), run.spec.observation_dtype)
+    action = jnp.zeros((len(place), *getattr(run.spec.action_space, "shape", ())))
+    steps = run.of_seed(run.state.counters.agent_steps)
+    batch = IntrinsicBatch(observation, action, observation, jnp.asarray(place), steps)
+    reward, _, _ = jax.jit(make_bonus(run.config).reward)(run.intrinsic, batch)
+    return np.asarray(reward)
+
+
+def neighbours(run: Looked) -> Figure | str:
+    """The picture, or why there is none."""
+    if run.ring is None:
+        return f"--bonus {run.config.bonus} stores no latents in this run"
+    random = np.random.default_rng(0)
+    frame, encoded = _encoded(run, run.ring, random)
+    # Copies of a frame would only show themselves.
+    _, different = np.unique(encoded, axis=0, return_index=True)
+    chosen = random.permutation(different)[:FRAMES]
+    pictures = frames.pictures(frame[chosen], run.spec)
+    if pictures is None:
+        return f"observations of {run.config.env} are not images"
+    if len(chosen) <= NEAREST:
+        return "the run has seen too few different frames"
+    queries = np.arange(min(QUERIES, len(chosen)))
+    return figures.of_neighbours(pictures, encoded[chosen], queries, NEAREST)
+
+
+def _encoded(
+    run: Looked, ring: stored.Ring, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Frames and their latents: stored ones, or those of frames that the agent sees now."""
+    if run.drawn is not None:
+        return run.drawn.frame, stored.latents(ring, run.drawn.place)
+    assert run.played is not None
+    seen = run.of_seed(run.played.observation).reshape(-1, *run.spec.observation_shape)
+    number = min(FRAMES, stored.capacity(ring), len(seen))
+    frame = seen[random.choice(len(seen), number, replace=False)]
+    after, place = jax.jit(make_bonus(run.config).observe)(run.intrinsic, Step(jnp.asarray(frame)))
+    renewed = stored.ring_of(after)
+    assert renewed is not None
+    return frame, stored.latents(renewed, np.asarray(place))
+
+
+def states(run: Looked) -> Figure | str:
+    """The picture, or why there is none."""
+    visited = run.state.visited
+    if visited is None or not run.spec.task.startswith(frames.MINIGRID):
+        return f"the states of {run.config.env} are no cells of a room"
+    assert run.played is not None and run.played.number is not None
+    seeds = run.config.seed_numbers[:MOST_SEEDS]
+    number = np.asarray(run.played.number).reshape(len(run.config.seed_numbers), -1)[: len(seeds)]
+    places = visited.shape[1]
+    counts = np.stack([np.bincount(one, minlength=places) for one in number])
+    return figures.of_states(
+        {
+            "share of time, now": counts / counts.sum(axis=1, keepdims=True),
+            "directions visited so far": np.asarray(visited)[: len(seeds)].astype(float),
+        },
+        seeds,
+    )
+
+
+PICTURES = {"latents": latents, "states": states, "neighbours": neighbours}
+
+
+def written(run: Looked, out: Path) -> Iterator[str]:
+    """Writes the pictures; a line for each."""
+    for name, make in PICTURES.items():
+        made = make(run)
+        if isinstance(made, str):
+            yield f"no {name}.png: {made}"
+        else:
+            curves.save(made, out / f"{name}.png")
+            yield str(out / f"{name}.png")
+
+
+@in_one_sentence
+def main(argv: Sequence[str] | None = None) -> int:
+    """Writes the pictures and prints their paths; returns the exit code (0 or 2)."""
+    parser = argparse.ArgumentParser("python -m re3_jax.commands.look")
+    parser.add_argument("run", nargs="?", type=Path, metavar="RUN_DIR")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="default: look/ in the run")
+    parser.add_argument("--seed", type=int, help="of the run (default: its first)")
+    words = parser.parse_args(argv)
+    if words.run is None:
+        raise UsageError("give the folder of a run, as in make look RUN=runs/a")
+    seeds = run_folder.stored_config(words.run, "name the folder of a run").seed_numbers
+    seed = seeds[0] if words.seed is None else words.seed
+    if seed not in seeds:
+        raise UsageError(f"--seed {seed} is none of the run's seeds: {seeds[0]} to {seeds[-1]}")
+    out = words.out or words.run / "look"
+    run_folder.make_empty(out, [f"{name}.png" for name in PICTURES], "a look at a run")
+    machine.keep_compiled_programs()
+    with refuse_lack_of_memory("--seeds of the run"):
+        for line in written(Looked(words.run, seeds.index(seed)), out):
+            print(line, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
