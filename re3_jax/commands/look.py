@@ -12,6 +12,7 @@ Of the newest checkpoint, which is left as it is. Writes what the run can show:
 """
 
 import argparse
+import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
@@ -60,12 +61,15 @@ class Looked:
           UsageError: there is no checkpoint.
         """
         run = interface.load(folder, progress=False)
-        self.config, self.state, self.at = run.config, run.state, at
+        self.state, self.at = run.state, at
+        re3 = dataclasses.replace(run.config.re3, ring_shards=1)
+        self.config = dataclasses.replace(run.config, re3=re3)
         self.spec: EnvSpec = task_spec(self.config)
         self.env: DeviceEnv | None = None
         if suites.host_of(self.config.env) is None:
             self.env = make_environment(self.config.env)
-        self.intrinsic = jax.tree.map(lambda leaf: leaf[self.at], self.state.intrinsic)
+        intrinsic = stored.in_one_piece(self.state.intrinsic)
+        self.intrinsic = jax.tree.map(lambda leaf: leaf[self.at], intrinsic)
         self.ring = stored.ring_of(self.intrinsic)
 
     def of_seed(self, of_all: Any) -> Any:

@@ -11,6 +11,7 @@ from re3_jax.agents.base import Acting
 from re3_jax.envs import registry
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.replay import distinct_ring, frame_ring, latent_ring, transition_ring
+from re3_jax.replay.sharded_ring import ShardedRing
 from re3_jax.runs.looking import figures, frames, stored
 from re3_jax.training.play import play
 from tests.probe_host_env import spec as pixels_spec
@@ -79,6 +80,13 @@ def test_latents_are_found_at_their_places_with_their_ages(ring):
     np.testing.assert_array_equal(stored.latents(found, place), latents[4:])
     np.testing.assert_array_equal(stored.ages(found, stored.places(found, 3)), [5, 2, 0])
     assert stored.places(ring.init(6, 3), 100).size == 0
+
+
+def test_a_ring_that_is_divided_among_devices_is_one():
+    ring, _ = latent_ring.add(latent_ring.init(4, 2), jnp.asarray(RNG.normal(size=(3, 2)), "f4"))
+    found = stored.in_one_piece({"bonus": (ShardedRing(*ring), jnp.ones(2))})
+    assert stored.ring_of({"bonus": ShardedRing(*ring)}) is None
+    np.testing.assert_array_equal(stored.ring_of(found).latents, ring.latents)
 
 
 def test_the_first_member_of_an_ensemble_is_shown():

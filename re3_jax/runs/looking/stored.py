@@ -21,6 +21,7 @@ from re3_jax.replay.frame_ring import FrameReplay
 from re3_jax.replay.latent_ring import LatentRing
 from re3_jax.replay.prioritized import PrioritizedReplay
 from re3_jax.replay.sequence_ring import SequenceReplay
+from re3_jax.replay.sharded_ring import ShardedRing
 from re3_jax.replay.transition_ring import TransitionRing
 
 Ring = LatentRing | DistinctRing
@@ -69,6 +70,20 @@ def _(replay: PrioritizedReplay, key: PRNGKeyArray, number: int) -> Drawn:
 def _(replay: SequenceReplay, key: PRNGKeyArray, number: int) -> Drawn:
     found = sequence_ring.sample(key, replay, number, length=1)
     return Drawn(found.frames[:, 0], found.bonus_index[:, 0], found.reward[:, 0])
+
+
+def in_one_piece(intrinsic: Any) -> Any:
+    """The state of a bonus, in which a ring that is divided among devices is a `LatentRing`."""
+
+    def whole(leaf: Any) -> Any:
+        # Equal bit for bit; from the host, so that one device holds all rows.
+        return LatentRing(*map(jnp.asarray, jax.device_get(leaf))) if _divided(leaf) else leaf
+
+    return jax.tree.map(whole, intrinsic, is_leaf=_divided)
+
+
+def _divided(leaf: Any) -> bool:
+    return isinstance(leaf, ShardedRing)
 
 
 def ring_of(intrinsic: Any) -> Ring | None:
