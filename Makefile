@@ -56,7 +56,7 @@ help:
 	  'make gpu                   on a lent NVIDIA GPU: all there is to measure, in 25 minutes or in' \
 	  '    [MINUTES=9] at a time, and a table in [OUT=runs/gpu]; on a CPU at a small size' \
 	  'make doctor                versions, devices, memory and a short speed check' \
-	  'make docs                  the documentation, into site/' \
+	  'make docs                  the documentation, into site/; runs its tutorials: minutes' \
 	  'make dist                  the package: sdist and wheel in dist/, installed and tried once' \
 	  '    [PYTHONS="python3.11 python3.12 python3.13"] on each of these' \
   'make try-docs              every documented command in fresh clones [PYTHONS="python3.12"]' \
@@ -134,7 +134,7 @@ lint: $(TEST_READY)
 	@$(PY) -m mypy
 
 docs: $(DOCS_READY)
-	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict
+	@PYTHONPATH=$(CURDIR) NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict
 	@echo "open site/index.html"
 
 # The wheel is tried in environments that have nothing else, from a folder that is no checkout.

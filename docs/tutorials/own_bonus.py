@@ -8,8 +8,9 @@
 # %% [markdown]
 # # Write your own bonus
 #
-# A bonus is four pure functions over a state that you choose. This tutorial writes one, checks it against a number that
-# is known, and trains with it. The bonus counts: it pays `1 / sqrt(n)` for an observation that was seen `n` times.
+# A bonus is four pure functions over a state that you choose. This tutorial writes one, checks it
+# against a number that is known, and trains with it. The bonus counts: it pays `1 / sqrt(n)` for an
+# observation that was seen `n` times.
 
 # %%
 import jax
@@ -30,10 +31,10 @@ BUCKETS = 4096
 # ## Four functions
 #
 # - `init` draws the state: here, the counts of hashed observations.
-# - `observe` sees every step once, when it is stored. It returns the state and an index, which the replay stores with
-#   the step.
-# - `reward` pays a batch, whenever a batch is used. It gets the observations and that index back. The third thing it
-#   returns becomes columns of `train.csv`.
+# - `observe` sees every step once, when it is stored. It returns the state and an index, which the
+#   replay stores with the step.
+# - `reward` pays a batch, whenever a batch is used. It gets the observations and that index back.
+#   The third thing it returns becomes columns of `train.csv`.
 # - `update` trains what a bonus learns. A count learns nothing.
 #
 # `fingerprint.of` gives equal observations equal numbers.
@@ -68,8 +69,8 @@ def count() -> IntrinsicReward:
 # %% [markdown]
 # ## Check it
 #
-# The first observation below is stored four times, the second once. The rewards must be 1/2 and 1. `jax.jit` must
-# accept every function: nothing may depend on Python values of arrays.
+# The first observation below is stored four times, the second once. The rewards must be 1/2 and 1.
+# `jax.jit` must accept every function: nothing may depend on Python values of arrays.
 
 # %%
 spec = EnvSpec("line", (1,), np.dtype(np.float32), Discrete(2), max_agent_steps=10)
@@ -85,8 +86,8 @@ print(paid, info)
 # %% [markdown]
 # ## Scale it
 #
-# Transforms compose: `chain` passes the reward through them from left to right. `scale_by_schedule` multiplies by
-# `beta_t`. `log1p`, `normalize_by_running_std` and any of your own fit too.
+# Transforms compose: `chain` passes the reward through them from left to right. `scale_by_schedule`
+# multiplies by `beta_t`. `log1p`, `normalize_by_running_std` and any of your own fit too.
 
 # %%
 scaled = chain(count(), scale_by_schedule(constant(0.01)))
@@ -95,14 +96,13 @@ print(scaled.reward(scaled.init(jax.random.key(0), spec), batch)[0])
 # %% [markdown]
 # ## Train with it
 #
-# Registered under a name, the bonus is in every agent, on every task, seeds and all. In a file of its own, the same
-# lines are a plugin: `make run BONUS=count ARGS="--plugin my_bonus.py"` ([Extending](../extending.md)).
+# Registered under a name, the bonus is in every agent, on every task, seeds and all. In a file of
+# its own, the same lines are a plugin: `make run BONUS=count ARGS="--plugin my_bonus.py"`
+# ([Extending](../extending.md)).
 
 # %%
 bonuses.register(bonuses.Bonus(name="count", groups=(), make=lambda run, re3: scaled))
-run = re3_jax.train(
-    "minigrid:DoorKey-5x5", bonus="count", seeds=3, steps=51_200, progress=False
-)
+run = re3_jax.train("minigrid:DoorKey-5x5", bonus="count", seeds=3, steps=51_200, progress=False)
 print(run.curves["return_mean"][:, -1], run.metrics["state_coverage"][:, -1])
 
 # %% [markdown]

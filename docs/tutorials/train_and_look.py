@@ -8,9 +8,9 @@
 # %% [markdown]
 # # Train and look
 #
-# This tutorial trains A2C with and without RE3 on a small MiniGrid task, and looks at what the bonus did. It takes
-# about a minute on two cores. `DoorKey-5x5` pays a reward only at the goal: the agent must fetch a key, open a door and
-# walk through it.
+# This tutorial trains A2C with and without RE3 on a small MiniGrid task, and looks at what the
+# bonus did. It takes about a minute on two cores. `DoorKey-5x5` pays a reward only at the goal: the
+# agent must fetch a key, open a door and walk through it.
 
 # %%
 import matplotlib.pyplot as plt
@@ -19,19 +19,20 @@ import numpy as np
 import re3_jax
 
 TASK = "minigrid:DoorKey-5x5"
-common = {"seeds": 5, "steps": 102_400, "progress": False}
+common = {"seeds": 3, "steps": 64_000, "progress": False}
 runs = {
-    bonus: re3_jax.train(TASK, bonus=bonus, evaluation={"every_env_frames": 12_800}, **common)
+    bonus: re3_jax.train(TASK, bonus=bonus, evaluation={"every_env_frames": 6_400}, **common)
     for bonus in ("none", "re3")
 }
 
 # %% [markdown]
-# All seeds of a run train in one program. `runs["re3"].config` holds every option; the terminal's form of this run is
-# `make run ENV=minigrid:DoorKey-5x5 SEEDS=5 STEPS=102400`.
+# All seeds of a run train in one program. `runs["re3"].config` holds every option; the terminal's
+# form of this run is `make run ENV=minigrid:DoorKey-5x5 SEEDS=3 STEPS=64000`.
 #
 # ## The curve
 #
-# `curves` holds the evaluations. Returns lead with the seed. The band is one standard error over the seeds.
+# `curves` holds the evaluations. Returns lead with the seed. The band is one standard error over
+# the seeds.
 
 # %%
 for bonus, run in runs.items():
@@ -45,13 +46,14 @@ plt.legend()
 plt.show()
 
 # %% [markdown]
-# Five seeds on one task are a look, not a comparison. `make compare` and the figures of the
+# Three seeds on one task are a look, not a comparison. `make compare` and the figures of the
 # [reproduction](../reproduction.md) give intervals and the probability of improvement.
 #
 # ## What the bonus did
 #
-# `metrics` holds the columns of `train.csv`, one row for each chunk of training. `state_coverage` is the share of all
-# states that the agent has visited so far: it measures the aim of a bonus without the task's reward.
+# `metrics` holds the columns of `train.csv`, one row for each chunk of training. `state_coverage`
+# is the share of all states that the agent has visited so far: it measures the aim of a bonus
+# without the task's reward.
 
 # %%
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5))
@@ -72,8 +74,8 @@ plt.show()
 #
 # ## Keep it
 #
-# `save` writes the run folder of the command line: tables, checkpoint, curve. `load` reads it, and `train` goes on
-# exactly as if the run had never stopped.
+# `save` writes the run folder of the command line: tables, checkpoint, curve. `load` reads it, and
+# `train` goes on exactly as if the run had never stopped.
 
 # %%
 import tempfile  # noqa: E402
@@ -81,10 +83,11 @@ import tempfile  # noqa: E402
 folder = runs["re3"].save(tempfile.mkdtemp() + "/run")
 print(sorted(path.name for path in folder.iterdir()))
 again = re3_jax.load(folder, progress=False)
-again.train(steps=128_000)
+again.train(steps=76_800)
 
 # %%
 print(again.evaluate(episodes=20)["return_mean"])
 
 # %% [markdown]
-# Next: [a bonus in your own loop](own_loop.py), or another task: `re3_jax.train("gymnax:CartPole-v1")`.
+# Next: [a bonus in your own loop](own_loop.py), or another task:
+# `re3_jax.train("gymnax:CartPole-v1")`.
