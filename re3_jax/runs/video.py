@@ -42,7 +42,9 @@ def write(path: Path, frames: Sequence[UInt8[np.ndarray, "height width 3"]]) -> 
     try:
         import imageio_ffmpeg
     except ImportError:
-        raise UsageError(f"{path} needs a video encoder: {installing.remedy()}") from None
+        raise UsageError(
+            f"{path} needs a video encoder: {installing.remedy(extras='video')}"
+        ) from None
     height, width = frames[0].shape[:2]
     factor = -(-SMALLEST_SIDE // min(height, width))
     enlarge = f"scale={factor}*iw:{factor}*ih:flags=neighbor,crop=iw-mod(iw\\,2):ih-mod(ih\\,2)"
