@@ -47,6 +47,7 @@ SHORT = {
     "figure minigrid_betas": 'ARGS="--preset debug --seeds 1 --tasks doorkey_6x6 --rows re3"',
     "figure minigrid_ablations": 'ARGS="--seeds 1 --steps 4000 --groups ensemble"',
     "figure minigrid_deviations": 'ARGS="--seeds 1 --steps 4000"',
+    "figure bonus_faults": 'ARGS="--seeds 1 --steps 4000"',
     "figure flops": 'ARGS="--presets debug --rows none re3"',
     "figure neighbours": 'ARGS="--tasks hopper_hop --seeds 1 --frames 200"',
     "figure robustness": 'ARGS="--tasks hopper_hop --seeds 1 --frames 200"',

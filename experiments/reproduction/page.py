@@ -50,6 +50,7 @@ CONTRIBUTIONS = (
 """Of Section 1, and the figures that show each."""
 
 OUTSIDE = {
+    "bonus_faults": "diagnostics of a right bonus and of two with planted faults",
     "bonus_losses": "losses of the learned bonuses over 1,000 updates",
     "dreamer": "Dreamer on a task of ours, a bar in pixels",
     "gymnax_cartpole": "CartPole, to show the contract with gymnax",

@@ -69,7 +69,7 @@ def train(
 
     Example:
       >>> import re3_jax
-      >>> options = {"seeds": 2, "steps": 512, "preset": "debug", "progress": False}
+      >>> options = {"seeds": 2, "steps": 1024, "preset": "debug", "progress": False}
       >>> run = re3_jax.train("minigrid:DoorKey-5x5", re3={"beta": 0.01}, **options)
       >>> run.curves["return_mean"].shape  # [seed, evaluation]
       (2, 2)
@@ -102,11 +102,11 @@ def load(folder: str | Path, progress: bool = True) -> "Run":
     Example:
       >>> import tempfile
       >>> import re3_jax
-      >>> options = {"seeds": 2, "steps": 512, "preset": "debug", "progress": False}
+      >>> options = {"seeds": 2, "steps": 1024, "preset": "debug", "progress": False}
       >>> run = re3_jax.train("minigrid:DoorKey-5x5", re3={"beta": 0.01}, **options)
       >>> folder = run.save(tempfile.mkdtemp() + "/run")
       >>> re3_jax.load(folder, progress=False)
-      <Run of minigrid:DoorKey-5x5 - a2c + re3: 512 of 512 env frames>
+      <Run of minigrid:DoorKey-5x5: a2c + re3, preset debug, 2 seed(s): 1,024 of 1,024 env frames>
     """
     folder = Path(folder)
     config = run_folder.stored_config(folder, "name the folder of a run")

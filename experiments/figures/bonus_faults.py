@@ -1,0 +1,74 @@
+"""What the diagnostics of a right bonus look like, and those of two wrong ones.
+
+    make figure FIG=bonus_faults
+    python -m experiments.figures.bonus_faults [--seeds N] [--steps N]
+
+A2C + RE3 on DoorKey-6x6 with the preset `recommended`; the same with a weight 100 times as large;
+and the same with an encoder that gives every observation the same latent. Runs what is missing,
+and writes a picture and every run's tables. The faults are planted to be seen: the picture
+compares no methods.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from experiments.figures import command, rows
+from experiments.figures.rows import Row
+from experiments.figures.runs import Run
+from re3_jax.runs import curves
+from re3_jax.runs.resolve import resolve
+
+TASK = "doorkey_6x6"
+PLUGIN = Path(__file__).with_name("constant_latents.py")
+
+PANELS = {
+    "intrinsic_reward_mean": "mean bonus of a step",
+    "nearest_distance_p50": "median distance to the nearest other latent",
+    "duplicate_share": "share of observations at distance 0",
+    "state_coverage": "share of states visited",
+}
+"""Column of train.csv -> its title."""
+
+LOGARITHMIC = "intrinsic_reward_mean"
+"""The column whose rows differ by factors."""
+
+
+def _rows() -> list[Row]:
+    beta = resolve(TASK).re3.beta
+
+    def run(bonus: str = "re3", **changes: str) -> Run:
+        return Run(TASK, bonus, "recommended", seeds=5, steps=400_000, changes=changes)
+
+    return [
+        Row("right", "right", run()),
+        Row("beta 100 times too large", "large_beta", run(**{"re3.beta": f"{100 * beta:g}"})),
+        Row("constant latents", "constant_latents", run("constant_latents", plugin=str(PLUGIN))),
+    ]
+
+
+def _make(words: command.Words) -> command.Lines:
+    chosen = _rows()
+    found = rows.load(words, chosen, ["eval", "train"])
+    figure = Figure(figsize=(4.2 * (1 + len(PANELS)), 3.6), dpi=110, layout="constrained")
+    returns, *others = figure.subplots(1, 1 + len(PANELS))
+    curves.draw_axes(returns, [found[row.name] for row in chosen], "evaluation return")
+    for axes, (column, title) in zip(others, PANELS.items(), strict=True):
+        for row, colour in zip(chosen, curves.COLOURS, strict=False):
+            of_seeds = curves.read(words.out / f"{row.name}-train.csv", column).values()
+            _, frames, values = curves.common(row.label, of_seeds)
+            axes.plot(frames, np.mean(values, axis=0), color=colour)
+        axes.set_title(title, fontsize=9)
+        axes.set(xlabel="env frames")
+        axes.grid(alpha=0.25)
+        if column == LOGARITHMIC:
+            axes.set_yscale("symlog", linthresh=1e-4)
+    figure.savefig(words.out / "diagnostics.png")
+    yield words.out / "diagnostics.png"
+
+
+main = command.of("bonus_faults", _make, command.STEPS | command.OF_RUNS)
+
+if __name__ == "__main__":
+    raise SystemExit(main())
