@@ -1,4 +1,4 @@
-"""The figure of planted faults: the fault is in the bonus, and the picture draws what runs wrote."""
+"""The figure of planted faults: the fault is in the bonus; the picture draws what runs wrote."""
 
 import csv
 from unittest import mock
