@@ -57,15 +57,15 @@ class OverSeeds:
     def compile(self, function: Callable[..., Any], donate: int | Sequence[int] = ()) -> Any:
         """The program of `function`, as `jax.jit`'s; the arguments `donate` are donated to it."""
 
-        def jitted(mapped: Callable[..., Any], arguments: Any, results: Any) -> jax.stages.Wrapped:
+        def jitted(mapped: Callable[..., Any], before: Any, after: Any) -> jax.stages.Wrapped:
             # Explicit on both sides: a state that comes back from training must look to the
             # compiler like the one that was made, or the second chunk would compile anew.
             return compilation.jit(
                 mapped,
                 platform=self._mesh.devices.flat[0].platform,
                 deterministic=self._deterministic,
-                in_shardings=arguments,
-                out_shardings=results,
+                in_shardings=before,
+                out_shardings=after,
                 donate_argnums=donate,
             )
 
@@ -73,16 +73,13 @@ class OverSeeds:
             return jitted(map_over_seeds(function, self._mesh), self.sharding, self.sharding)
 
         def for_arguments(arguments: tuple[Any, ...]) -> jax.stages.Wrapped:
-            found = specs_of(arguments)
-            plain = map_over_seeds(function, self._mesh, found)
-            results = specs_of(jax.eval_shape(plain, *arguments))
-            mapped = map_over_seeds(function, self._mesh, found, results)
-            return jitted(mapped, self._shardings(found), self._shardings(results))
+            before = specs_of(arguments)
+            plain = map_over_seeds(function, self._mesh, before)
+            after = specs_of(jax.eval_shape(plain, *arguments))
+            mapped = map_over_seeds(function, self._mesh, before, after)
+            return jitted(mapped, self._shardings(before), self._shardings(after))
 
         return _OnFirstUse(for_arguments)
-
-    def _shardings(self, specs: Any) -> Any:
-        return jax.tree.map(partial(NamedSharding, self._mesh), specs)
 
     def with_shardings(self, shapes: Any) -> Any:
         """Shapes and dtypes of a state, to restore it into without ever allocating another."""
@@ -92,13 +89,16 @@ class OverSeeds:
             self._shardings(specs_of(shapes)),
         )
 
+    def _shardings(self, specs: Any) -> Any:
+        return jax.tree.map(partial(NamedSharding, self._mesh), specs)
+
 
 class _OnFirstUse:
     """A program that is made for the types of its first arguments, as `jax.jit`'s otherwise."""
 
     def __init__(self, make: Callable[[tuple[Any, ...]], jax.stages.Wrapped]):
         self._make = make
-        self._made: jax.stages.Wrapped | None = None
+        self._made: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
         return self._for(arguments)(*arguments)
@@ -109,14 +109,14 @@ class _OnFirstUse:
     def eval_shape(self, *arguments: Any) -> Any:
         return self._for(arguments).eval_shape(*arguments)
 
-    def _for(self, arguments: tuple[Any, ...]) -> jax.stages.Wrapped:
+    def _for(self, arguments: tuple[Any, ...]) -> Any:
         if self._made is None:
             self._made = self._make(arguments)
         return self._made
 
 
 def map_over_seeds(
-    function: Callable[..., Any], mesh: Mesh, arguments: Any = BY_SEED, results: Any = BY_SEED
+    function: Callable[..., Any], mesh: Mesh, in_specs: Any = BY_SEED, out_specs: Any = BY_SEED
 ) -> Callable[..., Any]:
     """Maps `function` over the leading axis of all its arguments and results.
 
@@ -126,8 +126,8 @@ def map_over_seeds(
     Args:
       function: of one seed.
       mesh: has the axis `seed`.
-      arguments: how they are divided; `specs_of` them if one has a sharded ring.
-      results: the same.
+      in_specs: how the arguments are divided: `specs_of` them, if one has a sharded ring.
+      out_specs: the same of the results.
     """
 
     def mapped(*arguments: Any) -> Any:
@@ -139,7 +139,7 @@ def map_over_seeds(
 
     if mesh.size == 1:
         return mapped
-    return jax.shard_map(mapped, mesh=mesh, in_specs=arguments, out_specs=results, check_vma=False)
+    return jax.shard_map(mapped, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
 
 
 def specs_of(tree: Any) -> Any:
@@ -166,8 +166,8 @@ class ProgramOptions(TypedDict):
     Attributes:
       eval_episodes: episodes per evaluation and seed.
       eval_greedy: evaluate the mode of the policy; otherwise it explores.
-      devices: devices to spread the seeds over; the number of seeds must be a multiple of
-        theirs. One device by default.
+      devices: devices to spread the seeds over; the number of seeds times `ring_shards` must be a
+        multiple of theirs. One device by default.
       deterministic: whether a GPU must give the same numbers each time, at some cost in speed.
       ring_shards: devices among which the ring of each seed is divided, as in `RE3Config`.
     """
