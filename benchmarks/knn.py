@@ -47,7 +47,7 @@ class Method(NamedTuple):
 
 def minigrid_latents(count: int) -> np.ndarray:
     """Latents of DoorKey-8x8 under random actions: few distinct states, most of them repeated."""
-    env, lanes = minigrid.make("doorkey", 8), 128
+    env, lanes = minigrid.make("DoorKey-8x8"), 128
     params = random_encoder.init(jax.random.key(0), env.spec)
 
     @jax.jit

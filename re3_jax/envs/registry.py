@@ -1,10 +1,10 @@
 """Tasks by name: the paper's by a bare name, everything else as `suite:id`."""
 
 import dataclasses
-import re
 from collections.abc import Callable, Mapping
 
 from re3_jax.envs.base import DeviceEnv
+from re3_jax.envs.device import minigrid
 from re3_jax.envs.host import atari_games
 from re3_jax.envs.host import tasks as dmc_tasks
 from re3_jax.envs.names import unknown_name
@@ -18,6 +18,11 @@ PAPER_TASKS = {
 }
 """Bare name of each task of the paper -> canonical name."""
 
+OTHER_NAMES = {
+    minigrid.short_name(task): f"minigrid:{task}" for task in ("DoorKey-16x16", *minigrid.TASKS)
+}
+"""Bare name -> canonical name of the tasks of MiniGrid that the paper does not have."""
+
 SUITES = ("minigrid", "gymnax", "brax", "pixels", "dmc", "atari")
 """The names allowed before the colon."""
 
@@ -26,8 +31,6 @@ HOST_SUITES = ("dmc", "atari")
 
 _REGISTERED: dict[str, dict[str, Callable[[], DeviceEnv]]] = {}
 """Suite -> task -> what makes it, of suites that are registered from outside."""
-
-_MINIGRID_ID = re.compile(r"(?:MiniGrid-)?(Empty|DoorKey)-(\d+)x(\d+)(?:-v0)?")
 
 
 def register(suite: str, tasks: Mapping[str, Callable[[], DeviceEnv]]) -> None:
@@ -55,11 +58,12 @@ def canonical(task: str) -> str:
     Raises:
       ValueError: if there is no such suite or no such task in it.
     """
-    if task in PAPER_TASKS:
-        return PAPER_TASKS[task]
+    bare = PAPER_TASKS | OTHER_NAMES
+    if task in bare:
+        return bare[task]
     name, colon, task_id = task.partition(":")
     if not colon:
-        if _MINIGRID_ID.fullmatch(task):
+        if minigrid.is_task(task):
             return canonical(f"minigrid:{task}")
         raise unknown_name("task", task, _suggestions())
     if name in _REGISTERED:
@@ -69,8 +73,7 @@ def canonical(task: str) -> str:
     if name not in SUITES:
         raise unknown_name("suite", name, (*SUITES, *_REGISTERED))
     if name == "minigrid":
-        kind, size = _parse_minigrid(task_id)
-        return f"minigrid:{kind}-{size}x{size}"
+        return f"minigrid:{minigrid.canonical(task_id)}"
     if name == "dmc":
         dmc_tasks.find(task_id)
     if name == "pixels" and task_id != "bar":
@@ -102,7 +105,7 @@ def make(task: str) -> DeviceEnv:
     """The device environment called `task`.
 
     Args:
-      task: a bare name of `PAPER_TASKS` or `suite:id` (`minigrid:DoorKey-10x10`,
+      task: a bare name of `PAPER_TASKS` or `OTHER_NAMES`, or `suite:id` (`minigrid:DoorKey-10x10`,
         `gymnax:CartPole-v1`, `brax:halfcheetah`).
 
     Raises:
@@ -125,10 +128,7 @@ def _make(task: str) -> DeviceEnv:
     if name in _REGISTERED:
         return _REGISTERED[name][task_id]()
     if name == "minigrid":
-        from re3_jax.envs.device import minigrid
-
-        kind, size = _parse_minigrid(task_id)
-        return minigrid.make("empty" if kind == "Empty" else "doorkey", size)
+        return minigrid.make(task_id)
     if name == "pixels":
         from re3_jax.envs.device import bar
 
@@ -142,26 +142,10 @@ def _make(task: str) -> DeviceEnv:
     return gymnax.make(task_id)
 
 
-def _parse_minigrid(task_id: str) -> tuple[str, int]:
-    match = _MINIGRID_ID.fullmatch(task_id)
-    if match is None:
-        known = [
-            full.partition(":")[2] for full in PAPER_TASKS.values() if full.startswith("minigrid:")
-        ]
-        raise unknown_name("minigrid task", task_id, known)
-    kind, width, height = match[1], int(match[2]), int(match[3])
-    if width != height:
-        raise ValueError(
-            f"minigrid:{kind}-{width}x{height} cannot be made; grids are square, such as "
-            f"minigrid:{kind}-8x8"
-        )
-    return kind, width
-
-
 def _suggestions() -> list[str]:
     from re3_jax.envs.device import brax, gymnax
 
-    known = [*PAPER_TASKS, *PAPER_TASKS.values(), "pixels:bar"]
+    known = [*PAPER_TASKS, *PAPER_TASKS.values(), *OTHER_NAMES, "pixels:bar"]
     known += [f"dmc:{name}" for name in dmc_tasks.names() if name not in PAPER_TASKS]
     known += [f"brax:{name}" for name in brax.TASKS]
     known += [f"atari:{name}" for name in atari_games.GAMES]

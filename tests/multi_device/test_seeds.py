@@ -15,7 +15,7 @@ from re3_jax.intrinsic.re3 import RE3Config, from_config
 from re3_jax.training.on_policy import make_on_policy_program
 
 assert jax.device_count() == 8
-env = minigrid.make("doorkey", 6)
+env = minigrid.make("DoorKey-6x6")
 bonus = from_config(RE3Config(
     first_neighbour=1, last_neighbour=5, normalize="released_running_std", ring_size=10_000,
 ))

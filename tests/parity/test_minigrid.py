@@ -1,4 +1,4 @@
-"""MiniGrid on the device against Farama's `minigrid`: dynamics and view."""
+"""Empty and DoorKey on the device against Farama's `minigrid`: dynamics and view."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,20 +13,33 @@ import pytest
 from minigrid.envs import DoorKeyEnv, EmptyEnv
 
 from re3_jax.envs.base import DeviceEnv
-from re3_jax.envs.device import minigrid
-from re3_jax.envs.device.minigrid import Agent, DoorKeyState, EmptyState, Objects
-
-LEFT, RIGHT, FORWARD, PICK_UP, DROP, TOGGLE, DONE = range(7)
-OPEN, CLOSED, LOCKED = range(3)
-HEADINGS = np.array([(1, 0), (0, 1), (-1, 0), (0, -1)])
-
-# float32 here, float64 there.
-REWARD_TOLERANCE = 1e-6
+from re3_jax.envs.device.minigrid import doorkey, empty
+from re3_jax.envs.device.minigrid.closed_form import Agent, pack_agent, unpack_agent
+from re3_jax.envs.device.minigrid.codes import (
+    CLOSED,
+    DONE,
+    DROP,
+    FORWARD,
+    LEFT,
+    LOCKED,
+    OPEN,
+    PICK_UP,
+    RIGHT,
+    TOGGLE,
+)
+from re3_jax.envs.device.minigrid.doorkey import (
+    DoorKeyState,
+    Objects,
+    pack_objects,
+    unpack_objects,
+)
+from re3_jax.envs.device.minigrid.empty import EmptyState
+from tests.farama_worlds import HEADINGS, REWARD_TOLERANCE, require
 
 
 @cache
 def device_env(kind: str, size: int) -> tuple[DeviceEnv, Any, Any]:
-    env = minigrid.make(kind, size)
+    env = (doorkey if kind == "doorkey" else empty).make(size)
     return env, jax.jit(jax.vmap(env.reset)), jax.jit(jax.vmap(env.step))
 
 
@@ -60,10 +73,10 @@ def farama_reset(env: Any, agent: Agent, objects: Objects | None) -> np.ndarray:
 
 def unpack(state: DoorKeyState | EmptyState) -> tuple[Agent, Objects | None]:
     """Unpacks one state, or a batch of them, into NumPy integers."""
-    agent = minigrid.unpack_agent(np.asarray(state.agent))
+    agent = unpack_agent(np.asarray(state.agent))
     if isinstance(state, EmptyState):
         return agent, None
-    return agent, minigrid.unpack_objects(np.asarray(state.objects))
+    return agent, unpack_objects(np.asarray(state.objects))
 
 
 def lane_of(record: Any, lane: int) -> Any:
@@ -189,11 +202,6 @@ def count_events(events: Counter[str], size: int, before: Any, after: Any, image
         events["drops in front of the door"] += beside_door
         events["drops in the goal's room"] += objects.key_x > objects.wall_x
         events["drops beside the goal"] += objects.key_x + objects.key_y == 2 * size - 5
-
-
-def require(events: Counter[str], minima: dict[str, int]) -> None:
-    short = {name: events[name] for name, least in minima.items() if events[name] < least}
-    assert not short, f"too rare for the comparison to mean anything: {short}; all: {events}"
 
 
 EVERY_ACTION = {f"action {action}": 100 for action in range(7)}
@@ -325,9 +333,7 @@ def test_views_equal_faramas_in_every_pose_of_every_doorkey_layout(size: int) ->
         jax.tree.map(lambda *leaves: jnp.array(leaves, jnp.int32), *records)
         for records in zip(*states, strict=True)
     )
-    batch = DoorKeyState(
-        minigrid.pack_agent(agents), minigrid.pack_objects(objects), jnp.zeros_like(agents.x)
-    )
+    batch = DoorKeyState(pack_agent(agents), pack_objects(objects), jnp.zeros_like(agents.x))
     _, timestep = step(
         batch, jnp.full(len(states), DONE), jax.random.split(jax.random.key(0), len(states))
     )
@@ -344,11 +350,11 @@ def test_goal_on_the_last_step_is_terminated_and_truncated(kind: str, size: int)
     farama.agent_pos, farama.agent_dir, farama.step_count = (size - 3, size - 2), 0, last_step
 
     door = LOCKED if kind == "doorkey" else OPEN
-    agent = minigrid.pack_agent(Agent(*jnp.array([size - 3, size - 2, 0, 0, door])))
+    agent = pack_agent(Agent(*jnp.array([size - 3, size - 2, 0, 0, door])))
     steps = jnp.int32(last_step)
     state = EmptyState(agent, steps)
     if objects is not None:
-        state = DoorKeyState(agent, minigrid.pack_objects(Objects(*jnp.array(objects))), steps)
+        state = DoorKeyState(agent, pack_objects(Objects(*jnp.array(objects))), steps)
     batch = jax.tree.map(lambda leaf: leaf[None], state)
     _, timestep = step(batch, jnp.array([FORWARD]), jax.random.split(jax.random.key(0), 1))
 

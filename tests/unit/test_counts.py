@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from re3_jax.envs import registry
-from re3_jax.envs.device.minigrid import unpack_agent
+from re3_jax.envs.device.minigrid.closed_form import unpack_agent
 from re3_jax.intrinsic import counts
 from re3_jax.intrinsic.base import Step
 from re3_jax.intrinsic.rewarding import reward_rollout
