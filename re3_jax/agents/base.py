@@ -188,7 +188,7 @@ def observe(
     observation: Observation,
     action: Action,
     step: LaneStep,
-) -> tuple[IntrinsicState, Int[Array, " lane"]]:
+) -> tuple[IntrinsicState, Int[Array, " lane *index"]]:
     """Shows the bonus a step that is being stored; the index to store with it.
 
     An episode ends for the bonus with the game's, not with a life.

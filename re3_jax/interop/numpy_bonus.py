@@ -82,6 +82,7 @@ class NumpyBonus:
           ValueError: if the bonus does not suit the task.
         """
         self.spec, self.num_lanes, self._in_order = spec, num_lanes, bonus.in_order
+        self._index_shape = bonus.index_shape
 
         def init(key: PRNGKeyArray) -> tuple[IntrinsicState, PRNGKeyArray]:
             init_key, stream = jax.random.split(key)
@@ -116,7 +117,7 @@ class NumpyBonus:
         next_observation: Any = None,
         terminated: Any = None,
         truncated: Any = None,
-    ) -> Int32[np.ndarray, " lane"]:
+    ) -> Int32[np.ndarray, " lane *index"]:
         """Observes one step of every lane; a replay stores the index with the transition.
 
         A bonus accepts None for what it does not use; RE3 uses the observation only. One that does
@@ -131,7 +132,7 @@ class NumpyBonus:
           truncated: whether a time limit ended the episode at this step, bool [lane].
 
         Returns:
-          The index, int32 [lane].
+          The index, int32 [lane]; of a sum of bonuses, [lane, parts].
         """
         given = Step(observation, action, next_observation, terminated, truncated)
         step = self._checked(given, (self._lanes(len(observation)),))
@@ -244,7 +245,9 @@ class NumpyBonus:
     def _checked_batch(self, batch: IntrinsicBatch) -> IntrinsicBatch:
         rows = (len(batch.observation),)
         step: Any = self._checked(Step(*batch[:3]), rows)
-        index = _array("bonus_index", batch.bonus_index, rows, (), np.dtype(np.int32))
+        index = _array(
+            "bonus_index", batch.bonus_index, rows, self._index_shape, np.dtype(np.int32)
+        )
         agent_steps: Any = np.int32(batch.agent_steps)
         return IntrinsicBatch(
             step.observation, step.action, step.next_observation, index, agent_steps

@@ -73,14 +73,14 @@ class IntrinsicBatch(NamedTuple):
       action: a_t.
       next_observation: o_{t+1} of the same episode.
       bonus_index: the index that `observe` returned for each o_t. A bonus uses it to look up a
-        stored latent instead of encoding again.
+        stored latent instead of encoding again. A sum of bonuses has one for each part.
       agent_steps: agent steps taken so far, the argument of the beta schedules.
     """
 
     observation: Shaped[Array, " batch *observation"]
     action: Shaped[Array, " batch *action"]
     next_observation: Shaped[Array, " batch *observation"]
-    bonus_index: Int[Array, " batch"]
+    bonus_index: Int[Array, " batch *index"]
     agent_steps: Int[Array, ""]
 
 
@@ -88,23 +88,26 @@ class IntrinsicReward(NamedTuple):
     """A bonus: pure functions over an explicit state.
 
     init(key, spec, num_lanes) -> state
-    observe(state, step) -> (state, index[lane]); the replay stores the index with the step
+    observe(state, step) -> (state, index[lane, *index_shape] int32); the replay stores the index
+      with the step
     reward(state, batch) -> (reward[batch] float32, state, info)
     update(state, batch, key) -> (state, info)
     in_order: whether `observe` must see the steps of a lane one after another, because it keeps an
       episodic memory. Otherwise `observe_rollout` passes it a whole rollout at once, each step as a
       lane of its own.
+    index_shape: shape of the index of one step; a replay is made for it.
 
     An `info` is a dict of float32 scalars for the log; a bonus always returns the same keys.
     """
 
     init: Callable[..., IntrinsicState]
-    observe: Callable[[IntrinsicState, Step], tuple[IntrinsicState, Int[Array, " lane"]]]
+    observe: Callable[[IntrinsicState, Step], tuple[IntrinsicState, Int[Array, " lane *index"]]]
     reward: Callable[
         [IntrinsicState, IntrinsicBatch], tuple[Float[Array, " batch"], IntrinsicState, Info]
     ]
     update: Callable[[IntrinsicState, IntrinsicBatch, PRNGKeyArray], tuple[IntrinsicState, Info]]
     in_order: bool = False
+    index_shape: tuple[int, ...] = ()
 
 
 class RewardTransform(NamedTuple):
@@ -163,7 +166,7 @@ def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicRewa
         inner, info = bonus.update(state.bonus, batch, key)
         return state._replace(bonus=inner), info
 
-    return IntrinsicReward(init, observe, reward, update, bonus.in_order)
+    return bonus._replace(init=init, observe=observe, reward=reward, update=update)
 
 
 def no_index(step: Step) -> Int[Array, " lane"]:
@@ -173,7 +176,7 @@ def no_index(step: Step) -> Int[Array, " lane"]:
 
 def observe_rollout(
     bonus: IntrinsicReward, state: IntrinsicState, steps: Step
-) -> tuple[IntrinsicState, Int[Array, "time lane"]]:
+) -> tuple[IntrinsicState, Int[Array, "time lane *index"]]:
     """Observes a rollout, whose leaves have the leading axes time and lane.
 
     A bonus without `in_order` sees all steps at once: one large batch costs less than many small
@@ -184,7 +187,7 @@ def observe_rollout(
     time, lanes = steps.observation.shape[:2]
     flat = jax.tree.map(lambda leaf: leaf.reshape(time * lanes, *leaf.shape[2:]), steps)
     state, index = bonus.observe(state, flat)
-    return state, index.reshape(time, lanes)
+    return state, index.reshape(time, lanes, *index.shape[1:])
 
 
 def none() -> IntrinsicReward:

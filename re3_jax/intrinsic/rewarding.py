@@ -38,7 +38,7 @@ def with_bonus(
     bonus: IntrinsicReward,
     intrinsic: IntrinsicState,
     batch: Batch,
-    index: Int[Array, " batch"],
+    index: Int[Array, " batch *index"],
     agent_steps: Int[Array, ""],
     key: PRNGKeyArray,
 ) -> tuple[Batch, IntrinsicState, Info]:
@@ -91,7 +91,7 @@ def reward_rollout(
     )
     batch = IntrinsicBatch(observation, action, following, rows, agent_steps)
     reward, intrinsic, info = reward_batch(bonus, intrinsic, batch, key)
-    return reward.reshape(index.shape), intrinsic, info
+    return reward.reshape(index.shape[:2]), intrinsic, info
 
 
 Steps = TypeVar("Steps", bound=Any)

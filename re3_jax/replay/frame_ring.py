@@ -48,7 +48,7 @@ class FrameReplay(NamedTuple):
     discount: Float[Array, "lanes capacity"]
     frame_number: Int[Array, "lanes capacity"]
     age: Int[Array, "lanes capacity"]
-    bonus_index: Int[Array, "lanes capacity"]
+    bonus_index: Int[Array, "lanes capacity *index"]
     newest_age: Int[Array, " lanes"]
     num_frames: Int[Array, " lanes"]
     num_transitions: Int[Array, ""]
@@ -89,6 +89,7 @@ def init(
     action_dim: int,
     stack: int,
     shortest_episode: int,
+    index_shape: tuple[int, ...] = (),
 ) -> FrameReplay:
     """An empty replay of `capacity` transitions of each lane.
 
@@ -100,6 +101,7 @@ def init(
       stack: frames in one observation.
       shortest_episode: steps that every episode has at least. With shorter ones, fewer than
         `capacity` transitions are kept; nothing that is sampled is ever wrong.
+      index_shape: of the bonus's index of one step.
 
     Raises:
       ValueError: if a number is not positive.
@@ -120,7 +122,7 @@ def init(
         discount=zeros(jnp.float32, capacity),
         frame_number=zeros(jnp.int32, capacity),
         age=zeros(jnp.int32, capacity),
-        bonus_index=zeros(jnp.int32, capacity),
+        bonus_index=zeros(jnp.int32, capacity, *index_shape),
         newest_age=zeros(jnp.int32),
         num_frames=zeros(jnp.int32),
         num_transitions=jnp.zeros((), jnp.int32),
@@ -146,7 +148,7 @@ def add(
     frame: UInt8[Array, "lanes height width channels"],
     final_frame: UInt8[Array, "lanes height width channels"],
     done: Bool[Array, " lanes"],
-    bonus_index: Int[Array, " lanes"],
+    bonus_index: Int[Array, " lanes *index"],
 ) -> FrameReplay:
     """Stores the transitions that start from the newest frames.
 

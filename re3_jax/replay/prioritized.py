@@ -45,7 +45,7 @@ class PrioritizedReplay(NamedTuple):
     terminated: Bool[Array, "rows lanes"]
     truncated: Bool[Array, "rows lanes"]
     age: Int[Array, "rows lanes"]
-    bonus_index: Int[Array, "rows lanes"]
+    bonus_index: Int[Array, "rows lanes *index"]
     tree: SumTree
     max_priority: Float[Array, ""]
     num_frames: Int[Array, ""]
@@ -82,14 +82,23 @@ class NStepTransitions(NamedTuple):
     discount: Float[Array, " batch"]
     next_observation: Shaped[Array, " batch *stack"]
     slot: Int[Array, " batch"]
-    bonus_index: Int[Array, " batch"]
+    bonus_index: Int[Array, " batch *index"]
     probability: Float[Array, " batch"]
 
 
 def init(
-    rows: int, lanes: int, frame_shape: tuple[int, ...], dtype: jnp.dtype, *, n: int, stack: int
+    rows: int,
+    lanes: int,
+    frame_shape: tuple[int, ...],
+    dtype: jnp.dtype,
+    *,
+    n: int,
+    stack: int,
+    index_shape: tuple[int, ...] = (),
 ) -> PrioritizedReplay:
     """An empty replay of `rows` steps of `lanes` lanes.
+
+    `index_shape` is that of the bonus's index of one step.
 
     Raises:
       ValueError: if a number is not positive, or if the rows are too few for one transition.
@@ -111,7 +120,7 @@ def init(
         terminated=jnp.zeros((rows, lanes), bool),
         truncated=jnp.zeros((rows, lanes), bool),
         age=jnp.zeros((rows, lanes), jnp.int32),
-        bonus_index=jnp.zeros((rows, lanes), jnp.int32),
+        bonus_index=jnp.zeros((rows, lanes, *index_shape), jnp.int32),
         tree=sum_tree.init(rows * lanes),
         max_priority=jnp.ones((), jnp.float32),
         num_frames=jnp.zeros((), jnp.int32),
@@ -125,7 +134,7 @@ def add(
     reward: Float[Array, " lanes"],
     terminated: Bool[Array, " lanes"],
     truncated: Bool[Array, " lanes"],
-    bonus_index: Int[Array, " lanes"],
+    bonus_index: Int[Array, " lanes *index"],
     *,
     n: int,
     stack: int,

@@ -39,7 +39,7 @@ class SequenceReplay(NamedTuple):
     action: Float[Array, "lanes rows action"]
     reward: Float[Array, "lanes rows"]
     discount: Float[Array, "lanes rows"]
-    bonus_index: Int[Array, "lanes rows"]
+    bonus_index: Int[Array, "lanes rows *index"]
     num_frames: Int[Array, " lanes"]
     begins: Int[Array, " lanes"]
     starts: Int[Array, "lanes episodes"]
@@ -72,11 +72,16 @@ class Sequences(NamedTuple):
     action: Float[Array, "batch length+1 action"]
     reward: Float[Array, "batch length"]
     discount: Float[Array, "batch length"]
-    bonus_index: Int[Array, "batch length"]
+    bonus_index: Int[Array, "batch length *index"]
 
 
 def init(
-    rows: int, lanes: int, frame_shape: tuple[int, ...], action_dim: int, length: int
+    rows: int,
+    lanes: int,
+    frame_shape: tuple[int, ...],
+    action_dim: int,
+    length: int,
+    index_shape: tuple[int, ...] = (),
 ) -> SequenceReplay:
     """An empty replay of `rows` frames for each of `lanes` lanes.
 
@@ -86,6 +91,7 @@ def init(
       frame_shape: height, width and channels.
       action_dim: length of an action.
       length: of the sequences that will be drawn.
+      index_shape: of the bonus's index of one step.
 
     Raises:
       ValueError: if a number is not positive, or an episode that is long enough would not fit.
@@ -107,7 +113,7 @@ def init(
         action=jnp.zeros((lanes, rows, action_dim), jnp.float32),
         reward=jnp.zeros((lanes, rows), jnp.float32),
         discount=jnp.ones((lanes, rows), jnp.float32),
-        bonus_index=jnp.zeros((lanes, rows), jnp.int32),
+        bonus_index=jnp.zeros((lanes, rows, *index_shape), jnp.int32),
         num_frames=zeros,
         begins=zeros,
         starts=jnp.zeros((lanes, episodes), jnp.int32),
@@ -139,7 +145,7 @@ def add(
     final_frame: UInt8[Array, "lanes height width channels"],
     frame: UInt8[Array, "lanes height width channels"],
     done: Bool[Array, " lanes"],
-    bonus_index: Int[Array, " lanes"],
+    bonus_index: Int[Array, " lanes *index"],
     *,
     length: int,
 ) -> SequenceReplay:

@@ -29,13 +29,15 @@ class TransitionRing(NamedTuple):
     reward: Float[Array, " capacity"]
     discount: Float[Array, " capacity"]
     next_observation: Shaped[Array, " capacity *observation"]
-    bonus_index: Int[Array, " capacity"]
+    bonus_index: Int[Array, " capacity *index"]
     cursor: Int[Array, ""]
     num_valid: Int[Array, ""]
 
 
-def init(capacity: int, spec: EnvSpec) -> TransitionRing:
+def init(capacity: int, spec: EnvSpec, index_shape: tuple[int, ...] = ()) -> TransitionRing:
     """An empty ring of `capacity` transitions of the task.
+
+    `index_shape` is that of the bonus's index of one step.
 
     Raises:
       ValueError: if `capacity` is not positive.
@@ -55,7 +57,7 @@ def init(capacity: int, spec: EnvSpec) -> TransitionRing:
         reward=jnp.zeros(capacity, jnp.float32),
         discount=jnp.zeros(capacity, jnp.float32),
         next_observation=jnp.zeros((capacity, *spec.observation_shape), spec.observation_dtype),
-        bonus_index=jnp.zeros(capacity, jnp.int32),
+        bonus_index=jnp.zeros((capacity, *index_shape), jnp.int32),
         cursor=jnp.zeros((), jnp.int32),
         num_valid=jnp.zeros((), jnp.int32),
     )
@@ -68,7 +70,7 @@ def add(
     reward: Float[Array, " batch"],
     discount: Float[Array, " batch"],
     next_observation: Shaped[Array, " batch *observation"],
-    bonus_index: Int[Array, " batch"],
+    bonus_index: Int[Array, " batch *index"],
 ) -> TransitionRing:
     """Writes one transition of each lane over the oldest rows.
 
@@ -102,7 +104,7 @@ def add(
 
 def sample(
     key: PRNGKeyArray, ring: TransitionRing, batch_size: int
-) -> tuple[Transitions, Int[Array, " batch"]]:
+) -> tuple[Transitions, Int[Array, " batch *index"]]:
     """Draws transitions uniformly, with replacement; also returns the index stored with each.
 
     Bonuses are zero. The ring must hold a transition; an empty ring gives zeros.

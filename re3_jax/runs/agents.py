@@ -29,6 +29,7 @@ from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.networks import conv_stack
 from re3_jax.runs import video
+from re3_jax.runs.bonuses import Bonus
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.registry import Registry, Values
 
@@ -99,6 +100,10 @@ class Agent:
     bonuses: Mapping[str, OwnBonus] = field(default_factory=dict)
     check_task: Callable[[Values, EnvSpec], None] = lambda values, spec: None
     foresees: Callable[[Any, Any], list[np.ndarray]] | None = None
+
+    def form_of(self, bonus: Bonus) -> "OwnBonus | Bonus":
+        """The agent's own form of a bonus, or the bonus itself."""
+        return self.bonuses.get(bonus.name, bonus)
 
     @property
     def batch(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 Command line, help, validation, building and fine-tuning are read off these entries. Another bonus
 is another `Bonus(...)` in `BONUSES`, or `register(Bonus(...))` in a file that `--plugin` names.
+A run has one of them, or a sum of several, `re3+rnd`: `parts` finds the entries.
 """
 
 from collections.abc import Callable
@@ -9,13 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from re3_jax.intrinsic import counts, e3b, icm, ngu, noveld, rnd
+from re3_jax.intrinsic import counts, e3b, icm, ngu, noveld, re3, rnd
 from re3_jax.intrinsic.base import IntrinsicReward, none
 from re3_jax.intrinsic.contrastive import contrastive
 from re3_jax.intrinsic.inverse_dynamics import inverse_dynamics
 from re3_jax.intrinsic.pretrained import IMAGENET_URL, atc, imagenet, load_atc, load_imagenet
-from re3_jax.intrinsic.re3 import re3
 from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.intrinsic.state_entropy import scaled
 from re3_jax.runs.registry import Registry, Values
 
 
@@ -25,14 +26,16 @@ class Bonus:
 
     Attributes:
       name: on the command line.
-      make: (run's options, options of RE3) -> bonus; the ring of RE3's options is that of the
-        agent's replay, if it has one. A state entropy is scaled afterwards.
-      groups: its groups of options, as fields of `RunConfig`.
+      make: (run's options, options of RE3) -> the complete bonus; the ring of RE3's options is that
+        of the agent's replay, if it has one.
+      groups: its groups of options, as fields of `RunConfig`; the first has its weight.
       config: dataclass of the first group, if `RunConfig` does not have that group.
       inherits: options, dotted, that decide what its encoder and its running statistics mean; a
         run that fine-tunes must have the same values.
       own: options, dotted, that only it uses in a group it shares with other bonuses.
-      is_entropy: whether it is a distance to nearest neighbours, with the options `re3`.
+      unused: options, dotted, of a group it shares that it does not use.
+      is_entropy: whether it compares latents with their nearest neighbours, with the encoder and
+        the ring of the options `re3`.
       is_learned: whether its encoder is trained alongside the agent, with the options `learned`.
       from_one_step: whether it predicts across one step of the environment.
       weights: the file of weights that it needs, in words.
@@ -47,6 +50,7 @@ class Bonus:
     config: type | None = None
     inherits: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
     is_entropy: bool = False
     is_learned: bool = False
     from_one_step: bool = False
@@ -73,7 +77,7 @@ BONUSES = Registry(
     Bonus("none", lambda config, entropy: none(), rewards=False),
     Bonus(
         name="re3",
-        make=lambda config, entropy: re3(entropy),
+        make=lambda config, entropy: re3.from_config(entropy),
         groups=("re3",),
         inherits=_RE3_ENCODER,
         is_entropy=True,
@@ -121,27 +125,30 @@ BONUSES = Registry(
     ),
     _learned(
         name="contrastive",
-        make=lambda config, entropy: contrastive(entropy, config.learned),
+        make=lambda config, entropy: scaled(entropy, contrastive(entropy, config.learned)),
         inherits=(*_RE3_ENCODER, "learned.augmentation"),
         own=_dotted("learned", "momentum augmentation shift_pad"),
     ),
     _learned(
         name="inverse_dynamics",
-        make=lambda config, entropy: inverse_dynamics(entropy, config.learned),
+        make=lambda config, entropy: scaled(entropy, inverse_dynamics(entropy, config.learned)),
         inherits=(*_RE3_ENCODER, "learned.hidden_dim"),
         own=("learned.hidden_dim",),
         from_one_step=True,
     ),
     _pretrained(
         name="imagenet",
-        make=lambda config, entropy: imagenet(entropy, load_imagenet(config.pretrained.weights)),
+        make=lambda config, entropy: scaled(
+            entropy, imagenet(entropy, load_imagenet(config.pretrained.weights))
+        ),
         inherits=("re3.normalize", "pretrained.weights"),
         weights=f"torchvision's ResNet-50: fetch {IMAGENET_URL} and name it with --bonus.weights",
     ),
     _pretrained(
         name="atc",
-        make=lambda config, entropy: atc(
-            entropy, load_atc(config.pretrained.weights, config.pretrained.atc_output)
+        make=lambda config, entropy: scaled(
+            entropy,
+            atc(entropy, load_atc(config.pretrained.weights, config.pretrained.atc_output)),
         ),
         inherits=("re3.normalize", "pretrained.weights", "pretrained.atc_output"),
         own=("pretrained.atc_output",),
@@ -151,8 +158,52 @@ BONUSES = Registry(
 )
 register = BONUSES.register
 
+PLUS = "+"
+"""Between the names of a sum."""
+
+
+def parts(name: str) -> tuple[Bonus, ...]:
+    """The entries of a run's bonus: one, or those of a sum.
+
+    Raises:
+      ValueError: there is no such bonus, or the parts cannot be added; one sentence.
+    """
+    names = name.split(PLUS)
+    if not all(part in BONUSES for part in names):
+        raise ValueError(
+            f"--bonus {name} is not known: choose from {', '.join(BONUSES)}, or add several, such "
+            f"as re3{PLUS}rnd"
+        )
+    found = tuple(BONUSES[part] for part in names)
+    if len(found) == 1:
+        return found
+    of_weight: dict[str, str] = {}
+    for part in found:
+        if not part.rewards:
+            raise ValueError(
+                f"--bonus {name} adds {part.name}, which rewards nothing: leave it out"
+            )
+        # Without options of its own it has nothing that a second part could share.
+        weight = part.groups[0] if part.groups else part.name
+        if (other := of_weight.get(weight)) == part.name:
+            raise ValueError(f"--bonus {name} adds {part.name} to itself: name it once")
+        if other is not None:
+            raise ValueError(
+                f"--bonus {name} adds {other} and {part.name}, which have one weight, "
+                f"--{weight}.beta: add bonuses with options of their own, such as re3{PLUS}rnd"
+            )
+        of_weight[weight] = part.name
+    return found
+
+
+def rewards(name: str) -> bool:
+    """Whether a run's bonus rewards anything."""
+    return any(part.rewards for part in parts(name))
+
 
 def keeps_latents(values: Values) -> bool:
     """Whether the bonus of a run has a ring of latents."""
-    bonus = BONUSES[values["bonus"]]
-    return bonus.is_entropy and (not bonus.is_learned or values["learned.neighbours"] == "ring")
+    return any(
+        part.is_entropy and (not part.is_learned or values["learned.neighbours"] == "ring")
+        for part in parts(values["bonus"])
+    )

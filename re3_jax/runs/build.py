@@ -14,10 +14,9 @@ from re3_jax.envs import host, registry
 from re3_jax.envs.base import DeviceEnv, EnvSpec
 from re3_jax.envs.host import check_installed, renderer
 from re3_jax.intrinsic.base import IntrinsicReward
-from re3_jax.intrinsic.state_entropy import scaled
-from re3_jax.runs import machine, suites
+from re3_jax.intrinsic.sum_of import sum_of
+from re3_jax.runs import bonuses, machine, suites
 from re3_jax.runs.agents import AGENTS
-from re3_jax.runs.bonuses import BONUSES
 from re3_jax.runs.config import RunConfig, with_options
 from re3_jax.runs.errors import UsageError, refusing
 from re3_jax.runs.validate import validate_for_task
@@ -75,22 +74,21 @@ def make_environment(task: str) -> DeviceEnv:
 
 
 def make_bonus(config: RunConfig) -> IntrinsicReward:
-    """The intrinsic reward; off-policy, state entropy keeps one latent per transition.
+    """The intrinsic reward or a sum of several; off-policy, a ring has one latent per transition.
 
     Raises:
       ValueError: its options contradict each other, or a file of weights cannot be used.
     """
-    agent, bonus = AGENTS[config.agent], BONUSES[config.bonus]
+    agent, parts = AGENTS[config.agent], bonuses.parts(config.bonus)
     if config.pretrain is not None and config.pretrain_reward == "bare":
-        groups = {name: unweighted(getattr(config, name)) for name in bonus.groups}
-        config = dataclasses.replace(config, **groups)
+        groups = {name for part in parts for name in part.groups}
+        bare = {name: unweighted(getattr(config, name)) for name in groups}
+        config = dataclasses.replace(config, **bare)
     entropy = config.re3
     if not agent.on_policy:
         entropy = dataclasses.replace(entropy, ring_size=config.of_agent.replay_capacity)
-    if (own := agent.bonuses.get(config.bonus)) is not None:
-        return own.make(config, entropy)
-    made = bonus.make(config, entropy)
-    return scaled(entropy, made) if bonus.is_entropy else made
+    made = {part.name: agent.form_of(part).make(config, entropy) for part in parts}
+    return sum_of(made) if len(made) > 1 else made[config.bonus]
 
 
 def make_learner(config: RunConfig, spec: EnvSpec) -> Learner | OnPolicyLearner:
@@ -143,7 +141,8 @@ def refused_by_parts(config: RunConfig) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
-        groups = [AGENTS[config.agent].group, *BONUSES[config.bonus].groups]
+        groups = [AGENTS[config.agent].group]
+        groups += [group for part in bonuses.parts(config.bonus) for group in part.groups]
         if (on_host := suites.host_of(config.env)) is not None:
             groups.append(on_host.group)
         names = [f"{group}.{name}" for group in groups for name in vars(getattr(config, group))]

@@ -32,15 +32,16 @@ from re3_jax.intrinsic.noveld import NovelDConfig
 from re3_jax.intrinsic.pretrained import PretrainedConfig
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.rnd import RNDConfig
+from re3_jax.runs import bonuses
 from re3_jax.runs.agents import AGENTS
-from re3_jax.runs.bonuses import BONUSES
+from re3_jax.runs.bonuses import BONUSES, Bonus
 from re3_jax.runs.registry import Values
 
 AgentName = str
 """One of `agents.AGENTS`."""
 
 BonusName = str
-"""One of `bonuses.BONUSES`."""
+"""One of `bonuses.BONUSES`, or several with a + between them."""
 
 PresetName = Literal["recommended", "paper", "released", "small", "data_efficient", "debug"]
 
@@ -83,7 +84,7 @@ class RunConfig:
       env: task: one of the paper's by its bare name (doorkey_6x6), any other as suite:id.
       agent: a2c or rainbow for discrete actions; rad or drq (soft actor-critic) or dreamer for
         continuous ones; ppo for both.
-      bonus: the intrinsic reward.
+      bonus: the intrinsic reward, or a sum of several, such as re3+rnd.
       plugin: Python file that registers an agent, a bonus or a suite (see docs/extending.md).
       preset: recommended (what works best here), paper (the paper's text), released (the
         authors' code), small (pixels without a GPU; only tasks of DeepMind Control), data_efficient
@@ -219,14 +220,14 @@ def config_class() -> type[RunConfig]:
 
 
 @functools.cache
-def _class_of(agents: tuple[str, ...], bonuses: tuple[str, ...]) -> type[RunConfig]:
+def _class_of(agents: tuple[str, ...], names: tuple[str, ...]) -> type[RunConfig]:
     groups = {AGENTS[name].group: AGENTS[name].config for name in agents}
     groups |= {b.groups[0]: b.config for b in BONUSES.values() if b.config is not None}
     own = {item.name for item in dataclasses.fields(RunConfig)}
     literal = typing.cast(Any, Literal)
     fields: list[Any] = [
         ("agent", literal[agents], RunConfig.agent),
-        ("bonus", literal[bonuses], RunConfig.bonus),
+        ("bonus", literal[names] | str, RunConfig.bonus),
         *((n, cls, field(default_factory=cls)) for n, cls in groups.items() if n not in own),
     ]
     made = dataclasses.make_dataclass("RunConfig", fields, bases=(RunConfig,), frozen=True)
@@ -270,6 +271,9 @@ def from_dict(values: dict[str, Any], cls: Any = None, prefix: str = "") -> Any:
     for name, value in values.items():
         if dataclasses.is_dataclass(hints[name]):
             made[name] = from_dict(value, hints[name], f"{prefix}{name}.")
+        elif name == "bonus" and isinstance(value, str):
+            bonuses.parts(value)
+            made[name] = value
         elif _fits(value, hints[name]):
             made[name] = value
         else:
@@ -321,9 +325,9 @@ def with_options(sentence: str, names: Iterable[str]) -> str:
     return re.sub(fields, lambda found: options[found[0]], sentence)
 
 
-def neighbours_option(values: Values) -> str | None:
-    """The option, dotted, that says where a run searches neighbours; None if it has none."""
-    agent, bonus = AGENTS[values["agent"]], BONUSES[values["bonus"]]
+def neighbours_option(values: Values, bonus: Bonus) -> str | None:
+    """The option, dotted, that says where a bonus searches neighbours; None if it has none."""
+    agent = AGENTS[values["agent"]]
     own = agent.bonuses.get(bonus.name)
     if own is not None:
         return own.neighbours and f"{agent.group}.{own.neighbours}"

@@ -11,9 +11,8 @@ import jax
 import numpy as np
 
 from re3_jax.envs.base import Box, EnvSpec
-from re3_jax.runs import run_folder
+from re3_jax.runs import bonuses, run_folder
 from re3_jax.runs.agents import AGENTS
-from re3_jax.runs.bonuses import BONUSES
 from re3_jax.runs.build import task_spec
 from re3_jax.runs.config import RunConfig, flatten, option_name, option_with
 from re3_jax.runs.errors import UsageError
@@ -72,8 +71,8 @@ def _check_kind(config: RunConfig, source: RunConfig, folder: Path) -> None:
             f"the run in {folder} trained --agent {source.agent}, whose networks are not those of "
             f"{config.agent}: add --agent {source.agent}, or leave --init out"
         )
-    wants_bonus = BONUSES[config.bonus].rewards
-    if wants_bonus and not BONUSES[source.bonus].rewards:
+    wants_bonus = bonuses.rewards(config.bonus)
+    if wants_bonus and not bonuses.rewards(source.bonus):
         raise UsageError(
             f"the run in {folder} had no bonus, so there is nothing to start {config.bonus} from: "
             "add --bonus none to take over the agent alone"
@@ -103,9 +102,11 @@ def _check_spaces(config: RunConfig, spec: EnvSpec, source: RunConfig, folder: P
 
 
 def _check_options(config: RunConfig, source: RunConfig, folder: Path) -> None:
-    agent, own = AGENTS[config.agent], AGENTS[config.agent].bonuses.get(config.bonus)
-    networks = (*agent.networks, *(own.networks if own else ()))
-    names = (*(f"{agent.group}.{name}" for name in networks), *BONUSES[config.bonus].inherits)
+    agent, parts = AGENTS[config.agent], bonuses.parts(config.bonus)
+    own = [agent.bonuses[part.name] for part in parts if part.name in agent.bonuses]
+    networks = (*agent.networks, *(name for form in own for name in form.networks))
+    names = [f"{agent.group}.{name}" for name in networks]
+    names += [name for part in parts for name in part.inherits]
     here, there = flatten(config), flatten(source)
     for name in names:
         if here[name] != there[name]:
@@ -116,7 +117,7 @@ def _check_options(config: RunConfig, source: RunConfig, folder: Path) -> None:
 
 
 def _read(config: RunConfig, source: RunConfig, folder: Path) -> Learned:
-    parts = ("agent", "intrinsic") if BONUSES[config.bonus].rewards else ("agent",)
+    parts = ("agent", "intrinsic") if bonuses.rewards(config.bonus) else ("agent",)
     found = None
     if run_folder.has_checkpoint(folder):
         with contextlib.closing(CheckpointStore(folder / run_folder.CHECKPOINTS)) as store:

@@ -17,7 +17,7 @@ import tyro
 from re3_jax.envs import registry
 from re3_jax.runs import bonuses, plugins, run_folder, suites
 from re3_jax.runs.agents import AGENTS, Agent
-from re3_jax.runs.bonuses import BONUSES
+from re3_jax.runs.bonuses import BONUSES, Bonus
 from re3_jax.runs.config import (
     RunConfig,
     config_class,
@@ -114,8 +114,8 @@ def words_of(options: Mapping[str, Any]) -> list[str]:
 def _no_effect(name: str, values: Values) -> str | None:
     """Why this option has no effect with the others, and the remedy; None if it has one."""
     group, _, leaf = name.rpartition(".")
-    env, agent, bonus = values["env"], AGENTS[values["agent"]], BONUSES[values["bonus"]]
-    suite, own = suites.find(env)[0], agent.bonuses.get(bonus.name)
+    env, agent = values["env"], AGENTS[values["agent"]]
+    suite, parts = suites.find(env)[0], bonuses.parts(values["bonus"])
     of_suites = {other.host.group: other.host for other in suites.SUITES.values() if other.host}
     of_agents = [other.name for other in AGENTS.values() if other.group == group]
     of_bonus = any(group in other.groups for other in BONUSES.values())
@@ -137,15 +137,24 @@ def _no_effect(name: str, values: Values) -> str | None:
         return f"{where}: leave it out or choose a task such as {of_suites[group].example}"
     if of_agents and agent.name not in of_agents:
         return f"with --agent {agent.name}: {leave} --agent {' or '.join(of_agents)}"
-    if owners := _bonuses_with(name, agent):
-        if bonus.name not in owners:
-            return f"with --bonus {bonus.name}: {leave} --bonus {' or '.join(owners)}"
-    if of_bonus and leaf in OF_ENCODERS and bonus.weights is not None:
-        return f"with --bonus {bonus.name}, whose encoder is that of --bonus.weights: leave it out"
+    owners = _bonuses_with(name, agent)
+    concerned = [part for part in parts if part.name in owners]
+    if owners and not concerned:
+        return f"with --bonus {values['bonus']}: {leave} --bonus {' or '.join(owners)}"
     if of_bonus and leaf in OF_IMAGES and not suite.in_pixels:
         return f"{where}: leave it out"
     if of_bonus and leaf in ("torso", "num_filters") and suite.host and suite.host.fixed_filters:
         return f"on {env}, whose encoder has DQN's convolutions: leave it out"
+    why = [_no_effect_on(part, name, values) for part in concerned]
+    return next(iter(why), None) if None not in why else None
+
+
+def _no_effect_on(bonus: Bonus, name: str, values: Values) -> str | None:
+    """As `_no_effect`, for one bonus of the run that has the option."""
+    agent, leaf = AGENTS[values["agent"]], name.rpartition(".")[2]
+    own = agent.bonuses.get(bonus.name)
+    if leaf in OF_ENCODERS and bonus.weights is not None:
+        return f"with --bonus {bonus.name}, whose encoder is that of --bonus.weights: leave it out"
     if own is not None and name in own.unused:
         return f"with --agent {agent.name}, {own.because}: leave it out"
     if name == "re3.ring_size" and not agent.on_policy and bonuses.keeps_latents(values):
@@ -153,10 +162,13 @@ def _no_effect(name: str, values: Values) -> str | None:
             f"with --agent {agent.name}, which keeps a latent for each frame acted on: set "
             f"--{agent.group}.replay-capacity"
         )
-    sought = neighbours_option(values)
+    sought = neighbours_option(values, bonus)
     if name in OF_SEARCHES and sought and (scope := values[sought]) != "ring":
         option = option_name(sought)
-        return f"with {option} {scope}, which searches the batch alone: {leave} {option} ring"
+        return (
+            f"with {option} {scope}, which searches the batch alone: leave it out or use {option} "
+            "ring"
+        )
     return None
 
 
@@ -166,7 +178,11 @@ def _bonuses_with(name: str, agent: Agent) -> list[str]:
     if group == agent.group:
         return [bonus for bonus, own in agent.bonuses.items() if leaf in own.options]
     owners = [bonus.name for bonus in BONUSES.values() if name in bonus.own]
-    return owners or [bonus.name for bonus in BONUSES.values() if group in bonus.groups]
+    return owners or [
+        bonus.name
+        for bonus in BONUSES.values()
+        if group in bonus.groups and name not in bonus.unused
+    ]
 
 
 def _named(given: dict[str, Any], *more: str) -> dict[str, Any]:
@@ -199,6 +215,11 @@ def _given(words: list[str]) -> dict[str, Any]:
             value = next(rest, "--")
             if value.startswith("--"):
                 raise UsageError(f"{option} needs a value: give it as {option} VALUE")
+        if name == "bonus":
+            with refusing(ValueError):
+                bonuses.parts(value)
+            given[name] = value
+            continue
         given[name] = checked(option, value, annotations[name])
     return given
 

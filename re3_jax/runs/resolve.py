@@ -3,10 +3,9 @@
 import dataclasses
 from typing import get_args
 
-from re3_jax.runs import suites
-from re3_jax.runs.bonuses import BONUSES
+from re3_jax.runs import bonuses, suites
 from re3_jax.runs.config import AgentName, BonusName, PresetName, RunConfig, config_class
-from re3_jax.runs.errors import UsageError
+from re3_jax.runs.errors import UsageError, refusing
 
 
 def resolve(
@@ -36,7 +35,9 @@ def resolve(
     agent = agent or suite.other_agents.get(task_id, suite.agent)
     bonus = bonus or RunConfig.bonus
     config = suite.preset(task_id, preset, agent)
-    if BONUSES[bonus].is_learned:
+    with refusing(ValueError):
+        parts = bonuses.parts(bonus)
+    if any(part.is_learned for part in parts):
         # A repeated observation has another latent by then.
         re3 = dataclasses.replace(config.re3, merge_copies=False)
         config = suite.with_learned_encoder(task_id, dataclasses.replace(config, re3=re3))

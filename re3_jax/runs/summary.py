@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from re3_jax.runs import machine, suites
-from re3_jax.runs.bonuses import BONUSES
+from re3_jax.runs import bonuses, machine, suites
 from re3_jax.runs.config import RunConfig
 from re3_jax.runs.host_record import HostRecord
 from re3_jax.runs.run_folder import write_json
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 def label(config: RunConfig) -> str:
     """Agent and bonus, as in a legend."""
-    bonus = f" + {config.bonus.upper()}" if BONUSES[config.bonus].rewards else ""
+    bonus = f" + {config.bonus.upper()}" if bonuses.rewards(config.bonus) else ""
     return f"{config.agent.upper()}{bonus}"
 
 

@@ -7,7 +7,7 @@ from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.replay.frame_rows import row_size
 from re3_jax.runs import agents, bonuses, loggers, suites
 from re3_jax.runs.agents import AGENTS, Agent
-from re3_jax.runs.bonuses import BONUSES
+from re3_jax.runs.bonuses import BONUSES, Bonus
 from re3_jax.runs.config import RunConfig, flatten, neighbours_option, option_name
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.registry import Values
@@ -24,17 +24,25 @@ NOT_NEGATIVE = ("seed", "checkpoint_seconds", "beta")
 
 def validate(config: RunConfig) -> None:
     """Refuses what no task allows, in a sentence with the option and a value that works."""
-    values, agent, bonus = flatten(config), AGENTS[config.agent], BONUSES[config.bonus]
+    values, agent = flatten(config), AGENTS[config.agent]
     for name, value in values.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
             _check_range(name, value)
     loggers.names(config.loggers)
-    if config.pretrain is not None and not bonus.rewards:
+    if config.pretrain is not None and not bonuses.rewards(config.bonus):
         other = next(other.name for other in BONUSES.values() if other.rewards)
         raise UsageError(
-            f"--pretrain trains on the bonus alone, and --bonus {bonus.name} is none: choose "
+            f"--pretrain trains on the bonus alone, and --bonus {config.bonus} is none: choose "
             f"--bonus {other} or another one"
         )
+    for bonus in bonuses.parts(config.bonus):
+        _check_bonus(values, agent, bonus)
+    if config.seed + config.seeds - 1 > INT32_MAX:
+        raise UsageError(f"--seed {config.seed} is too large: seeds end at {INT32_MAX}")
+
+
+def _check_bonus(values: Values, agent: Agent, bonus: Bonus) -> None:
+    """Refuses a bonus, or a part of a sum, that does not suit the agent or the options."""
     stack, why = agent.sees.get("frame_stack", (bonus.frames, ""))
     if stack < bonus.frames:
         raise UsageError(
@@ -50,9 +58,7 @@ def validate(config: RunConfig) -> None:
             f"span {option_name(span)} {values[span]}: add {option_name(span)} 1 or choose another "
             "bonus"
         )
-    _check_batch(values, agent)
-    if config.seed + config.seeds - 1 > INT32_MAX:
-        raise UsageError(f"--seed {config.seed} is too large: seeds end at {INT32_MAX}")
+    _check_batch(values, agent, bonus)
 
 
 def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
@@ -176,7 +182,8 @@ def _check_agent(config: RunConfig, spec: EnvSpec) -> None:
 
 
 def _check_counts(config: RunConfig, spec: EnvSpec) -> None:
-    if BONUSES[config.bonus].counts_states and spec.num_states is None:
+    counts_states = any(part.counts_states for part in bonuses.parts(config.bonus))
+    if counts_states and spec.num_states is None:
         raise UsageError(
             f"--bonus {config.bonus} counts states, which {config.env} does not number: choose a "
             "task that does, such as doorkey_6x6 or gymnax:DeepSea-bsuite, or another bonus"
@@ -195,7 +202,7 @@ def _check_range(name: str, value: Any) -> None:
         raise UsageError(f"{option} {value} is negative: give 0 or more")
 
 
-def _check_batch(values: Values, agent: Agent) -> None:
+def _check_batch(values: Values, agent: Agent, bonus: Bonus) -> None:
     names = [f"{agent.group}.{name}" for name in agent.batch]
     batch = math.prod(values[name] for name in names)
     ring, rank = values["re3.ring_size"], values["re3.last_neighbour"]
@@ -205,7 +212,10 @@ def _check_batch(values: Values, agent: Agent) -> None:
             f"--re3.ring-size {ring} cannot hold one rollout of {batch} states "
             f"({lanes} lanes x {steps} steps): give at least {batch}"
         )
-    sought, others = neighbours_option(values), batch - (0 if values["re3.count_self"] else 1)
+    sought, others = (
+        neighbours_option(values, bonus),
+        batch - (0 if values["re3.count_self"] else 1),
+    )
     if sought and values[sought] != "ring" and rank > others:
         raise UsageError(
             f"a batch of {batch} states has no neighbour of rank {rank}: lower "

@@ -1,6 +1,6 @@
 """A fine-tuned run starts from another: what it takes over is said in `re3_jax.inheritance`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -9,6 +9,7 @@ from jaxtyping import Array
 
 from re3_jax.inheritance import inherited_fields
 from re3_jax.intrinsic.base import ChainState
+from re3_jax.intrinsic.sum_of import SumState
 from re3_jax.training.train_state import TrainState
 
 
@@ -61,6 +62,9 @@ def name_of(path: Any) -> str:
 
 def _is_inherited(state: Any, path: Any) -> bool:
     for key in path:
+        if isinstance(state, dict):
+            state = state[key.key]
+            continue
         fields = inherited_fields(state)
         if fields is None:
             return True
@@ -72,12 +76,20 @@ def _is_inherited(state: Any, path: Any) -> bool:
 
 def _check_declared(state: TrainState) -> None:
     """An agent or a bonus that declares nothing would hand on its optimiser and its replay."""
-    bonus = state.intrinsic
-    while isinstance(bonus, ChainState):
-        bonus = bonus.bonus
-    for part in (state.agent, bonus):
+    for part in (state.agent, *_bonuses_in(state.intrinsic)):
         if jax.tree.leaves(part) and inherited_fields(part) is None:
             raise TypeError(
                 f"{type(part).__name__} does not say what a fine-tuned run inherits: decorate it "
                 "with re3_jax.inheritance.inherits"
             )
+
+
+def _bonuses_in(state: Any) -> Iterator[Any]:
+    """The states of the bonuses that are chained or added."""
+    if isinstance(state, ChainState):
+        yield from _bonuses_in(state.bonus)
+    elif isinstance(state, SumState):
+        for part in state.parts.values():
+            yield from _bonuses_in(part)
+    else:
+        yield state

@@ -57,7 +57,12 @@ def make_learner(config: DreamerConfig, spec: EnvSpec, bonus: IntrinsicReward) -
         agent_key, bonus_key = jax.random.split(key)
         agent = dreamer.init(agent_key)
         replay = sequence_ring.init(
-            config.replay_capacity // lanes, lanes, spec.frame_shape, dreamer.action_dim, length
+            config.replay_capacity // lanes,
+            lanes,
+            spec.frame_shape,
+            dreamer.action_dim,
+            length,
+            bonus.index_shape,
         )
         return LearnerState(
             agent=agent,

@@ -48,6 +48,7 @@ def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -
                 spec.observation_dtype,
                 n=n,
                 stack=spec.frame_stack,
+                index_shape=bonus.index_shape,
             ),
             memory=frames.first(frame),
         )

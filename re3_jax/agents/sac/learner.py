@@ -44,9 +44,9 @@ def make_learner(config: SACConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Le
             "lanes: raise replay_capacity or lower num_envs"
         )
     if len(spec.observation_shape) == 3:
-        store_of = replays.of_frames(config, spec, agent.action_dim)
+        store_of = replays.of_frames(config, spec, agent.action_dim, bonus.index_shape)
     else:
-        store_of = replays.of_transitions(config, spec)
+        store_of = replays.of_transitions(config, spec, bonus.index_shape)
 
     def init(key: PRNGKeyArray, frame: Frame) -> LearnerState:
         agent_key, bonus_key = jax.random.split(key)

@@ -29,10 +29,12 @@ class Store(NamedTuple):
     init: Callable[[], Replay]
     begin: Callable[[Replay, Shaped[Array, " lane *frame"]], Replay]
     add: Callable[..., Replay]
-    sample: Callable[[PRNGKeyArray, Replay], tuple[Transitions, Int[Array, " batch"]]]
+    sample: Callable[[PRNGKeyArray, Replay], tuple[Transitions, Int[Array, " batch *index"]]]
 
 
-def of_frames(config: SACConfig, spec: EnvSpec, action_dim: int) -> Store:
+def of_frames(
+    config: SACConfig, spec: EnvSpec, action_dim: int, index_shape: tuple[int, ...]
+) -> Store:
     """Each frame once; stacks are put together when they are sampled."""
 
     def add(
@@ -40,7 +42,7 @@ def of_frames(config: SACConfig, spec: EnvSpec, action_dim: int) -> Store:
         observation: Shaped[Array, " lane *observation"],
         action: Float[Array, "lane action"],
         step: LaneStep,
-        index: Int[Array, " lane"],
+        index: Int[Array, " lane *index"],
     ) -> FrameReplay:
         del observation
         return frame_ring.add(
@@ -62,6 +64,7 @@ def of_frames(config: SACConfig, spec: EnvSpec, action_dim: int) -> Store:
             action_dim,
             spec.frame_stack,
             spec.max_agent_steps,
+            index_shape,
         ),
         begin=frame_ring.start,
         add=add,
@@ -71,7 +74,7 @@ def of_frames(config: SACConfig, spec: EnvSpec, action_dim: int) -> Store:
     )
 
 
-def of_transitions(config: SACConfig, spec: EnvSpec) -> Store:
+def of_transitions(config: SACConfig, spec: EnvSpec, index_shape: tuple[int, ...]) -> Store:
     """Whole transitions."""
 
     def add(
@@ -79,7 +82,7 @@ def of_transitions(config: SACConfig, spec: EnvSpec) -> Store:
         observation: Shaped[Array, " lane *observation"],
         action: Float[Array, "lane action"],
         step: LaneStep,
-        index: Int[Array, " lane"],
+        index: Int[Array, " lane *index"],
     ) -> TransitionRing:
         return transition_ring.add(
             replay,
@@ -92,7 +95,7 @@ def of_transitions(config: SACConfig, spec: EnvSpec) -> Store:
         )
 
     return Store(
-        init=lambda: transition_ring.init(config.replay_capacity, spec),
+        init=lambda: transition_ring.init(config.replay_capacity, spec, index_shape),
         begin=lambda replay, frame: replay,
         add=add,
         sample=lambda key, replay: transition_ring.sample(key, replay, config.batch_size),
