@@ -8,7 +8,7 @@ from re3_jax.initializers import Scheme
 from re3_jax.networks.conv_stack import Torso
 from re3_jax.random_encoder import ImageInput
 
-Normalization = Literal["none", "running_std", "released_running_std"]
+Normalization = Literal["none", "running_std", "released_running_std", "running_mean"]
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class RE3Config:
         too large for one; programs then run inside `shard_map` (see `sharded_ring`).
       beta: beta_0, the weight of the bonus (the default is DoorKey-6x6's).
       rho: beta_t = beta_0 (1 - rho)^t, t in agent steps.
-      normalize: divide by the exact running standard deviation, by that of the released code, or
-        not at all.
+      normalize: divide by the exact running standard deviation, by that of the released code, by
+        the running mean (as APT does), or not at all.
       log1p: whether to take log(1 + .) after that.
       encoder_init: initialisation of the encoder's weights (see `initializers`).
       latent_dim: length of y; a MiniGrid view always gives 64.

@@ -247,6 +247,8 @@ def scaled(
         steps.append(transforms.normalize_by_running_std("exact"))
     elif config.normalize == "released_running_std":
         steps.append(transforms.normalize_by_running_std(released))
+    elif config.normalize == "running_mean":
+        steps.append(transforms.normalize_by_running_mean())
     if config.log1p:
         steps.append(transforms.log1p())
     steps.append(transforms.scale_by_schedule(schedules.exponential_decay(config.beta, config.rho)))

@@ -52,6 +52,27 @@ def normalize_by_running_std(variant: RunningStd = "exact") -> RewardTransform:
     return RewardTransform(init, apply, report)
 
 
+def normalize_by_running_mean() -> RewardTransform:
+    """Divides rewards by the running mean of all rewards seen (APT; Liu and Abbeel, 2021).
+
+    A batch first updates the mean and is then divided by it. While the mean is 0, rewards pass
+    unchanged. Reports `running_mean`.
+    """
+
+    def apply(stats: RunningStats, reward: Float[Array, " batch"], agent_steps: Int[Array, ""]):
+        stats = running_stats.update(stats, reward)
+        return reward / jnp.where(stats.mean > 0, stats.mean, 1.0), stats
+
+    return RewardTransform(
+        running_stats.init, apply, lambda stats, agent_steps: {"running_mean": stats.mean}
+    )
+
+
+def power(exponent: float) -> RewardTransform:
+    """Takes r^exponent of rewards that are not negative; for a positive exponent 0 stays 0."""
+    return _stateless(lambda reward, agent_steps: jnp.power(reward, exponent))
+
+
 def log1p() -> RewardTransform:
     """Takes log(1 + r), Equation 3: compresses large distances and keeps 0 at 0."""
     return _stateless(lambda reward, agent_steps: jnp.log1p(reward))

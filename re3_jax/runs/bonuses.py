@@ -6,16 +6,17 @@ A run has one of them, or a sum of several, `re3+rnd`: `parts` finds the entries
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from re3_jax.intrinsic import counts, e3b, icm, ngu, noveld, re3, rnd
+from re3_jax.intrinsic import counts, e3b, icm, ngu, noveld, re3, rise, rnd
 from re3_jax.intrinsic.base import IntrinsicReward, none
 from re3_jax.intrinsic.contrastive import contrastive
 from re3_jax.intrinsic.inverse_dynamics import inverse_dynamics
 from re3_jax.intrinsic.pretrained import IMAGENET_URL, atc, imagenet, load_atc, load_imagenet
 from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.intrinsic.rise import RISEConfig
 from re3_jax.intrinsic.state_entropy import scaled
 from re3_jax.runs.registry import Registry, Values
 
@@ -32,8 +33,7 @@ class Bonus:
       config: dataclass of the first group, if `RunConfig` does not have that group.
       inherits: options, dotted, that decide what its encoder and its running statistics mean; a
         run that fine-tunes must have the same values.
-      own: options, dotted, that only it uses in a group it shares with other bonuses.
-      unused: options, dotted, of a group it shares that it does not use.
+      unused: options, dotted, that it does not use in a group it shares with other bonuses.
       is_entropy: whether it compares latents with their nearest neighbours, with the encoder and
         the ring of the options `re3`.
       is_learned: whether its encoder is trained alongside the agent, with the options `learned`.
@@ -42,6 +42,7 @@ class Bonus:
       frames: how many stacked frames an observation must have.
       counts_states: whether the task must number its states.
       rewards: whether it is a bonus at all.
+      values: options that its name stands for, in place of the preset's.
     """
 
     name: str
@@ -49,7 +50,6 @@ class Bonus:
     groups: tuple[str, ...] = ()
     config: type | None = None
     inherits: tuple[str, ...] = ()
-    own: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     is_entropy: bool = False
     is_learned: bool = False
@@ -58,13 +58,17 @@ class Bonus:
     frames: int = 1
     counts_states: bool = False
     rewards: bool = True
+    values: Values = field(default_factory=dict)
 
 
 def _dotted(group: str, names: str) -> tuple[str, ...]:
     return tuple(f"{group}.{name}" for name in names.split())
 
 
-_ENCODER = "encoder_init image_input image_crop torso num_filters latent_dim normalize"
+_ARCHITECTURE = "encoder_init image_input image_crop torso num_filters latent_dim"
+_ENCODER = f"{_ARCHITECTURE} normalize"
+_SCALE = "normalize log1p beta rho"
+_CURL = "momentum augmentation shift_pad"
 _RE3_ENCODER = _dotted("re3", f"{_ENCODER} ensemble_size")
 
 _learned = partial(Bonus, groups=("re3", "learned"), is_entropy=True, is_learned=True)
@@ -127,14 +131,40 @@ BONUSES = Registry(
         name="contrastive",
         make=lambda config, entropy: scaled(entropy, contrastive(entropy, config.learned)),
         inherits=(*_RE3_ENCODER, "learned.augmentation"),
-        own=_dotted("learned", "momentum augmentation shift_pad"),
+        unused=("learned.hidden_dim",),
     ),
     _learned(
         name="inverse_dynamics",
         make=lambda config, entropy: scaled(entropy, inverse_dynamics(entropy, config.learned)),
         inherits=(*_RE3_ENCODER, "learned.hidden_dim"),
-        own=("learned.hidden_dim",),
+        unused=_dotted("learned", _CURL),
         from_one_step=True,
+    ),
+    _learned(
+        name="apt",
+        make=lambda config, entropy: scaled(entropy, contrastive(entropy, config.learned)),
+        inherits=(*_RE3_ENCODER, "learned.augmentation"),
+        # Liu and Abbeel (2021): log(1 + the mean distance to the k nearest of the minibatch, over
+        # its running mean), with the k of the Unsupervised RL Benchmark, which counts the
+        # observation itself.
+        values={
+            "learned.neighbours": "minibatch",
+            "re3.first_neighbour": 1,
+            "re3.last_neighbour": 12,
+            "re3.count_self": True,
+            "re3.search_size": None,
+            "re3.normalize": "running_mean",
+            "re3.log1p": True,
+        },
+    ),
+    Bonus(
+        name="rise",
+        make=lambda config, entropy: rise.from_config(config.rise, entropy),
+        groups=("rise", "re3"),
+        config=RISEConfig,
+        inherits=_dotted("re3", f"{_ARCHITECTURE} ensemble_size"),
+        unused=_dotted("re3", _SCALE),
+        is_entropy=True,
     ),
     _pretrained(
         name="imagenet",
@@ -142,6 +172,7 @@ BONUSES = Registry(
             entropy, imagenet(entropy, load_imagenet(config.pretrained.weights))
         ),
         inherits=("re3.normalize", "pretrained.weights"),
+        unused=("pretrained.atc_output",),
         weights=f"torchvision's ResNet-50: fetch {IMAGENET_URL} and name it with --bonus.weights",
     ),
     _pretrained(
@@ -151,7 +182,6 @@ BONUSES = Registry(
             atc(entropy, load_atc(config.pretrained.weights, config.pretrained.atc_output)),
         ),
         inherits=("re3.normalize", "pretrained.weights", "pretrained.atc_output"),
-        own=("pretrained.atc_output",),
         weights="a snapshot of rlpyt's ATC (params.pkl): name it with --bonus.weights",
         frames=3,
     ),

@@ -177,8 +177,7 @@ def _bonuses_with(name: str, agent: Agent) -> list[str]:
     group, _, leaf = name.rpartition(".")
     if group == agent.group:
         return [bonus for bonus, own in agent.bonuses.items() if leaf in own.options]
-    owners = [bonus.name for bonus in BONUSES.values() if name in bonus.own]
-    return owners or [
+    return [
         bonus.name
         for bonus in BONUSES.values()
         if group in bonus.groups and name not in bonus.unused

@@ -4,7 +4,15 @@ import dataclasses
 from typing import get_args
 
 from re3_jax.runs import bonuses, suites
-from re3_jax.runs.config import AgentName, BonusName, PresetName, RunConfig, config_class
+from re3_jax.runs.config import (
+    AgentName,
+    BonusName,
+    PresetName,
+    RunConfig,
+    config_class,
+    flatten,
+    unflatten,
+)
 from re3_jax.runs.errors import UsageError, refusing
 
 
@@ -41,6 +49,8 @@ def resolve(
         # A repeated observation has another latent by then.
         re3 = dataclasses.replace(config.re3, merge_copies=False)
         config = suite.with_learned_encoder(task_id, dataclasses.replace(config, re3=re3))
+    given = {name: value for part in parts for name, value in part.values.items()}
+    config = unflatten(flatten(config) | given)
     named = {"env": env, "agent": agent, "bonus": bonus, "preset": preset}
     config = config_class()(**vars(config) | named)
     return suite.fine_tuned(task_id, config) if fine_tunes else config

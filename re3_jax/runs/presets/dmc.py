@@ -32,7 +32,11 @@ MAIN_TASKS = (
 
 AGENT_STEPS_BETWEEN_EVALUATIONS = 5_000
 
-ANY_TASK: Values = {"re3.beta": 0.05, "re3.rho": 1e-5, "rnd.beta": 0.05, "icm.beta": 0.1}
+ANY_TASK: Values = {
+    **{"re3.beta": 0.05, "re3.rho": 1e-5, "rnd.beta": 0.05, "icm.beta": 0.1},
+    # Not in the paper, and not searched: RE3's.
+    "rise.beta": 0.05,
+}
 
 TASKS: dict[str, Values] = {
     "cartpole_swingup_sparse": {"rnd.beta": 10.0},
