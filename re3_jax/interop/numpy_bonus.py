@@ -117,6 +117,7 @@ class NumpyBonus:
         next_observation: Any = None,
         terminated: Any = None,
         truncated: Any = None,
+        value: Any = None,
     ) -> Int32[np.ndarray, " lane *index"]:
         """Observes one step of every lane; a replay stores the index with the transition.
 
@@ -130,11 +131,12 @@ class NumpyBonus:
           next_observation: o_{t+1} of the same episode, even if the episode ended [lane, ...].
           terminated: whether the task ended at this step, bool [lane].
           truncated: whether a time limit ended the episode at this step, bool [lane].
+          value: the agent's V(o_t), float32 [lane].
 
         Returns:
           The index, int32 [lane]; of a sum of bonuses, [lane, parts].
         """
-        given = Step(observation, action, next_observation, terminated, truncated)
+        given = Step(observation, action, next_observation, terminated, truncated, value=value)
         step = self._checked(given, (self._lanes(len(observation)),))
         intrinsic, index = self._observe(self._state.intrinsic, step)
         self._advance(step.observation.shape[0], intrinsic)
@@ -240,17 +242,18 @@ class NumpyBonus:
             _array("next_observation", step.next_observation, *observations),
             _array("terminated", step.terminated, *flags),
             _array("truncated", step.truncated, *flags),
+            value=_array("value", step.value, rows, (), np.dtype(np.float32)),
         )
 
     def _checked_batch(self, batch: IntrinsicBatch) -> IntrinsicBatch:
         rows = (len(batch.observation),)
-        step: Any = self._checked(Step(*batch[:3]), rows)
+        step: Any = self._checked(Step(*batch[:3], value=batch.value), rows)
         index = _array(
             "bonus_index", batch.bonus_index, rows, self._index_shape, np.dtype(np.int32)
         )
         agent_steps: Any = np.int32(batch.agent_steps)
         return IntrinsicBatch(
-            step.observation, step.action, step.next_observation, index, agent_steps
+            step.observation, step.action, step.next_observation, index, agent_steps, step.value
         )
 
     def _action_form(self) -> tuple[tuple[int, ...], np.dtype]:

@@ -30,6 +30,7 @@ class Step(NamedTuple):
       truncated: whether a time limit ended the episode at this step.
       state_number: the number of the state in which a_t was taken, where the task numbers its
         states (`CountableStates.counted`).
+      value: V(o_t) as the agent estimates it when the step is stored.
     """
 
     observation: Shaped[Array, " lane *observation"]
@@ -38,6 +39,7 @@ class Step(NamedTuple):
     terminated: Bool[Array, " lane"] | None = None
     truncated: Bool[Array, " lane"] | None = None
     state_number: Int[Array, " lane"] | None = None
+    value: Float[Array, " lane"] | None = None
 
     @classmethod
     def on_device(cls, observation: Array, action: Array, timestep: TimeStep) -> "Step":
@@ -75,6 +77,7 @@ class IntrinsicBatch(NamedTuple):
       bonus_index: the index that `observe` returned for each o_t. A bonus uses it to look up a
         stored latent instead of encoding again. A sum of bonuses has one for each part.
       agent_steps: agent steps taken so far, the argument of the beta schedules.
+      value: V(o_t) as the agent estimates it now; None for a bonus that does not use it.
     """
 
     observation: Shaped[Array, " batch *observation"]
@@ -82,6 +85,7 @@ class IntrinsicBatch(NamedTuple):
     next_observation: Shaped[Array, " batch *observation"]
     bonus_index: Int[Array, " batch *index"]
     agent_steps: Int[Array, ""]
+    value: Float[Array, " batch"] | None = None
 
 
 class IntrinsicReward(NamedTuple):
@@ -96,6 +100,8 @@ class IntrinsicReward(NamedTuple):
       episodic memory. Otherwise `observe_rollout` passes it a whole rollout at once, each step as a
       lane of its own.
     index_shape: shape of the index of one step; a replay is made for it.
+    needs_stored_value: whether `observe` uses `Step.value`.
+    needs_value: whether `reward` uses `IntrinsicBatch.value`.
 
     An `info` is a dict of float32 scalars for the log; a bonus always returns the same keys.
     """
@@ -108,6 +114,8 @@ class IntrinsicReward(NamedTuple):
     update: Callable[[IntrinsicState, IntrinsicBatch, PRNGKeyArray], tuple[IntrinsicState, Info]]
     in_order: bool = False
     index_shape: tuple[int, ...] = ()
+    needs_stored_value: bool = False
+    needs_value: bool = False
 
 
 class RewardTransform(NamedTuple):

@@ -1,9 +1,10 @@
 """Rewards a batch, trains the bonus on it and collects the diagnostics of both."""
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from re3_jax.intrinsic import diagnostics
 from re3_jax.intrinsic.base import (
@@ -17,6 +18,28 @@ from re3_jax.intrinsic.base import (
 
 Batch = TypeVar("Batch", bound=Any)
 """A NamedTuple with the fields observation, action, next_observation and bonus."""
+
+ValueOf = Callable[[Shaped[Array, " batch *observation"]], Float[Array, " batch"]]
+"""V(o) as an agent estimates it now."""
+
+
+def value_if(
+    needed: bool, value_of: ValueOf | None, observation: Shaped[Array, " batch *observation"]
+) -> Float[Array, " batch"] | None:
+    """The value of each observation, or None where the bonus does not need it.
+
+    Raises:
+      ValueError: if the bonus needs it and the agent does not give it.
+    """
+    if not needed:
+        return None
+    if value_of is None:
+        raise ValueError(
+            "the bonus compares the agent's values of observations, which this agent does not "
+            "give: choose another bonus or another agent"
+        )
+    with jax.named_scope("value"):
+        return value_of(observation)
 
 
 def reward_batch(
@@ -41,6 +64,7 @@ def with_bonus(
     index: Int[Array, " batch *index"],
     agent_steps: Int[Array, ""],
     key: PRNGKeyArray,
+    value_of: ValueOf | None = None,
 ) -> tuple[Batch, IntrinsicState, Info]:
     """The batch with its intrinsic rewards, computed anew against all latents stored (Algorithm 1).
 
@@ -51,12 +75,12 @@ def with_bonus(
       index: what the bonus returned when each transition was stored.
       agent_steps: agent steps taken so far.
       key: random stream of the bonus's update.
+      value_of: the agent's values, called only if the bonus needs them.
     """
+    value = value_if(bonus.needs_value, value_of, batch.observation)
+    transitions = batch.observation, batch.action, batch.next_observation
     reward, intrinsic, info = reward_batch(
-        bonus,
-        intrinsic,
-        IntrinsicBatch(batch.observation, batch.action, batch.next_observation, index, agent_steps),
-        key,
+        bonus, intrinsic, IntrinsicBatch(*transitions, index, agent_steps, value), key
     )
     return batch._replace(bonus=reward), intrinsic, info
 
@@ -85,11 +109,11 @@ def reward_rollout(
     """
     with jax.named_scope("bonus"):
         intrinsic, index = observe_rollout(bonus, intrinsic, steps)
-    observation, action, following, rows = jax.tree.map(
+    observation, action, following, rows, value = jax.tree.map(
         lambda leaf: leaf.reshape(-1, *leaf.shape[2:]),
-        (steps.observation, steps.action, steps.next_observation, index),
+        (steps.observation, steps.action, steps.next_observation, index, steps.value),
     )
-    batch = IntrinsicBatch(observation, action, following, rows, agent_steps)
+    batch = IntrinsicBatch(observation, action, following, rows, agent_steps, value)
     reward, intrinsic, info = reward_batch(bonus, intrinsic, batch, key)
     return reward.reshape(index.shape[:2]), intrinsic, info
 
@@ -104,8 +128,15 @@ def rollout_with_bonus(
     rollout: Steps,
     agent_steps: Int[Array, ""],
     key: PRNGKeyArray,
+    value_of: ValueOf | None = None,
 ) -> tuple[Steps, IntrinsicState, Info]:
-    """The rollout of an on-policy agent with its intrinsic rewards, see `reward_rollout`."""
+    """The rollout of an on-policy agent with its intrinsic rewards, see `reward_rollout`.
+
+    `value_of` are the agent's values, called only if the bonus needs them.
+    """
+    needed, (time, lanes) = bonus.needs_value or bonus.needs_stored_value, rollout.reward.shape
+    flat = rollout.observation.reshape(time * lanes, *rollout.observation.shape[2:])
+    value = value_if(needed, value_of, flat)
     steps = Step(
         rollout.observation,
         rollout.action,
@@ -113,6 +144,7 @@ def rollout_with_bonus(
         rollout.terminated,
         rollout.truncated,
         rollout.state_number,
+        None if value is None else value.reshape(time, lanes),
     )
     reward, intrinsic, info = reward_rollout(bonus, intrinsic, steps, agent_steps, key)
     return rollout._replace(bonus=reward), intrinsic, info

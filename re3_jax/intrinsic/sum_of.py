@@ -81,6 +81,8 @@ def sum_of(parts: Mapping[str, IntrinsicReward]) -> IntrinsicReward:
         update,
         in_order=any(part.in_order for part in parts.values()),
         index_shape=(ends[-1],),
+        needs_stored_value=any(part.needs_stored_value for part in parts.values()),
+        needs_value=any(part.needs_value for part in parts.values()),
     )
 
 

@@ -52,7 +52,21 @@ count, `scores` stage 1, `kernel` stage 1 on a CUDA device, `search` stage 2, `p
 the pieces, and `rings` the rules for `vmap` over rings.
 """
 
-from re3_jax.knn.exact import kth_distance, mean_distance, nearest_and_mean, nearest_distances
-from re3_jax.knn.inputs import Ring
+from re3_jax.knn.exact import (
+    kth_distance,
+    kth_joint_distance,
+    mean_distance,
+    nearest_and_mean,
+    nearest_distances,
+)
+from re3_jax.knn.inputs import Ring, gap_between
 
-__all__ = ["Ring", "kth_distance", "mean_distance", "nearest_and_mean", "nearest_distances"]
+__all__ = [
+    "Ring",
+    "gap_between",
+    "kth_distance",
+    "kth_joint_distance",
+    "mean_distance",
+    "nearest_and_mean",
+    "nearest_distances",
+]

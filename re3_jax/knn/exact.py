@@ -12,6 +12,7 @@ from re3_jax.knn.rings import DISTINCT_ROWS, Search, among_first_rows, over_ring
 from re3_jax.knn.scores import top_k
 from re3_jax.knn.search import search_ring
 from re3_jax.replay.distinct_ring import DistinctRing
+from re3_jax.replay.latent_ring import LatentRing
 
 
 def kth_distance(
@@ -52,6 +53,47 @@ def kth_distance(
     return nearest_distances(
         queries, ring, k=k, exclude=exclude, fingerprints=fingerprints, axis_name=axis_name
     )[:, -1]
+
+
+def kth_joint_distance(
+    queries: Float[Array, "batch latent"],
+    scalars: Float[Array, " batch"],
+    ring: LatentRing,
+    ring_scalars: Float[Array, " capacity"],
+    *,
+    k: int,
+    scale: Float[Array, ""] | float = 1.0,
+    exclude: Int[Array, " batch"] | None = None,
+    fingerprints: UInt32[Array, " batch"] | None = None,
+    axis_name: str | None = None,
+) -> Float[Array, " batch"]:
+    """Distance of each query to its k-th nearest row in the space of latents and a scalar.
+
+    The distance is max(||y_i - y_j||, c |v_i - v_j|), that of the estimator of Kraskov, Stogbauer
+    and Grassberger (2004). Where c |v_i - v_j| is the larger, it is what `gap_between` gives, to
+    the bit.
+
+    Args:
+      queries: float32 [batch, latent], y_i.
+      scalars: float32 [batch], v_i.
+      ring: the rows to search, [capacity, latent].
+      ring_scalars: float32 [capacity], v_j of each row.
+      k: the rank of the neighbour; 1 is the nearest.
+      scale: c.
+      exclude: int32 [batch], see `nearest_distances`.
+      fingerprints: uint32 [batch], see `nearest_distances`; copies of an observation differ in
+        their scalars alone.
+      axis_name: see `nearest_distances`.
+
+    Returns:
+      float32 [batch], as `kth_distance`.
+
+    Raises:
+      ValueError: if k is not in 1..capacity, or if the shapes do not fit.
+    """
+    beside = scalars, ring_scalars, jnp.asarray(scale, jnp.float32)
+    squared = _squared_distances(queries, ring, k, exclude, fingerprints, axis_name, beside)
+    return _distances(squared)[:, -1]
 
 
 def mean_distance(
@@ -184,9 +226,12 @@ def _distances(squared: Float[Array, "batch k"]) -> Float[Array, "batch k"]:
 
 
 def _squared_distances(
-    queries, ring: Ring, k: int, exclude, fingerprints, axis_name
+    queries, ring: Ring, k: int, exclude, fingerprints, axis_name, scalars=(None, None, None)
 ) -> Float[Array, "batch k"]:
-    """Checks the arguments and searches: squares, ascending, +inf where no neighbour exists."""
+    """Checks the arguments and searches: squares, ascending, +inf where no neighbour exists.
+
+    `scalars` are those of the queries, those of the rows, and the scale of gaps.
+    """
     capacity = ring.latents.shape[0]
     shards = 1 if axis_name is None else lax.axis_size(axis_name)
     _check(queries, ring, k, capacity * shards, exclude, fingerprints)
@@ -195,9 +240,14 @@ def _squared_distances(
         own_row = own_row - lax.axis_index(axis_name) * capacity
     own_row = own_row.astype(jnp.int32)
     rows, num_rows = rows_of(ring, with_fingerprints=fingerprints is not None)
-    arguments = lax.stop_gradient((Queries(queries, fingerprints), own_row, rows, num_rows))
+    of_queries, of_rows, scale = scalars
+    beside = rows._replace(scalars=of_rows, scale=scale)
+    given = Queries(queries, fingerprints, of_queries), own_row, beside, num_rows
+    arguments = lax.stop_gradient(given)
     search_one = partial(search_ring, k=min(k, capacity), excluding=exclude is not None)
-    search = over_rings(_fused_on_cuda(search_one) if kernel.is_wanted() else search_one)
+    # The kernel scores latents alone.
+    fuses = kernel.is_wanted() and of_queries is None
+    search = over_rings(_fused_on_cuda(search_one) if fuses else search_one)
     if isinstance(ring, DistinctRing):
         sizes = [size for size in DISTINCT_ROWS if k < size < capacity] + [capacity]
         search = among_first_rows(search, sizes)

@@ -19,10 +19,13 @@ class Queries(NamedTuple):
     Attributes:
       latents: float32.
       fingerprints: of their observations; None if the search compares latents only.
+      scalars: a number beside each latent; None if there is none. A distance is then the larger of
+        the latents' and of the gap between the numbers.
     """
 
     latents: Float[Array, "batch latent"]
     fingerprints: UInt32[Array, " batch"] | None
+    scalars: Float[Array, " batch"] | None = None
 
 
 class Rows(NamedTuple):
@@ -36,6 +39,8 @@ class Rows(NamedTuple):
         no latent.
       num_valid: for a `LatentRing`, where each row is one neighbour: rows from this one on hold no
         latent.
+      scalars: a number beside each latent, as of the queries.
+      scale: what a gap between two of them is multiplied by.
     """
 
     latents: Float[Array, "capacity latent"]
@@ -43,6 +48,8 @@ class Rows(NamedTuple):
     fingerprints: UInt32[Array, " capacity"] | None
     copies: Int[Array, " capacity"] | None
     num_valid: Int[Array, ""] | None
+    scalars: Float[Array, " capacity"] | None = None
+    scale: Float[Array, ""] | None = None
 
 
 def rows_of(ring: Ring, with_fingerprints: bool) -> tuple[Rows, Int[Array, ""]]:
@@ -69,3 +76,14 @@ def valid_in(rows: Rows, start: int | Int[Array, ""], size: int) -> Bool[Array, 
         return lax.dynamic_slice_in_dim(rows.copies, start, size) > 0
     assert rows.num_valid is not None
     return start + jnp.arange(size) < rows.num_valid
+
+
+def gap_between(
+    one: Float[Array, "*any"], other: Float[Array, "*any"], scale: Float[Array, ""]
+) -> Float[Array, "*any"]:
+    """|v_i - v_j| times the scale.
+
+    Scaling the scalars first would be wrong: XLA fuses product and difference into one operation
+    with one rounding, so that equal scalars would have a gap.
+    """
+    return jnp.abs(one - other) * scale

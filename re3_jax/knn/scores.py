@@ -8,7 +8,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from re3_jax.knn import kernel
-from re3_jax.knn.inputs import Rows, valid_in
+from re3_jax.knn.inputs import Rows, gap_between, valid_in
 from re3_jax.knn.plan import Plan
 
 
@@ -32,12 +32,14 @@ def score_groups(
     last_row: Int[Array, ""],
     plan: Plan,
     centre: Float[Array, " latent"] | None,
+    scalars: Float[Array, " batch"] | None = None,
 ) -> Float[Array, "groups batch"]:
     """Maximum of 2 x.y - |y|^2 over the rows y of each group, for each query x.
 
     The score equals |x|^2 - |x - y|^2: the larger the score, the nearer the row. Groups at or past
     `last_row` may score -inf. With a `centre`, x and y are differences from it; `queries` are
-    differences already.
+    differences already. With `scalars` of the queries, |x - y| is the larger of itself and the gap
+    between the scalars.
     """
     doubled = 2 * queries
 
@@ -65,8 +67,12 @@ def score_groups(
         product = lax.dot_general(
             latents, doubled, (((1,), (1,)), ((), ())), precision=lax.Precision.HIGHEST
         )
-        grouped = (product - norms[:, None]).reshape(-1, plan.group, queries.shape[0])
-        return jnp.max(grouped, axis=1)
+        scores = product - norms[:, None]
+        if scalars is not None and rows.scalars is not None and rows.scale is not None:
+            beside = lax.dynamic_slice_in_dim(rows.scalars, start, size)
+            gap = gap_between(beside[:, None], scalars, rows.scale)
+            scores = jnp.minimum(scores, sum_of_squares(queries) - gap * gap)
+        return jnp.max(scores.reshape(-1, plan.group, queries.shape[0]), axis=1)
 
     def whole():
         return score(0, plan.main_rows)

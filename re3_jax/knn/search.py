@@ -8,7 +8,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from re3_jax import fingerprint
-from re3_jax.knn.inputs import Queries, Rows, valid_at, valid_in
+from re3_jax.knn.inputs import Queries, Rows, gap_between, valid_at, valid_in
 from re3_jax.knn.plan import Plan, make_plan
 from re3_jax.knn.scores import best_groups, score_groups, sum_of_squares, top_k
 
@@ -92,7 +92,7 @@ def _search_around(
       The squares, and whether each query is settled; None if every row was a candidate.
     """
     scored = queries.latents if centre is None else queries.latents - centre
-    scores = score_groups(scored, rows, last_row, plan, centre)
+    scores = score_groups(scored, rows, last_row, plan, centre, queries.scalars)
     # The excluded row may be the only good row of the best group: take one group more.
     candidates = best_groups(scores, min(k + excluding, plan.num_groups), plan)
     place = candidates.rows
@@ -106,10 +106,19 @@ def _search_around(
         norms = jnp.sum(queries.latents * queries.latents, axis=1)
         squared = jnp.where(fingerprint.is_copy(same, squared, norms[:, None]), 0.0, squared)
         of_copies = fingerprint.COPY_TOLERANCE**2 * norms
+    if queries.scalars is not None:
+        squared = _with_gaps(squared, queries.scalars[:, None], rows, place)
     nearest = _k_smallest(squared, place, own_row[:, None], rows.copies, k, excluding)
     if candidates.best_unseen is None:
         return nearest, None
     return nearest, _is_settled(scored, nearest[:, -1], candidates.best_unseen, of_copies)
+
+
+def _with_gaps(squared, scalars, rows: Rows, place) -> Float[Array, "*batch candidates"]:
+    """The larger of the squares and of the squared gaps between the scalars."""
+    assert rows.scalars is not None and rows.scale is not None
+    beside = rows.scalars.at[place].get(mode="promise_in_bounds")
+    return jnp.maximum(squared, jnp.square(gap_between(beside, scalars, rows.scale)))
 
 
 def _k_smallest(
@@ -200,6 +209,8 @@ def _search_one_by_one(
             squared = jnp.where(
                 fingerprint.is_copy(same, squared, jnp.sum(query * query)), 0.0, squared
             )
+        if queries.scalars is not None:
+            squared = _with_gaps(squared, queries.scalars[i], rows, place[0])
         found = _k_smallest(squared[None], place, own_row[i], rows.copies, k, excluding)
         return lax.dynamic_update_slice_in_dim(nearest, found, i, 0), settled.at[i].set(True)
 

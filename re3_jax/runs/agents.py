@@ -80,6 +80,7 @@ class Agent:
       chunk_steps: steps of all lanes in one chunk on the device.
       bonuses: its own forms of bonuses, by their names.
       check_task: (values, task) -> None; raises UsageError for what it cannot learn.
+      gives_value: whether it tells bonuses its values of observations.
       foresees: (run, state) -> frames of a video of its predictions.
     """
 
@@ -99,6 +100,7 @@ class Agent:
     chunk_steps: int = 250
     bonuses: Mapping[str, OwnBonus] = field(default_factory=dict)
     check_task: Callable[[Values, EnvSpec], None] = lambda values, spec: None
+    gives_value: bool = False
     foresees: Callable[[Any, Any], list[np.ndarray]] | None = None
 
     def form_of(self, bonus: Bonus) -> "OwnBonus | Bonus":
@@ -138,6 +140,7 @@ RAD = Agent(
         *("latent_dim", "hidden_dim", "log_std_min", "log_std_max"),
     ),
     check_task=_check_images,
+    gives_value=True,
 )
 
 
@@ -161,6 +164,7 @@ AGENTS = Registry(
         actions=Discrete,
         networks=("hidden_dim",),
         on_policy=True,
+        gives_value=True,
     ),
     RAD,
     replace(RAD, name="drq", needs_images="shifts images"),
@@ -177,6 +181,7 @@ AGENTS = Registry(
         span="n_steps",
         # Its updates are smaller and rarer.
         chunk_steps=1_000,
+        gives_value=True,
     ),
     Agent(
         name="dreamer",
@@ -218,6 +223,7 @@ AGENTS = Registry(
         ),
         on_policy=True,
         check_task=_check_annealing,
+        gives_value=True,
     ),
 )
 register = AGENTS.register

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from re3_jax.intrinsic import counts, e3b, icm, ngu, noveld, re3, rise, rnd
+from re3_jax.intrinsic import counts, e3b, icm, ngu, noveld, re3, rise, rnd, vcse
 from re3_jax.intrinsic.base import IntrinsicReward, none
 from re3_jax.intrinsic.contrastive import contrastive
 from re3_jax.intrinsic.inverse_dynamics import inverse_dynamics
@@ -18,6 +18,7 @@ from re3_jax.intrinsic.pretrained import IMAGENET_URL, atc, imagenet, load_atc, 
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.rise import RISEConfig
 from re3_jax.intrinsic.state_entropy import scaled
+from re3_jax.intrinsic.vcse import VCSEConfig
 from re3_jax.runs.registry import Registry, Values
 
 
@@ -37,6 +38,10 @@ class Bonus:
       is_entropy: whether it compares latents with their nearest neighbours, with the encoder and
         the ring of the options `re3`.
       is_learned: whether its encoder is trained alongside the agent, with the options `learned`.
+      neighbours: option, dotted, that says where it searches neighbours, if it has the choice.
+      rank: option, dotted, with the rank of its furthest neighbour; only RE3's can count the
+        observation itself.
+      needs_value: whether it compares the agent's values of observations.
       from_one_step: whether it predicts across one step of the environment.
       weights: the file of weights that it needs, in words.
       frames: how many stacked frames an observation must have.
@@ -53,6 +58,9 @@ class Bonus:
     unused: tuple[str, ...] = ()
     is_entropy: bool = False
     is_learned: bool = False
+    neighbours: str | None = None
+    rank: str = "re3.last_neighbour"
+    needs_value: bool = False
     from_one_step: bool = False
     weights: str | None = None
     frames: int = 1
@@ -68,12 +76,18 @@ def _dotted(group: str, names: str) -> tuple[str, ...]:
 _ARCHITECTURE = "encoder_init image_input image_crop torso num_filters latent_dim"
 _ENCODER = f"{_ARCHITECTURE} normalize"
 _SCALE = "normalize log1p beta rho"
+_RANKS = "first_neighbour last_neighbour count_self"
+_NETWORKS = f"{_ENCODER} hidden_dim"
 _CURL = "momentum augmentation shift_pad"
 _RE3_ENCODER = _dotted("re3", f"{_ENCODER} ensemble_size")
 
-_learned = partial(Bonus, groups=("re3", "learned"), is_entropy=True, is_learned=True)
-_NETWORKS = f"{_ENCODER} hidden_dim"
-
+_learned = partial(
+    Bonus,
+    groups=("re3", "learned"),
+    is_entropy=True,
+    is_learned=True,
+    neighbours="learned.neighbours",
+)
 _pretrained = partial(Bonus, groups=("re3", "pretrained"), is_entropy=True)
 
 BONUSES = Registry(
@@ -165,6 +179,20 @@ BONUSES = Registry(
         inherits=_dotted("re3", f"{_ARCHITECTURE} ensemble_size"),
         unused=_dotted("re3", _SCALE),
         is_entropy=True,
+    ),
+    Bonus(
+        name="vcse",
+        make=lambda config, entropy: vcse.from_config(config.vcse, entropy),
+        groups=("vcse", "re3"),
+        config=VCSEConfig,
+        inherits=_dotted("re3", _ARCHITECTURE),
+        unused=_dotted(
+            "re3", f"{_SCALE} {_RANKS} search_size merge_copies ensemble_size ring_shards"
+        ),
+        is_entropy=True,
+        neighbours="vcse.neighbours",
+        rank="vcse.k",
+        needs_value=True,
     ),
     _pretrained(
         name="imagenet",

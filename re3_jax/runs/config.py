@@ -331,4 +331,4 @@ def neighbours_option(values: Values, bonus: Bonus) -> str | None:
     own = agent.bonuses.get(bonus.name)
     if own is not None:
         return own.neighbours and f"{agent.group}.{own.neighbours}"
-    return "learned.neighbours" if bonus.is_learned else None
+    return bonus.neighbours

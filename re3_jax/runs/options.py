@@ -162,6 +162,9 @@ def _no_effect_on(bonus: Bonus, name: str, values: Values) -> str | None:
             f"with --agent {agent.name}, which keeps a latent for each frame acted on: set "
             f"--{agent.group}.replay-capacity"
         )
+    if name == "re3.ring_size" and bonuses.keeps_latents(values):
+        # It must hold a rollout, wherever neighbours are sought.
+        return None
     sought = neighbours_option(values, bonus)
     if name in OF_SEARCHES and sought and (scope := values[sought]) != "ring":
         option = option_name(sought)

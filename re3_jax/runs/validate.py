@@ -51,6 +51,17 @@ def _check_bonus(values: Values, agent: Agent, bonus: Bonus) -> None:
         )
     if bonus.weights is not None and values["pretrained.weights"] is None:
         raise UsageError(f"--bonus {bonus.name} needs {bonus.weights}")
+    if bonus.needs_value and not agent.gives_value:
+        givers = ", ".join(other.name for other in AGENTS.values() if other.gives_value)
+        raise UsageError(
+            f"--bonus {bonus.name} compares the values of observations, which --agent {agent.name} "
+            f"does not give: choose another bonus, or one of the agents {givers}"
+        )
+    if bonus.needs_value and values["pretrain"] is not None:
+        raise UsageError(
+            f"--bonus {bonus.name} compares values of the task's reward, which --pretrain "
+            "withholds: choose another bonus, such as re3"
+        )
     span = agent.span and f"{agent.group}.{agent.span}"
     if bonus.from_one_step and span and values[span] > 1:
         raise UsageError(
@@ -205,19 +216,18 @@ def _check_range(name: str, value: Any) -> None:
 def _check_batch(values: Values, agent: Agent, bonus: Bonus) -> None:
     names = [f"{agent.group}.{name}" for name in agent.batch]
     batch = math.prod(values[name] for name in names)
-    ring, rank = values["re3.ring_size"], values["re3.last_neighbour"]
+    ring, rank = values["re3.ring_size"], values[bonus.rank]
+    own = 0 if values["re3.count_self"] and bonus.rank == Bonus.rank else 1
     if agent.on_policy and bonuses.keeps_latents(values) and ring < batch:
         lanes, steps = (values[name] for name in names)
         raise UsageError(
             f"--re3.ring-size {ring} cannot hold one rollout of {batch} states "
             f"({lanes} lanes x {steps} steps): give at least {batch}"
         )
-    sought, others = (
-        neighbours_option(values, bonus),
-        batch - (0 if values["re3.count_self"] else 1),
-    )
-    if sought and values[sought] != "ring" and rank > others:
+    sought = neighbours_option(values, bonus)
+    if sought and values[sought] != "ring" and rank > batch - own:
+        lower, higher = option_name(bonus.rank), option_name(names[0])
         raise UsageError(
-            f"a batch of {batch} states has no neighbour of rank {rank}: lower "
-            f"--re3.last-neighbour, raise {option_name(names[0])} or use {option_name(sought)} ring"
+            f"a batch of {batch} states has no neighbour of rank {rank}: lower {lower}, raise "
+            f"{higher} or use {option_name(sought)} ring"
         )

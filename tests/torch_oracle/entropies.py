@@ -33,3 +33,17 @@ def rise(latents, store, rank, alpha):
     """[batch, latent], [rows, latent] -> [batch]: the distance of this rank to the power."""
     distances = torch.cdist(latents, store, compute_mode="donot_use_mm_for_euclid_dist")
     return distances.sort(dim=1).values[:, rank - 1] ** (1 - alpha)
+
+
+def vcse(latents, values, k):
+    """[batch, latent], [batch] -> (reward, radius, count), each [batch]; k counts the row itself.
+
+    Values pass through PyTorch's `layer_norm` over the batch first, as they do in the agents.
+    """
+    values = torch.nn.functional.layer_norm(values, values.shape)
+    apart = torch.cdist(latents, latents, compute_mode="donot_use_mm_for_euclid_dist")
+    gap = (values[:, None] - values[None]).abs()
+    radius = torch.maximum(apart, gap).kthvalue(k, dim=1).values
+    count = (gap < radius[:, None]).sum(dim=1)
+    reward = torch.special.digamma(count + 1.0) / latents.shape[1] + torch.log(2 * radius + 1e-5)
+    return reward, radius, count

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.a2c.losses import a2c_loss
@@ -36,6 +36,7 @@ class A2C(NamedTuple):
     init(key) -> state
     act(state, observation[batch, ...], key, explore) -> action[batch]; `explore` is static: True
       samples, False takes the mode
+    value(state, observation[batch, ...]) -> V(o)[batch]
     update(state, rollout) -> (state, info)
     """
 
@@ -43,6 +44,7 @@ class A2C(NamedTuple):
     act: Callable[
         [A2CState, Shaped[Array, " batch *observation"], PRNGKeyArray, bool], Int[Array, " batch"]
     ]
+    value: Callable[[A2CState, Shaped[Array, " batch *observation"]], Float[Array, " batch"]]
     update: Callable[[A2CState, Rollout], tuple[A2CState, Info]]
 
 
@@ -101,6 +103,12 @@ def make_a2c(config: A2CConfig, spec: EnvSpec) -> A2C:
             return jax.random.categorical(key, logits).astype(jnp.int32)
         return jnp.argmax(logits, axis=-1).astype(jnp.int32)
 
+    def value(
+        state: A2CState, observation: Shaped[Array, " batch *observation"]
+    ) -> Float[Array, " batch"]:
+        with jax.default_matmul_precision(PRECISION):
+            return jnp.asarray(network.apply(state.params, observation, method="value"))
+
     def update(state: A2CState, rollout: Rollout) -> tuple[A2CState, Info]:
         with jax.default_matmul_precision(PRECISION):
             gradient, info = jax.grad(a2c_loss, has_aux=True)(
@@ -110,4 +118,4 @@ def make_a2c(config: A2CConfig, spec: EnvSpec) -> A2C:
         info["gradient_norm"] = optax.tree.norm(gradient)
         return A2CState(optax.apply_updates(state.params, updates), opt_state), info
 
-    return A2C(init, act, update)
+    return A2C(init, act, value, update)

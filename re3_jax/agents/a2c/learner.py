@@ -1,5 +1,7 @@
 """A2C as an `OnPolicyLearner`."""
 
+from functools import partial
+
 import jax
 from jaxtyping import Array, Int, PRNGKeyArray
 
@@ -24,7 +26,7 @@ def make_learner(config: A2CConfig, spec: EnvSpec, bonus: IntrinsicReward) -> On
         state: LearnerState, rollout: Rollout, agent_steps: Int[Array, ""], key: PRNGKeyArray
     ) -> tuple[LearnerState, Info]:
         rollout, intrinsic, bonus_info = rollout_with_bonus(
-            bonus, state.intrinsic, rollout, agent_steps, key
+            bonus, state.intrinsic, rollout, agent_steps, key, partial(agent.value, state.agent)
         )
         with jax.named_scope("update"):
             learned, info = agent.update(state.agent, rollout)

@@ -50,12 +50,15 @@ class PPO(NamedTuple):
     init(key) -> state
     act(state, observation[batch, ...], key, explore) -> action[batch, ...]; `explore` is static:
       True samples, False takes the mode
+    value(state, observation[batch, ...]) -> V(o)[batch]; of the task's reward alone if the bonus
+      has a value function of its own
     update(state, rollout, order, agent_steps) -> (state, info); `order` as of `shuffled`, and the
       agent steps taken before the rollout
     """
 
     init: Callable[[PRNGKeyArray], PPOState]
     act: Callable[[PPOState, Observation, PRNGKeyArray, bool], Action]
+    value: Callable[[PPOState, Observation], Float[Array, " batch"]]
     update: Callable[
         [PPOState, Rollout, Int[Array, "update minibatch"], Int[Array, ""]], tuple[PPOState, Info]
     ]
@@ -105,6 +108,12 @@ def make_ppo(config: PPOConfig, spec: EnvSpec) -> PPO:
         with jax.default_matmul_precision(PRECISION):
             policy = networks.policy(state.params, as_seen(state, observation))
         return policy.sample(key) if explore else policy.mode()
+
+    def value(
+        state: PPOState, observation: Shaped[Array, " batch *observation"]
+    ) -> Float[Array, " batch"]:
+        with jax.default_matmul_precision(PRECISION):
+            return networks.values(state.params, as_seen(state, observation))[:, 0]
 
     def prepare(state: PPOState, rollout: Rollout) -> tuple[Minibatch, PPOState, Info]:
         """What the networks of the rollout say of its steps, flattened; the running moments."""
@@ -179,7 +188,7 @@ def make_ppo(config: PPOConfig, spec: EnvSpec) -> PPO:
         info |= {"learning_rate": rate, "epochs": jnp.sum(made) / config.num_minibatches}
         return state._replace(params=params, opt_state=opt_state), {**info, **of_rollout}
 
-    return PPO(init, act, update)
+    return PPO(init, act, value, update)
 
 
 def explained_variance(

@@ -1,5 +1,7 @@
 """PPO as an `OnPolicyLearner`."""
 
+from functools import partial
+
 import jax
 from jaxtyping import Array, Int, PRNGKeyArray
 
@@ -23,7 +25,12 @@ def make_learner(config: PPOConfig, spec: EnvSpec, bonus: IntrinsicReward) -> On
         # The bonus sees what was executed; the policy's density is that of what it chose.
         executed = rollout._replace(action=spec.action_space.executed(rollout.action))
         rewarded, intrinsic, bonus_info = rollout_with_bonus(
-            bonus, state.intrinsic, executed, agent_steps, bonus_key
+            bonus,
+            state.intrinsic,
+            executed,
+            agent_steps,
+            bonus_key,
+            partial(agent.value, state.agent),
         )
         rollout = rollout._replace(bonus=rewarded.bonus)
         with jax.named_scope("update"):

@@ -67,6 +67,7 @@ class Rainbow(NamedTuple):
     init(key) -> state
     act(state, observation[batch, ...], key, explore) -> action[batch]; `explore` is static: True
       acts with noise or epsilon, False takes the best action of the mean weights
+    value(state, observation[batch, ...]) -> max_a E[Z(o, a)][batch] under the mean weights
     update(state, batch, key) -> (state, priority[batch], info); `priority` is loss^alpha, positive
     """
 
@@ -75,6 +76,7 @@ class Rainbow(NamedTuple):
         [RainbowState, Shaped[Array, " batch *observation"], PRNGKeyArray, bool],
         Int[Array, " batch"],
     ]
+    value: Callable[[RainbowState, Shaped[Array, " batch *observation"]], Float[Array, " batch"]]
     update: Callable[
         [RainbowState, RainbowBatch, PRNGKeyArray],
         tuple[RainbowState, Float[Array, " batch"], Info],
@@ -127,6 +129,12 @@ def make_rainbow(config: RainbowConfig, spec: EnvSpec) -> Rainbow:
             is_random, jax.random.randint(action_key, greedy.shape, 0, num_actions), greedy
         )
 
+    def value(
+        state: RainbowState, observation: Shaped[Array, " batch *observation"]
+    ) -> Float[Array, " batch"]:
+        outputs = networks.outputs(state.online, observation, None, config)
+        return jnp.max(losses.mean(outputs, atoms), axis=1)
+
     def target_of(state: RainbowState, batch: RainbowBatch, online_noise, key: PRNGKeyArray):
         target_noise = networks.draw_noise(key, state.target)
         outputs = networks.outputs(state.target, batch.next_observation, target_noise, config)
@@ -168,4 +176,4 @@ def make_rainbow(config: RainbowConfig, spec: EnvSpec) -> Rainbow:
         info = {"loss": loss, "q_mean": q, "gradient_norm": optax.tree.norm(gradient)}
         return state, priority, info
 
-    return Rainbow(init, act, update)
+    return Rainbow(init, act, value, update)

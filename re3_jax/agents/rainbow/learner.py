@@ -3,6 +3,7 @@
 The policy acts from the start, as in Kaixhin/Rainbow: its noise explores, or epsilon does.
 """
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -58,7 +59,10 @@ def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -
 
     def store(state: LearnerState, action: Action, step: LaneStep) -> LearnerState:
         observation = state.memory
-        intrinsic, index = observe(bonus, state.intrinsic, frames, observation, action, step)
+        value_of = partial(agent.value, state.agent)
+        intrinsic, index = observe(
+            bonus, state.intrinsic, frames, observation, action, step, value_of
+        )
         replay = prioritized.add(
             state.replay,
             observation[..., -channels:],
@@ -97,7 +101,13 @@ def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -
             weight=prioritized.importance_weights(drawn.probability, beta),
         )
         batch, intrinsic, bonus_info = with_bonus(
-            bonus, state.intrinsic, batch, drawn.bonus_index, agent_steps, bonus_key
+            bonus,
+            state.intrinsic,
+            batch,
+            drawn.bonus_index,
+            agent_steps,
+            bonus_key,
+            partial(agent.value, state.agent),
         )
         with jax.named_scope("update"):
             learned, priority, info = agent.update(state.agent, batch, agent_key)

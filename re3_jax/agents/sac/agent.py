@@ -60,6 +60,7 @@ class SAC(NamedTuple):
     init(key) -> state
     act(state, observation[batch, ...], key, explore) -> action[batch, action] in [-1, 1];
       `explore` is static: True samples, False takes the mode
+    value(state, observation[batch, ...]) -> min(Q1, Q2)(o, a)[batch] of the policy's mode a
     phases: updates that follow each other in a cycle, in which the critic always learns and the
       actor and the target network now and then: update number i is phase i modulo their number.
       Each is (state, batch, key) -> (state, info), with the same names in `info`.
@@ -71,6 +72,7 @@ class SAC(NamedTuple):
         [SACState, Shaped[Array, " batch *observation"], PRNGKeyArray, bool],
         Float[Array, "batch actions"],
     ]
+    value: Callable[[SACState, Shaped[Array, " batch *observation"]], Float[Array, " batch"]]
     phases: tuple[Update, ...]
     action_dim: int
 
@@ -132,16 +134,27 @@ def make_sac(config: SACConfig, spec: EnvSpec) -> SAC:
             ActorInfo(jnp.float32(0), jnp.float32(0)),
         )
 
+    def seen_features(
+        state: SACState, observation: Shaped[Array, " batch *observation"]
+    ) -> Float[Array, "batch flat"]:
+        if _is_image(spec.observation_shape) and config.augmentation == "crop":
+            observation = augment.centre_crop(observation, config.crop_size)
+        return networks.features(state.critic.convs, observation)
+
+    def value(
+        state: SACState, observation: Shaped[Array, " batch *observation"]
+    ) -> Float[Array, " batch"]:
+        flat = seen_features(state, observation)
+        mean, _ = networks.policy(state.actor, flat, config)
+        return jnp.minimum(*networks.q_values(state.critic, flat, jnp.tanh(mean)))
+
     def act(
         state: SACState,
         observation: Shaped[Array, " batch *observation"],
         key: PRNGKeyArray,
         explore: bool,
     ) -> Float[Array, "batch actions"]:
-        if _is_image(spec.observation_shape) and config.augmentation == "crop":
-            observation = augment.centre_crop(observation, config.crop_size)
-        flat = networks.features(state.critic.convs, observation)
-        mean, log_std = networks.policy(state.actor, flat, config)
+        mean, log_std = networks.policy(state.actor, seen_features(state, observation), config)
         if not explore:
             return jnp.tanh(mean)
         return jnp.tanh(mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape))
@@ -218,7 +231,7 @@ def make_sac(config: SACConfig, spec: EnvSpec) -> SAC:
     cycle = range(math.lcm(config.actor_every, config.target_every))
     kinds = [(i % config.actor_every == 0, i % config.target_every == 0) for i in cycle]
     made = {kind: make_phase(*kind) for kind in dict.fromkeys(kinds)}
-    return SAC(init, act, tuple(made[kind] for kind in kinds), action_dim)
+    return SAC(init, act, value, tuple(made[kind] for kind in kinds), action_dim)
 
 
 def _augment(key: PRNGKeyArray, images: Array, config: SACConfig) -> Array:

@@ -1,5 +1,6 @@
 """Soft actor-critic as a `Learner`: random actions first, then so many updates with each step."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -64,7 +65,10 @@ def make_learner(config: SACConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Le
 
     def store(state: LearnerState, action: Action, step: LaneStep) -> LearnerState:
         observation = state.memory
-        intrinsic, index = observe(bonus, state.intrinsic, frames, observation, action, step)
+        value_of = partial(agent.value, state.agent)
+        intrinsic, index = observe(
+            bonus, state.intrinsic, frames, observation, action, step, value_of
+        )
         return state._replace(
             intrinsic=intrinsic,
             replay=store_of.add(state.replay, observation, action, step, index),
@@ -84,7 +88,13 @@ def make_learner(config: SACConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Le
             with jax.named_scope("sample"):
                 batch, index = store_of.sample(sample_key, state.replay)
             batch, intrinsic, bonus_info = with_bonus(
-                bonus, state.intrinsic, batch, index, agent_steps, bonus_key
+                bonus,
+                state.intrinsic,
+                batch,
+                index,
+                agent_steps,
+                bonus_key,
+                partial(agent.value, state.agent),
             )
             with jax.named_scope("update"):
                 learned, info = update(state.agent, batch, agent_key)

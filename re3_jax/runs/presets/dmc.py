@@ -34,8 +34,8 @@ AGENT_STEPS_BETWEEN_EVALUATIONS = 5_000
 
 ANY_TASK: Values = {
     **{"re3.beta": 0.05, "re3.rho": 1e-5, "rnd.beta": 0.05, "icm.beta": 0.1},
-    # Not in the paper, and not searched: RE3's.
-    "rise.beta": 0.05,
+    # Not in the paper, and not searched: RE3's, and those of VCSE's authors for their SAC.
+    **{"rise.beta": 0.05, "vcse.beta": 0.1, "vcse.k": 11},
 }
 
 TASKS: dict[str, Values] = {

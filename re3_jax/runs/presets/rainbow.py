@@ -15,7 +15,7 @@ from re3_jax.runs.presets.tables import Values, options
 RE3: Values = {
     **dmc.PAPER_RE3,
     **options("re3", normalize="none", log1p=True),
-    **options("re3", "rnd", "icm", "rise", beta=1e-4),
+    **options("re3", "rnd", "icm", "rise", "vcse", beta=1e-4),
 }
 
 COMMON: Values = {
