@@ -36,7 +36,8 @@ help:
 	  '    or ENV=cheetah_run_sparse: pixels of DeepMind Control, at a small size without a GPU' \
 	  '    or ENV=montezuma_revenge: Atari, PRESET=data_efficient without a GPU' \
 	  '    [AGENT=a2c|rad|drq|rainbow|dreamer|ppo] [SEEDS=5] [STEPS=env frames]' \
-	  '    [BONUS=re3|none|rnd|icm|e3b|noveld|ngu|counts|contrastive|inverse_dynamics|imagenet|atc]' \
+	  '    [BONUS=re3|none|rnd|icm|e3b|noveld|ngu|counts|contrastive|inverse_dynamics|apt|rise|vcse|imagenet|atc]' \
+	  '        or a sum, BONUS=re3+rnd' \
 	  '    [PRESET=recommended|paper|released|small|data_efficient|debug]' \
 	  '    [PRETRAIN=env frames] train on the bonus alone, then another task with [INIT=folder]' \
 	  '    [OUT=folder] [RESUME=1] [ARGS="--a2c.learning-rate 1e-3"]  all options: ARGS=--help' \

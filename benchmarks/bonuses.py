@@ -19,6 +19,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -33,18 +34,20 @@ from benchmarks.sac_update import ACTION_DIM, PHASES, STACK, TASK, full_replay
 from benchmarks.sac_update import Contender as Update
 from benchmarks.sac_update import with_latents as with_ring
 from experiments import operations
+from re3_jax.agents.sac.agent import make_sac
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.cpu import compilation
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.intrinsic import pretrained
 from re3_jax.intrinsic.base import IntrinsicReward, Step
-from re3_jax.intrinsic.state_entropy import StateEntropyState, scaled
+from re3_jax.intrinsic.rewarding import value_if
+from re3_jax.intrinsic.state_entropy import scaled
 from re3_jax.networks import atc, resnet
 from re3_jax.networks.atc import ATCEncoder
 from re3_jax.networks.resnet import Bottleneck, Conv, ResNet50
 from re3_jax.runs import machine
 from re3_jax.runs.build import make_bonus
-from re3_jax.runs.config import BonusName, PresetName, RunConfig
+from re3_jax.runs.config import BonusName, PresetName, RunConfig, flatten, unflatten
 from re3_jax.runs.resolve import resolve
 
 PARTS = ("minigrid", "pixels")
@@ -60,6 +63,9 @@ WITHOUT_WEIGHTS: tuple[BonusName, ...] = (
     "ngu",
     "contrastive",
     "inverse_dynamics",
+    "apt",
+    "rise",
+    "vcse",
 )
 """Bonuses that need neither a file nor a task that numbers its states."""
 
@@ -111,10 +117,10 @@ def pixels(rounds: int, transitions: int, preset: PresetName) -> dict[str, Any]:
     made = bonuses(config)
     for name, bonus in made.items():
         state = bonus.init(jax.random.key(0), spec)
-        if name != "none" and isinstance(state.bonus, StateEntropyState):
-            state = with_ring(state, walk_latents(*state.bonus.ring.latents.shape))
+        if (ring := getattr(getattr(state, "bonus", None), "ring", None)) is not None:
+            state = with_ring(state, walk_latents(*ring.latents.shape))
         learner = Update(config, spec, bonus, state, replay)
-        runs[f"{name} store"] = storing(learner, bonus, step)
+        runs[f"{name} store"] = storing(learner, bonus, step, make_sac(config.sac, spec).value)
         for phase in PHASES:
             runs[f"{name} {phase}"] = lambda learner=learner, phase=phase: learner.update(phase)
     seconds = take_turns(runs, rounds)
@@ -143,12 +149,19 @@ def pixels(rounds: int, transitions: int, preset: PresetName) -> dict[str, Any]:
     }
 
 
-def storing(learner: Update, bonus: IntrinsicReward, step: Step) -> Callable[[], None]:
+def storing(
+    learner: Update, bonus: IntrinsicReward, step: Step, value_of: Callable[..., jax.Array]
+) -> Callable[[], None]:
     """Observes one step and waits for it; the state is donated, as in training."""
-    observe = compilation.jit(bonus.observe, donate_argnums=0)
+
+    def observe(state: Any, agent: Any) -> Any:
+        value = value_if(bonus.needs_stored_value, partial(value_of, agent), step.observation)
+        return bonus.observe(state, step._replace(value=value))
+
+    compiled = compilation.jit(observe, donate_argnums=0)
 
     def store() -> None:
-        learner.bonus_state, index = observe(learner.bonus_state, step)
+        learner.bonus_state, index = compiled(learner.bonus_state, learner.agent_state)
         jax.block_until_ready((learner.bonus_state, index))
 
     return store
@@ -159,6 +172,8 @@ def bonuses(config: RunConfig) -> dict[str, IntrinsicReward]:
     rng = np.random.default_rng(1)
     made = {name: make_bonus(dataclasses.replace(config, bonus=name)) for name in WITHOUT_WEIGHTS}
     entropy = dataclasses.replace(config.re3, ring_size=config.sac.replay_capacity)
+    in_ring = {"bonus": "vcse", "vcse.neighbours": "ring"}
+    made["vcse in the ring"] = make_bonus(unflatten(flatten(config) | in_ring))
     made["imagenet"] = scaled(entropy, pretrained.imagenet(entropy, random_resnet(rng)))
     made["atc"] = scaled(entropy, pretrained.atc(entropy, random_atc(rng)))
     return made

@@ -72,7 +72,7 @@ def full_replay(frames: np.ndarray) -> FrameReplay:
 def with_latents(state: ChainState, latents: np.ndarray) -> ChainState:
     """RE3's state, its rings full."""
     rings = {"ring": fill(latents, len(latents))}
-    if state.bonus.newest is not None:
+    if getattr(state.bonus, "newest", None) is not None:
         searched = len(state.bonus.newest.latents)
         rings["newest"] = fill(latents[-searched:], searched)
     return state._replace(bonus=state.bonus._replace(**rings))

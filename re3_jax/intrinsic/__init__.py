@@ -1,9 +1,10 @@
 """Intrinsic rewards (one module per bonus), reward transforms, and `chain`.
 
 `re3.from_config(config)` is the complete bonus; `re3.re3(config)` is the bare distance, for your
-own `chain`. `rnd`, `icm`, `e3b`, `noveld`, `ngu` and `counts` have the same two functions. The
-other modules give the bare distance, which `state_entropy.scaled` completes. For state entropy over
-your own encoder use `state_entropy.state_entropy`.
+own `chain`. `rnd`, `icm`, `e3b`, `noveld`, `ngu` and `counts` have the same two functions, `rise`
+and `vcse` the first. The other modules give the bare distance, which `state_entropy.scaled`
+completes. For state entropy over your own encoder use `state_entropy.state_entropy`. `sum_of` adds
+complete bonuses.
 """
 
 from re3_jax.intrinsic import (
@@ -16,9 +17,11 @@ from re3_jax.intrinsic import (
     noveld,
     pretrained,
     re3,
+    rise,
     rnd,
     state_entropy,
     transforms,
+    vcse,
 )
 from re3_jax.intrinsic.base import (
     IntrinsicBatch,
@@ -32,6 +35,7 @@ from re3_jax.intrinsic.base import (
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.re3 import RE3Config, from_config
 from re3_jax.intrinsic.rewarding import reward_batch, reward_rollout
+from re3_jax.intrinsic.sums import sum_of
 from re3_jax.intrinsic.transforms import log1p, normalize_by_running_std, scale_by_schedule
 
 __all__ = [
@@ -58,8 +62,11 @@ __all__ = [
     "re3",
     "reward_batch",
     "reward_rollout",
+    "rise",
     "rnd",
     "scale_by_schedule",
     "state_entropy",
+    "sum_of",
     "transforms",
+    "vcse",
 ]

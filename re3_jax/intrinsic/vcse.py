@@ -109,7 +109,7 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
     if in_ring and config.k > entropy.ring_size - 1:
         raise ValueError(
             f"a ring of {entropy.ring_size} latents has no neighbour of rank {config.k}: raise "
-            "ring_size or lower k"
+            "ring_size or lower vcse.k"
         )
     # An ensemble is RE3's, with which this bonus may be added up.
     encoder = encoder_from(dataclasses.replace(entropy, ensemble_size=1))

@@ -14,7 +14,7 @@ from re3_jax.envs import host, registry
 from re3_jax.envs.base import DeviceEnv, EnvSpec
 from re3_jax.envs.host import check_installed, renderer
 from re3_jax.intrinsic.base import IntrinsicReward
-from re3_jax.intrinsic.sum_of import sum_of
+from re3_jax.intrinsic.sums import sum_of
 from re3_jax.runs import bonuses, machine, suites
 from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.config import RunConfig, with_options

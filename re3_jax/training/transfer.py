@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from re3_jax.inheritance import inherited_fields
 from re3_jax.intrinsic.base import ChainState
-from re3_jax.intrinsic.sum_of import SumState
+from re3_jax.intrinsic.sums import SumState
 from re3_jax.training.train_state import TrainState
 
 

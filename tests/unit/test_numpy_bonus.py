@@ -18,6 +18,8 @@ from re3_jax.intrinsic import (
     none,
     pretrained,
     rnd,
+    sum_of,
+    vcse,
 )
 from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, Step
 from re3_jax.intrinsic.rewarding import reward_rollout
@@ -54,6 +56,8 @@ BONUSES = {
         ENTROPY, inverse_dynamics.inverse_dynamics(ENTROPY, LEARNED)
     ),
     "atc": with_atc,
+    "sum": lambda: sum_of({"re3": from_config(ENTROPY), "rnd": rnd.from_config(WHITENED)}),
+    "vcse": lambda: vcse.from_config(vcse.VCSEConfig(k=2, neighbours="ring"), ENTROPY),
     "episodic": lambda: episodic_counts(lambda seen: (seen[:, 0] > 0).astype(int), 2),
 }
 FAST = {("re3", "vectors"), ("rnd", "vectors"), ("episodic", "vectors")}
@@ -84,7 +88,8 @@ def steps(task, seed):
     rng = np.random.default_rng(seed)
     ends = rng.random((2, LANES)) < 0.3
     arrays = batch.observation, batch.action, batch.next_observation
-    return Step(*(np.asarray(leaf) for leaf in arrays), *ends)
+    value = rng.normal(size=LANES).astype(np.float32)
+    return Step(*(np.asarray(leaf) for leaf in arrays), *ends, value=value)
 
 
 def rollout(task, seed):
@@ -113,7 +118,7 @@ def test_an_off_policy_loop_gets_the_numbers_of_the_functions(name, task):
     facade, (state, stream) = make(name, task), start(name, task)
     for number in range(1, 4):
         step = steps(task, number)
-        index = facade.observe(*step)
+        index = facade.observe(*step[:5], step.value)
         state, expected = program(name, "observe")(state, step)
         np.testing.assert_array_equal(index, expected)
         assert facade.agent_steps == number * LANES

@@ -12,7 +12,7 @@ from re3_jax.agents.sac.config import SACConfig
 from re3_jax.intrinsic import icm, re3, rnd
 from re3_jax.intrinsic.base import IntrinsicReward, Step, chain, observe_rollout
 from re3_jax.intrinsic.re3_config import RE3Config
-from re3_jax.intrinsic.sum_of import sum_of
+from re3_jax.intrinsic.sums import sum_of
 from re3_jax.intrinsic.transforms import scale_by_schedule
 from re3_jax.training import off_policy, transfer
 from tests.prediction_tasks import BATCH, SIZES, TASKS, make_batch
