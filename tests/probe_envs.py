@@ -126,3 +126,38 @@ def aim(length: int = 5, terminates: bool = False) -> DeviceEnv:
         )
 
     return DeviceEnv(spec, reset, step)
+
+
+def line(reach: int) -> DeviceEnv:
+    """Pays 1 / reach for every place farther from the start than all before in the episode.
+
+    Action 1 moves right, action 0 left, up to `reach` places either way; the episode ends after
+    `2 * reach` steps. Going straight returns 1. Observation: one-hot of the place.
+    """
+    places, limit = 2 * reach + 1, 2 * reach
+    spec = EnvSpec("probe:line", (places,), np.dtype(np.float32), Discrete(2), limit)
+
+    def observe(state):
+        return jax.nn.one_hot(state[0], places, dtype=jnp.float32)
+
+    def reset(key):
+        del key
+        state = jnp.array([reach, 0, 0], jnp.int32)
+        return state, observe(state)
+
+    def step(state, action, key):
+        place = jnp.clip(state[0] + 2 * action - 1, 0, places - 1)
+        farthest = jnp.maximum(state[1], jnp.abs(place - reach))
+        after = jnp.stack([place, farthest, state[2] + 1])
+        truncated = after[2] >= limit
+        first, _ = reset(key)
+        following = jnp.where(truncated, first, after)
+        return following, TimeStep(
+            observation=observe(following),
+            reward=(farthest - state[1]).astype(jnp.float32) / reach,
+            terminated=jnp.zeros((), bool),
+            truncated=truncated,
+            final_observation=observe(after),
+        )
+
+    return DeviceEnv(spec, reset, step)
