@@ -102,8 +102,8 @@ def elliptical(
 ) -> tuple[Float[Array, " lane"], Inverse]:
     """The bonuses phi^T C^{-1} phi, and the inverses of C + phi phi^T.
 
-    float32 at full matmul precision. Rounding can make a bonus that is almost 0 negative; 0 is
-    returned for it.
+    float32 at full matmul precision: exact to a few millionths of |phi|^2 / lambda, the bonus of
+    something new, after a thousand steps. 0 is returned where rounding made a bonus negative.
     """
     with jax.default_matmul_precision("highest"):
         projected = jnp.einsum("lij,lj->li", inverse, features)

@@ -42,7 +42,7 @@ class Bonus:
       rank: option, dotted, with the rank of its furthest neighbour; only RE3's can count the
         observation itself.
       needs_value: whether it compares the agent's values of observations.
-      from_one_step: whether it predicts across one step of the environment.
+      from_one_step: whether it predicts across one step of the environment, or compares its ends.
       weights: the file of weights that it needs, in words.
       frames: how many stacked frames an observation must have.
       counts_states: whether the task must number its states.

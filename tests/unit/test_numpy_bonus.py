@@ -12,10 +12,13 @@ from re3_jax.intrinsic import (
     LearnedEncoderConfig,
     RE3Config,
     contrastive,
+    e3b,
     from_config,
     icm,
     inverse_dynamics,
+    ngu,
     none,
+    noveld,
     pretrained,
     rnd,
     sum_of,
@@ -55,6 +58,9 @@ BONUSES = {
     "inverse dynamics": lambda: scaled(
         ENTROPY, inverse_dynamics.inverse_dynamics(ENTROPY, LEARNED)
     ),
+    "e3b": lambda: e3b.from_config(e3b.E3BConfig(**SIZES), TIME * LANES),
+    "noveld": lambda: noveld.from_config(noveld.NovelDConfig(**SIZES), TIME * LANES),
+    "ngu": lambda: ngu.from_config(ngu.NGUConfig(**SIZES, neighbours=1), TIME * LANES),
     "atc": with_atc,
     "sum": lambda: sum_of({"re3": from_config(ENTROPY), "rnd": rnd.from_config(WHITENED)}),
     "vcse": lambda: vcse.from_config(vcse.VCSEConfig(k=2, neighbours="ring"), ENTROPY),
