@@ -25,14 +25,14 @@ PLUGIN = Path(__file__).with_name("constant_latents.py")
 
 PANELS = {
     "intrinsic_reward_mean": "mean bonus of a step",
-    "nearest_distance_p50": "median distance to the nearest other latent",
+    "intrinsic_reward_p95": "95% quantile of the bonus",
+    "running_std": "running std of the distances",
     "duplicate_share": "share of observations at distance 0",
-    "state_coverage": "share of states visited",
 }
 """Column of train.csv -> its title."""
 
-LOGARITHMIC = "intrinsic_reward_mean"
-"""The column whose rows differ by factors."""
+LOGARITHMIC = "intrinsic_reward_mean", "intrinsic_reward_p95"
+"""Columns whose rows differ by factors."""
 
 
 def _rows() -> list[Row]:
@@ -62,7 +62,7 @@ def _make(words: command.Words) -> command.Lines:
         axes.set_title(title, fontsize=9)
         axes.set(xlabel="env frames")
         axes.grid(alpha=0.25)
-        if column == LOGARITHMIC:
+        if column in LOGARITHMIC:
             axes.set_yscale("symlog", linthresh=1e-4)
     figure.savefig(words.out / "diagnostics.png")
     yield words.out / "diagnostics.png"
