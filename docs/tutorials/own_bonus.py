@@ -102,9 +102,7 @@ print(scaled.reward(scaled.init(jax.random.key(0), spec), batch)[0])
 
 # %%
 bonuses.register(bonuses.Bonus(name="count", groups=(), make=lambda run, re3: scaled))
-run = re3_jax.train(
-    "minigrid:DoorKey-5x5", bonus="count", seeds=3, steps=51_200, progress=False
-)
+run = re3_jax.train("minigrid:DoorKey-5x5", bonus="count", seeds=3, steps=51_200, progress=False)
 print(run.curves["return_mean"][:, -1], run.metrics["state_coverage"][:, -1])
 
 # %% [markdown]

@@ -76,9 +76,9 @@ def check_installed(config: DMCConfig | AtariConfig) -> None:
 
 
 def _remedy() -> str:
-    if sys.version_info < (3, 13):
-        return pip_install("dm_control==1.0.50", "mujoco==3.17.0")
-    # dm_control also asks for labmaze, which has no wheel for Python 3.13; the extra has the rest.
-    dependencies = pip_install("re3_jax[dmc]")
-    alone = pip_install("--no-deps", "dm_control==1.0.50", "mujoco==3.17.0")
-    return f"{dependencies} && {alone}"
+    if sys.version_info >= (3, 13):
+        # dm_control also asks for labmaze, which has no wheel there; the extra has the rest.
+        dependencies = pip_install("re3_jax[dmc]")
+        alone = pip_install("--no-deps", "dm_control==1.0.50", "mujoco==3.17.0")
+        return f"{dependencies} && {alone}"
+    return pip_install("dm_control==1.0.50", "mujoco==3.17.0")
