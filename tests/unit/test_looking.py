@@ -1,5 +1,7 @@
 """The parts of `make look`: components, neighbours, heat maps, and pictures of observations."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +12,14 @@ from sklearn.neighbors import NearestNeighbors
 from re3_jax.agents.base import Acting
 from re3_jax.envs import registry
 from re3_jax.envs.base import Box, EnvSpec
-from re3_jax.replay import distinct_ring, frame_ring, latent_ring, transition_ring
+from re3_jax.replay import (
+    distinct_ring,
+    frame_ring,
+    latent_ring,
+    prioritized,
+    sequence_ring,
+    transition_ring,
+)
 from re3_jax.replay.sharded_ring import ShardedRing
 from re3_jax.runs.looking import figures, frames, stored
 from re3_jax.training.play import play
@@ -123,6 +132,34 @@ def test_the_newest_frame_of_a_stack_is_shown():
     np.testing.assert_array_equal(drawn.frame[:, 0, 0, 0], 10 * drawn.place)
     shown = frames.pictures(drawn.frame, pixels_spec())
     np.testing.assert_array_equal(shown, drawn.frame)
+
+
+def test_prioritized_transitions_come_with_their_own_reward():
+    """Not with the sum of n, of which a priority is."""
+    replay = prioritized.init(16, 1, (4, 4, 3), jnp.uint8, n=2, stack=2)
+    add, never = jax.jit(partial(prioritized.add, n=2, stack=2)), jnp.zeros(1, bool)
+    for i in range(8):
+        frame = jnp.full((1, 4, 4, 3), 10 * i, jnp.uint8)
+        reward = jnp.full(1, float(i))
+        replay = add(replay, frame, jnp.zeros(1, jnp.int32), reward, never, never, jnp.array([i]))
+    drawn = jax.device_get(stored.draw(replay, jax.random.key(0), 40))
+    assert len(np.unique(drawn.place)) > 3
+    np.testing.assert_array_equal(drawn.reward, drawn.place)
+    np.testing.assert_array_equal(drawn.frame[:, 0, 0, 0], 10 * drawn.place)
+
+
+def test_frames_of_episodes_come_with_the_reward_that_came_with_them():
+    replay = sequence_ring.init(32, 1, (4, 4, 3), 1, length=3)
+    replay = sequence_ring.begin(replay, jnp.zeros((1, 4, 4, 3), jnp.uint8))
+    add, one = jax.jit(partial(sequence_ring.add, length=3)), jnp.ones(1)
+    for i in range(1, 7):
+        frame = jnp.full((1, 4, 4, 3), 10 * i, jnp.uint8)
+        done = jnp.array([i == 6])
+        replay = add(replay, one[:, None], one * i, one < 0, frame, frame, done, jnp.array([i - 1]))
+    drawn = jax.device_get(stored.draw(replay, jax.random.key(0), 40))
+    assert len(np.unique(drawn.place)) > 3
+    np.testing.assert_array_equal(drawn.reward, drawn.place)
+    np.testing.assert_array_equal(drawn.frame[:, 0, 0, 0], 10 * drawn.place)
 
 
 def test_a_view_of_minigrid_is_drawn_cell_by_cell():
