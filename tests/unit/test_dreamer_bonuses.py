@@ -61,7 +61,10 @@ def test_a_frame_gets_the_reward_of_the_step_that_left_it():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "bonus",
-    [b.name for b in BONUSES.values() if not (b.weights or b.counts_states or b.needs_value)],
+    [
+        *(b.name for b in BONUSES.values() if not (b.weights or b.counts_states or b.needs_value)),
+        "re3+rnd",
+    ],
 )
 def test_every_bonus_rewards_the_drawn_transitions(bonus):
     """Traced, not run: pixels of one frame, real-valued actions, whole episodes."""
