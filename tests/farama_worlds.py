@@ -14,7 +14,7 @@ from minigrid.envs import UnlockEnv
 from minigrid.minigrid_env import MiniGridEnv
 
 from re3_jax.envs.base import DeviceEnv
-from re3_jax.envs.device.minigrid.codes import DROP, FORWARD, LEFT, PICK_UP, RIGHT, TOGGLE
+from re3_jax.envs.device.minigrid.codes import DROP, FORWARD, LEFT, PICK_UP, RIGHT, TOGGLE, WALL
 from re3_jax.envs.device.minigrid.world import Pose, World, pack_pose
 
 HEADINGS = np.array([(1, 0), (0, 1), (-1, 0), (0, -1)])
@@ -35,6 +35,8 @@ def cell_of(thing: WorldObj | None) -> int:
     """The cell that holds an object of Farama's."""
     if thing is None:
         return EMPTY
+    if thing.type == "wall":
+        return WALL
     kind, colour, state = thing.encode()
     content = thing.contains
     inside = (OBJECT_TO_IDX[content.type], COLOR_TO_IDX[content.color]) if content else (0, 0)
@@ -168,11 +170,12 @@ def walk_beside(device: DeviceEnv, farama: list[Any], agent_steps: int, seed: in
     step = jax.jit(jax.vmap(device.step))
     for lane, env in enumerate(farama):
         env.reset(seed=seed * 10_000 + lane)
+    copies = [world_of(env) for env in farama]
     for t in range(agent_steps):
-        for env in farama:
-            if rng.random() < 0.08:
-                move_beside_something(env, rng)
-        worlds = jax.tree.map(lambda *leaves: np.stack(leaves), *map(world_of, farama))
+        for lane in np.flatnonzero(rng.random(len(farama)) < 0.08):
+            move_beside_something(farama[lane], rng)
+            copies[lane] = world_of(farama[lane])
+        worlds = jax.tree.map(lambda *leaves: np.stack(leaves), *copies)
         actions = np.array([likely_action(env, rng) for env in farama], np.int32)
         keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), t), len(farama))
         state, timestep = jax.tree.map(np.asarray, step(worlds, actions, keys))
@@ -189,9 +192,11 @@ def walk_beside(device: DeviceEnv, farama: list[Any], agent_steps: int, seed: in
             events["time limit"] += truncated
             if terminated or truncated:
                 env.reset()
+                copies[lane] = world_of(env)
                 continue
             assert np.array_equal(timestep.observation[lane], ours), where
-            for name, field in world_of(env)._asdict().items():
+            copies[lane] = world_of(env)
+            for name, field in copies[lane]._asdict().items():
                 assert np.array_equal(getattr(state, name)[lane], field), f"{where}: {name}"
     return events
 
