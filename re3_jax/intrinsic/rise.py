@@ -1,7 +1,7 @@
 """RISE: the Renyi entropy of order alpha in place of Shannon's (Yuan et al., 2022).
 
 The reward is r_i = ||y_i - y_i^{k-NN}||_2^{1 - alpha} ("Renyi State Entropy Maximization for
-Exploration Acceleration in Reinforcement Learning", the particle reward of its Section IV). A power
+Exploration Acceleration in Reinforcement Learning", its particle reward). A power
 grows faster than RE3's logarithm, so states far from all others count for more; alpha near 1 pays
 all states alike.
 
