@@ -48,23 +48,29 @@ def _rows() -> list[Row]:
     ]
 
 
-def _make(words: command.Words) -> command.Lines:
-    chosen = _rows()
-    found = rows.load(words, chosen, ["eval", "train"])
-    figure = Figure(figsize=(4.2 * (1 + len(PANELS)), 3.6), dpi=110, layout="constrained")
-    returns, *others = figure.subplots(1, 1 + len(PANELS))
-    curves.draw_axes(returns, [found[row.name] for row in chosen], "evaluation return")
-    for axes, (column, title) in zip(others, PANELS.items(), strict=True):
+def _draw(out: Path, chosen: list[Row]) -> Figure:
+    """The picture of the tables in `out`; runs may have come to different frames."""
+    figure = Figure(figsize=(3.8 * (1 + len(PANELS)), 3.4), dpi=110, layout="constrained")
+    titles = {"return_mean": "evaluation return"} | PANELS
+    for axes, (column, title) in zip(figure.subplots(1, len(titles)), titles.items(), strict=True):
         for row, colour in zip(chosen, curves.COLOURS, strict=False):
-            of_seeds = curves.read(words.out / f"{row.name}-train.csv", column).values()
+            table = "" if column == "return_mean" else "-train"
+            of_seeds = curves.read(out / f"{row.name}{table}.csv", column).values()
             _, frames, values = curves.common(row.label, of_seeds)
-            axes.plot(frames, np.mean(values, axis=0), color=colour)
+            axes.plot(frames, np.mean(values, axis=0), color=colour, label=row.label)
         axes.set_title(title, fontsize=9)
         axes.set(xlabel="env frames")
         axes.grid(alpha=0.25)
         if column in LOGARITHMIC:
             axes.set_yscale("symlog", linthresh=1e-4)
-    figure.savefig(words.out / "diagnostics.png")
+    figure.axes[0].legend(frameon=False, fontsize=8)
+    return figure
+
+
+def _make(words: command.Words) -> command.Lines:
+    chosen = _rows()
+    rows.load(words, chosen, ["eval", "train"])
+    _draw(words.out, chosen).savefig(words.out / "diagnostics.png")
     yield words.out / "diagnostics.png"
 
 
