@@ -27,10 +27,10 @@ def prose(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as mkdocs and GitHub name them."""
+    """The anchors of a page's headings, as mkdocs names them."""
     headings = re.findall(r"^(?:# )?#+ (.+)$", prose(page), re.MULTILINE)
     plain = [re.sub(r"[^\w\- ]", "", heading).strip().lower() for heading in headings]
-    return {heading.replace(" ", "-") for heading in plain}
+    return {re.sub(r"[-\s]+", "-", heading) for heading in plain}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
