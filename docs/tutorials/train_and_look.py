@@ -9,7 +9,7 @@
 # # Train and look
 #
 # This tutorial trains A2C with and without RE3 on DoorKey-6x6, and looks at what the bonus did. It
-# takes about a minute on two cores. The task pays only at the goal: the agent must fetch a key,
+# takes a minute or two on two cores. The task pays only at the goal: the agent must fetch a key,
 # open a door and walk through it.
 
 # %%
