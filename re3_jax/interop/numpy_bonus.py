@@ -117,6 +117,7 @@ class NumpyBonus:
         next_observation: Any = None,
         terminated: Any = None,
         truncated: Any = None,
+        state_number: Any = None,
         value: Any = None,
     ) -> Int32[np.ndarray, " lane *index"]:
         """Observes one step of every lane; a replay stores the index with the transition.
@@ -131,12 +132,15 @@ class NumpyBonus:
           next_observation: o_{t+1} of the same episode, even if the episode ended [lane, ...].
           terminated: whether the task ended at this step, bool [lane].
           truncated: whether a time limit ended the episode at this step, bool [lane].
+          state_number: the number of the state in which a_t was taken, where the task numbers its
+            states, int32 [lane].
           value: the agent's V(o_t), float32 [lane].
 
         Returns:
           The index, int32 [lane]; of a sum of bonuses, [lane, parts].
         """
-        given = Step(observation, action, next_observation, terminated, truncated, value=value)
+        ends = terminated, truncated
+        given = Step(observation, action, next_observation, *ends, state_number, value)
         step = self._checked(given, (self._lanes(len(observation)),))
         intrinsic, index = self._observe(self._state.intrinsic, step)
         self._advance(step.observation.shape[0], intrinsic)
@@ -242,7 +246,8 @@ class NumpyBonus:
             _array("next_observation", step.next_observation, *observations),
             _array("terminated", step.terminated, *flags),
             _array("truncated", step.truncated, *flags),
-            value=_array("value", step.value, rows, (), np.dtype(np.float32)),
+            _array("state_number", step.state_number, rows, (), np.dtype(np.int32)),
+            _array("value", step.value, rows, (), np.dtype(np.float32)),
         )
 
     def _checked_batch(self, batch: IntrinsicBatch) -> IntrinsicBatch:

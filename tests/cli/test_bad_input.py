@@ -197,10 +197,13 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
         ((*DOORKEY, "--evaluation.episodes", "0"), ["--evaluation.episodes", "positive"]),
         ((*DOORKEY, "--evaluation.episodes", "9" * 20), ["--evaluation.episodes", "too large"]),
         ((*DOORKEY, "--re3.ring-size", "9" * 20), ["--re3.ring-size", "too large"]),
-        ((*DOORKEY, "--re3.ring-shards", "2"), ["merge copies", "set --re3.merge-copies to false"]),
+        (
+            (*DOORKEY, "--re3.ring-shards", "2"),
+            ["merges copies", "merge-copies to false"],
+        ),
         (
             (*DOORKEY, "--re3.no-merge-copies", "--re3.ring-shards", "7"),
-            ["10000 latents", "--re3.ring-shards 7", "set it to 5"],
+            ["512 latents", "--re3.ring-shards 7", "set it to 4"],
         ),
         ((*DOORKEY, "--re3.ring-shards", "0"), ["--re3.ring-shards", "at least 1"]),
         ((*DOORKEY, "--bonus", "rnd", "--re3.ring-shards", "2"), ["no effect with --bonus rnd"]),

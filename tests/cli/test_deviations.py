@@ -1,6 +1,7 @@
 """docs/deviations.md names every option that separates the presets, with both values."""
 
 import csv
+import dataclasses
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from re3_jax.envs import registry
 from re3_jax.envs.registry import PAPER_TASKS
 from re3_jax.runs import statistics
+from re3_jax.runs.bonuses import BONUSES
 from re3_jax.runs.config import RunConfig, field_types, flatten, option_name
 from re3_jax.runs.resolve import resolve
 
@@ -22,7 +24,13 @@ DMC_SECTION = PAGE.read_text().partition("## RAD and DrQ")[2].partition("`PRESET
 
 
 def options_in(text):
-    names = {option_name(name): name for name in field_types(RunConfig)}
+    own = [
+        f"{bonus.groups[0]}.{field.name}"
+        for bonus in BONUSES.values()
+        if bonus.config is not None
+        for field in dataclasses.fields(bonus.config)
+    ]
+    names = {option_name(name): name for name in [*field_types(RunConfig), *own]}
     options = re.findall(r"--[a-z][a-z0-9.\-]+", text)
     return {names[re.sub(r"\.no-", ".", option)] for option in options}
 

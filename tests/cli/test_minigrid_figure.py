@@ -157,7 +157,7 @@ def test_a_row_starts_from_its_pretraining_with_the_same_seeds(
     started = []
 
     def start(runs, command, log):
-        words = command[4:]
+        words = command[command.index("--env") :]
         started.append(dict(zip(words[::2], words[1::2], strict=True)))
         return 0
 

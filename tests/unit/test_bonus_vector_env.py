@@ -137,7 +137,7 @@ def test_steps_that_only_reset_are_not_observed():
         bonus, seen = recording(plain)
         play(bonus, mode)
         jax.effects_barrier()
-        rows = [row for step in seen for row in zip(*map(np.asarray, step), strict=True)]
+        rows = [row for step in seen for row in zip(*map(np.asarray, step[:5]), strict=True)]
         transitions[mode] = rows
     same, following = transitions.values()
     as_tuples = [{tuple(np.hstack(row)) for row in rows} for rows in (same, following)]

@@ -124,7 +124,7 @@ def test_an_off_policy_loop_gets_the_numbers_of_the_functions(name, task):
     facade, (state, stream) = make(name, task), start(name, task)
     for number in range(1, 4):
         step = steps(task, number)
-        index = facade.observe(*step[:5], step.value)
+        index = facade.observe(*step)
         state, expected = program(name, "observe")(state, step)
         np.testing.assert_array_equal(index, expected)
         assert facade.agent_steps == number * LANES
