@@ -43,7 +43,10 @@ def episodic_count(config: EpisodicCountConfig, capacity: int) -> IntrinsicRewar
     def update(state, batch, key):
         return state, {}
 
-    return IntrinsicReward(init, observe, reward, update, in_order=True)
+    def restart(state):
+        return jnp.zeros_like(state[0]), *state[1:]
+
+    return IntrinsicReward(init, observe, reward, update, in_order=True, restart=restart)
 
 
 bonuses.register(

@@ -102,6 +102,7 @@ class IntrinsicReward(NamedTuple):
     index_shape: shape of the index of one step; a replay is made for it.
     needs_stored_value: whether `observe` uses `Step.value`.
     needs_value: whether `reward` uses `IntrinsicBatch.value`.
+    restart: state -> state; forgets the episodes of all lanes, which could not be restored.
 
     An `info` is a dict of float32 scalars for the log; a bonus always returns the same keys.
     """
@@ -116,6 +117,7 @@ class IntrinsicReward(NamedTuple):
     index_shape: tuple[int, ...] = ()
     needs_stored_value: bool = False
     needs_value: bool = False
+    restart: Callable[[IntrinsicState], IntrinsicState] = lambda state: state
 
 
 class RewardTransform(NamedTuple):
@@ -174,7 +176,10 @@ def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicRewa
         inner, info = bonus.update(state.bonus, batch, key)
         return state._replace(bonus=inner), info
 
-    return bonus._replace(init=init, observe=observe, reward=reward, update=update)
+    def restart(state: ChainState) -> ChainState:
+        return state._replace(bonus=bonus.restart(state.bonus))
+
+    return bonus._replace(init=init, observe=observe, reward=reward, update=update, restart=restart)
 
 
 def no_index(step: Step) -> Int[Array, " lane"]:

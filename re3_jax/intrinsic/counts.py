@@ -14,39 +14,25 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from re3_jax import checks, schedules
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic import prediction_error
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step
-from re3_jax.intrinsic.prediction_error import Normalization
+from re3_jax.intrinsic.prediction_error import WeightConfig
 from re3_jax.replay import value_ring
 from re3_jax.replay.value_ring import ValueRing
 
 
 @dataclass(frozen=True)
-class CountsConfig:
+class CountsConfig(WeightConfig):
     """Options of the bonus beta_t / sqrt(N(s_t)).
 
     Attributes:
-      beta: beta_0, the weight of the bonus.
-      rho: beta_t = beta_0 (1 - rho)^t, t in agent steps.
-      normalize: `running_std` divides rewards by their exact running standard deviation.
       episodic: count in each episode instead of the whole run.
-
-    Raises:
-      ValueError: if a value is out of range; the message names it and the allowed values.
     """
 
     beta: float = 0.01
-    rho: float = 0.0
-    normalize: Normalization = "none"
     episodic: bool = False
-
-    def __post_init__(self) -> None:
-        """Validates the fields."""
-        checks.one_of(self, normalize=Normalization)
-        schedules.exponential_decay(self.beta, self.rho)
 
 
 @inherits()
@@ -100,7 +86,10 @@ def counts(config: CountsConfig, num_stored: int) -> IntrinsicReward:
         del batch, key
         return state, {}
 
-    return IntrinsicReward(init, observe, reward, update, in_order=config.episodic)
+    def restart(state: CountsState) -> CountsState:
+        return state._replace(visits=jnp.zeros_like(state.visits)) if config.episodic else state
+
+    return IntrinsicReward(init, observe, reward, update, in_order=config.episodic, restart=restart)
 
 
 def from_config(config: CountsConfig, num_stored: int) -> IntrinsicReward:

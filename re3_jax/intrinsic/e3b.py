@@ -24,56 +24,35 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from re3_jax import checks
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
-from re3_jax.initializers import Scheme
 from re3_jax.intrinsic import prediction_error
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step
 from re3_jax.intrinsic.inverse_dynamics import InverseDynamicsState, controllable_encoder
-from re3_jax.intrinsic.prediction_error import Normalization
-from re3_jax.networks.conv_stack import Torso
-from re3_jax.random_encoder import ImageInput
+from re3_jax.intrinsic.prediction_error import NetworkConfig, Normalization
 from re3_jax.replay import value_ring
 from re3_jax.replay.value_ring import ValueRing
 
 
 @dataclass(frozen=True)
-class E3BConfig:
+class E3BConfig(NetworkConfig):
     """Options of the bonus beta_t b_t; weight, lambda and learning rate are the authors'.
 
+    Two hidden layers, `hidden_dim` wide, predict the action.
+
     Attributes:
-      beta: beta_0, the weight of the bonus.
-      rho: beta_t = beta_0 (1 - rho)^t, t in agent steps; the authors have no decay.
-      normalize: `running_std` divides rewards by their exact running standard deviation.
       ridge: lambda, the diagonal of C when an episode begins.
-      learning_rate: learning rate of Adam.
-      hidden_dim: units of each of the two hidden layers that predict the action.
-      latent_dim: length of phi(o); a MiniGrid view always gives 64.
-      encoder_init: initialisation of all weights (see `initializers`).
-      image_input: the part of a frame stack that is encoded, the whole newest frame or the centre
-        crop of all frames.
-      image_crop: height and width of that crop in pixels.
-      torso: the convolutions over colour frames, see `conv_stack.colour`.
-      num_filters: filters of the first of them.
 
     Raises:
       ValueError: if a value is out of range; the message names it and the allowed values.
     """
 
     beta: float = 1.0
-    rho: float = 0.0
     normalize: Normalization = "running_std"
-    ridge: float = 0.1
-    learning_rate: float = 1e-4
     hidden_dim: int = 256
-    latent_dim: int = 50
-    encoder_init: Scheme = "torch"
-    image_input: ImageInput = "stacked_crop"
-    image_crop: int = 84
-    torso: Torso = "rad"
-    num_filters: int = 32
+    ridge: float = 0.1
 
     def __post_init__(self) -> None:
         """Validates the fields."""
-        prediction_error.check(self)
+        super().__post_init__()
         checks.positive(self, "ridge")
 
 
@@ -128,13 +107,20 @@ def e3b(config: E3BConfig, num_stored: int) -> IntrinsicReward:
             bonuses=value_ring.init(num_stored),
         )
 
+    def begun(state: E3BState, ended: Bool[Array, " lane"]) -> E3BState:
+        """New episodes of the lanes whose episode has ended."""
+        new = empty(state.inverse.shape[1])
+        inverse = jnp.where(ended[:, None, None], new, state.inverse)
+        return state._replace(inverse=inverse, begins=ended)
+
+    def restart(state: E3BState) -> E3BState:
+        return begun(state, jnp.ones_like(state.begins))
+
     def observe(state: E3BState, step: Step) -> tuple[E3BState, Int[Array, " lane"]]:
         features = encoder.encode(state.encoder, step.observation)
         bonus, inverse = elliptical(state.inverse, features)
         bonuses, index = value_ring.add(state.bonuses, jnp.where(state.begins, 0.0, bonus))
-        ended = step.ended
-        inverse = jnp.where(ended[:, None, None], empty(inverse.shape[1]), inverse)
-        return E3BState(state.encoder, inverse, ended, bonuses), index
+        return begun(E3BState(state.encoder, inverse, state.begins, bonuses), step.ended), index
 
     def reward(
         state: E3BState, batch: IntrinsicBatch
@@ -146,7 +132,7 @@ def e3b(config: E3BConfig, num_stored: int) -> IntrinsicReward:
             trained, info = encoder.update(state.encoder, batch, key)
         return state._replace(encoder=trained), info
 
-    return IntrinsicReward(init, observe, reward, update, in_order=True)
+    return IntrinsicReward(init, observe, reward, update, in_order=True, restart=restart)
 
 
 def from_config(config: E3BConfig, num_stored: int) -> IntrinsicReward:

@@ -25,58 +25,35 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from re3_jax import checks, initializers, random_encoder
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.inheritance import inherits
-from re3_jax.initializers import Scheme
 from re3_jax.intrinsic import prediction_error
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, no_index
-from re3_jax.intrinsic.prediction_error import Normalization
+from re3_jax.intrinsic.prediction_error import NetworkConfig
 from re3_jax.losses import l2_norm
 from re3_jax.networks import mlp
-from re3_jax.networks.conv_stack import Torso
 from re3_jax.networks.mlp import MLP
-from re3_jax.random_encoder import EncoderParams, ImageInput
+from re3_jax.random_encoder import EncoderParams
 
 
 @dataclass(frozen=True)
-class ICMConfig:
-    """Options of the bonus beta_t r_t.
+class ICMConfig(NetworkConfig):
+    """Options of the bonus beta_t r_t; the default weight is DoorKey-6x6's.
+
+    Inverse and forward model have two hidden layers each, `hidden_dim` wide.
 
     Attributes:
-      beta: beta_0, the weight of the bonus (the default is DoorKey-6x6's).
-      rho: beta_t = beta_0 (1 - rho)^t, t in agent steps; the paper has no decay here.
-      normalize: `running_std` divides rewards by their exact running standard deviation.
       forward_weight: weight of the forward loss.
       inverse_weight: weight of the inverse loss.
-      learning_rate: learning rate of Adam.
-      hidden_dim: width of the two hidden layers of the inverse and of the forward model.
-      latent_dim: length of phi(o); a MiniGrid view always gives 64.
-      encoder_init: initialisation of all weights (see `initializers`).
-      image_input: the part of a frame stack that is encoded, the whole newest frame or the centre
-        crop of all frames.
-      image_crop: height and width of that crop in pixels.
-      torso: the convolutions over colour frames, see `conv_stack.colour`.
-      num_filters: filters of the first of them.
 
     Raises:
       ValueError: if a value is out of range; the message names it and the allowed values.
     """
 
-    beta: float = 1e-4
-    rho: float = 0.0
-    normalize: Normalization = "none"
     forward_weight: float = 0.2
     inverse_weight: float = 0.8
-    learning_rate: float = 1e-4
-    hidden_dim: int = 1024
-    latent_dim: int = 50
-    encoder_init: Scheme = "torch"
-    image_input: ImageInput = "stacked_crop"
-    image_crop: int = 84
-    torso: Torso = "rad"
-    num_filters: int = 32
 
     def __post_init__(self) -> None:
         """Validates the fields."""
-        prediction_error.check(self)
+        super().__post_init__()
         checks.not_negative(self, "forward_weight", "inverse_weight")
 
 

@@ -19,7 +19,7 @@ from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
-from re3_jax.intrinsic.prediction_error import Config
+from re3_jax.intrinsic.prediction_error import NetworkConfig
 from re3_jax.intrinsic.re3 import encoder_from
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import Encoder, refuse_ensemble, state_entropy
@@ -101,7 +101,7 @@ def inverse_dynamics_encoder(config: RE3Config, learned: LearnedEncoderConfig) -
     return Encoder(init, encode, network.latent_dim, update, visible)
 
 
-def controllable_encoder(config: Config) -> Encoder:
+def controllable_encoder(config: NetworkConfig) -> Encoder:
     """The same encoder from the options of a bonus that is not a state entropy."""
     network = RE3Config(
         latent_dim=config.latent_dim,

@@ -19,14 +19,11 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from re3_jax import checks, running_stats
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
-from re3_jax.initializers import Scheme
 from re3_jax.intrinsic import prediction_error, rnd
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step
 from re3_jax.intrinsic.inverse_dynamics import InverseDynamicsState, controllable_encoder
-from re3_jax.intrinsic.prediction_error import Normalization
+from re3_jax.intrinsic.prediction_error import NetworkConfig
 from re3_jax.intrinsic.rnd import RNDState
-from re3_jax.networks.conv_stack import Torso
-from re3_jax.random_encoder import ImageInput
 from re3_jax.replay import episode_memory, value_ring
 from re3_jax.replay.episode_memory import EpisodeMemory
 from re3_jax.replay.value_ring import ValueRing
@@ -34,13 +31,13 @@ from re3_jax.running_stats import RunningStats
 
 
 @dataclass(frozen=True)
-class NGUConfig:
+class NGUConfig(NetworkConfig):
     """Options of the bonus beta_t r_t; numbers are those of the authors' Table 6.
 
+    Adam's learning rate is that of both f and RND. The hidden layers that predict the action, and
+    those of RND's predictor, are `hidden_dim` wide.
+
     Attributes:
-      beta: beta_0, the weight of the bonus.
-      rho: beta_t = beta_0 (1 - rho)^t, t in agent steps; the authors have no decay.
-      normalize: `running_std` divides rewards by their exact running standard deviation.
       neighbours: k, the nearest embeddings of the episode that count.
       kernel_epsilon: epsilon of the kernel. (The authors' text has 1e-3, their Table 6 1e-4.)
       cluster_distance: xi; normalised squared distances below it count as 0.
@@ -49,23 +46,15 @@ class NGUConfig:
       max_modulation: L, the largest lifelong factor.
       memory_size: embeddings of an episode that each lane keeps at most; older ones are
         overwritten.
-      learning_rate: learning rate of Adam, for both f and RND.
-      hidden_dim: units of the hidden layers that predict the action, and of RND's predictor.
-      latent_dim: length of f(o) and of RND's outputs; a MiniGrid view always gives 64.
-      encoder_init: initialisation of all weights (see `initializers`).
-      image_input: the part of a frame stack that is encoded, the whole newest frame or the centre
-        crop of all frames.
-      image_crop: height and width of that crop in pixels.
-      torso: the convolutions over colour frames, see `conv_stack.colour`.
-      num_filters: filters of the first of them.
 
     Raises:
       ValueError: if a value is out of range; the message names it and the allowed values.
     """
 
     beta: float = 0.3
-    rho: float = 0.0
-    normalize: Normalization = "none"
+    learning_rate: float = 5e-4
+    hidden_dim: int = 128
+    latent_dim: int = 32
     neighbours: int = 10
     kernel_epsilon: float = 1e-4
     cluster_distance: float = 0.008
@@ -73,18 +62,10 @@ class NGUConfig:
     max_similarity: float = 8.0
     max_modulation: float = 5.0
     memory_size: int = 30_000
-    learning_rate: float = 5e-4
-    hidden_dim: int = 128
-    latent_dim: int = 32
-    encoder_init: Scheme = "torch"
-    image_input: ImageInput = "stacked_crop"
-    image_crop: int = 84
-    torso: Torso = "rad"
-    num_filters: int = 32
 
     def __post_init__(self) -> None:
         """Validates the fields."""
-        prediction_error.check(self)
+        super().__post_init__()
         checks.at_least(self, 1, "neighbours", "memory_size", "max_modulation")
         checks.positive(self, "kernel_epsilon", "pseudo_count", "max_similarity")
         checks.not_negative(self, "cluster_distance")
@@ -192,7 +173,11 @@ def ngu(config: NGUConfig, num_stored: int) -> IntrinsicReward:
         predictor, more = lifelong.update(state.rnd, batch, rnd_key)
         return state._replace(encoder=trained, rnd=predictor), {**info, **more}
 
-    return IntrinsicReward(init, observe, reward, update, in_order=True)
+    def restart(state: NGUState) -> NGUState:
+        every = jnp.ones_like(state.memory.num_added, bool)
+        return state._replace(memory=episode_memory.clear(state.memory, every))
+
+    return IntrinsicReward(init, observe, reward, update, in_order=True, restart=restart)
 
 
 def from_config(config: NGUConfig, num_stored: int) -> IntrinsicReward:

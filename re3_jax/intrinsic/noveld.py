@@ -19,60 +19,37 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 from re3_jax import checks, fingerprint
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
-from re3_jax.initializers import Scheme
 from re3_jax.intrinsic import prediction_error, rnd
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step
-from re3_jax.intrinsic.prediction_error import Normalization
+from re3_jax.intrinsic.prediction_error import NetworkConfig
 from re3_jax.intrinsic.rnd import RNDState
-from re3_jax.networks.conv_stack import Torso
-from re3_jax.random_encoder import ImageInput
 from re3_jax.replay import episode_memory, value_ring
 from re3_jax.replay.episode_memory import EpisodeMemory
 from re3_jax.replay.value_ring import ValueRing
 
 
 @dataclass(frozen=True)
-class NovelDConfig:
-    """Options of the bonus beta_t r_t; alpha and learning rate are the authors'.
+class NovelDConfig(NetworkConfig):
+    """Options of the bonus beta_t r_t; weight, alpha and learning rate are the authors'.
+
+    The weight is that of their command for MiniGrid. Networks are RND's.
 
     Attributes:
-      beta: beta_0, the weight of the bonus: the authors' command for MiniGrid.
-      rho: beta_t = beta_0 (1 - rho)^t, t in agent steps; the authors have no decay.
-      normalize: `running_std` divides rewards by their exact running standard deviation.
       alpha: share of the novelty of o_t that is taken from that of o_{t+1}.
       memory_size: observations of an episode that each lane remembers at most; older ones are
         forgotten, and count as new again.
-      learning_rate: learning rate of Adam.
-      hidden_dim: width of the predictor's two hidden layers, which follow its encoder.
-      latent_dim: length of RND's outputs; a MiniGrid view always gives 64.
-      encoder_init: initialisation of all weights (see `initializers`).
-      image_input: the part of a frame stack that is encoded, the whole newest frame or the centre
-        crop of all frames.
-      image_crop: height and width of that crop in pixels.
-      torso: the convolutions over colour frames, see `conv_stack.colour`.
-      num_filters: filters of the first of them.
 
     Raises:
       ValueError: if a value is out of range; the message names it and the allowed values.
     """
 
     beta: float = 0.05
-    rho: float = 0.0
-    normalize: Normalization = "none"
     alpha: float = 0.5
     memory_size: int = 30_000
-    learning_rate: float = 1e-4
-    hidden_dim: int = 1024
-    latent_dim: int = 50
-    encoder_init: Scheme = "torch"
-    image_input: ImageInput = "stacked_crop"
-    image_crop: int = 84
-    torso: Torso = "rad"
-    num_filters: int = 32
 
     def __post_init__(self) -> None:
         """Validates the fields."""
-        prediction_error.check(self)
+        super().__post_init__()
         checks.not_negative(self, "alpha")
         checks.at_least(self, 1, "memory_size")
 
@@ -130,7 +107,11 @@ def noveld(config: NovelDConfig, num_stored: int) -> IntrinsicReward:
         trained, info = novelty.update(state.rnd, met, key)
         return state._replace(rnd=trained), info
 
-    return IntrinsicReward(init, observe, reward, update, in_order=True)
+    def restart(state: NovelDState) -> NovelDState:
+        every = jnp.ones_like(state.seen.num_added, bool)
+        return state._replace(seen=episode_memory.clear(state.seen, every))
+
+    return IntrinsicReward(init, observe, reward, update, in_order=True, restart=restart)
 
 
 def is_seen(seen: EpisodeMemory, fingerprints: UInt32[Array, " lane"]) -> Bool[Array, " lane"]:

@@ -1,7 +1,8 @@
 """What the options of RND and ICM, and of bonuses built like them, have in common."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
 
 import jax
 import optax
@@ -15,33 +16,68 @@ from re3_jax.intrinsic.base import Info, IntrinsicReward, chain
 from re3_jax.networks.conv_stack import Torso
 from re3_jax.random_encoder import EncoderParams, ImageInput
 
-if TYPE_CHECKING:
-    from re3_jax.intrinsic.counts import CountsConfig
-    from re3_jax.intrinsic.e3b import E3BConfig
-    from re3_jax.intrinsic.icm import ICMConfig
-    from re3_jax.intrinsic.ngu import NGUConfig
-    from re3_jax.intrinsic.noveld import NovelDConfig
-    from re3_jax.intrinsic.rnd import RNDConfig
-
-Config: TypeAlias = "RNDConfig | ICMConfig | E3BConfig | NovelDConfig | NGUConfig"
 Normalization = Literal["none", "running_std"]
 Params = TypeVar("Params")
 
 
-def check(config: Config) -> None:
-    """Validates the fields that all these configurations have.
+@dataclass(frozen=True)
+class WeightConfig:
+    """Options of a bonus beta_t r_t that is no state entropy.
+
+    Attributes:
+      beta: beta_0, the weight of the bonus.
+      rho: beta_t = beta_0 (1 - rho)^t, t in agent steps; neither the paper nor the authors of these
+        bonuses have a decay.
+      normalize: `running_std` divides rewards by their exact running standard deviation.
 
     Raises:
       ValueError: if a value is out of range; the message names it and the allowed values.
     """
-    checks.at_least(config, 1, "hidden_dim", "latent_dim", "image_crop", "num_filters")
-    checks.positive(config, "learning_rate")
-    checks.one_of(config, normalize=Normalization, encoder_init=Scheme)
-    checks.one_of(config, image_input=ImageInput, torso=Torso)
-    schedules.exponential_decay(config.beta, config.rho)
+
+    beta: float = 1e-4
+    rho: float = 0.0
+    normalize: Normalization = "none"
+
+    def __post_init__(self) -> None:
+        """Validates the fields."""
+        checks.one_of(self, normalize=Normalization)
+        schedules.exponential_decay(self.beta, self.rho)
 
 
-def init_encoder(key: PRNGKeyArray, spec: EnvSpec, config: Config) -> EncoderParams:
+@dataclass(frozen=True)
+class NetworkConfig(WeightConfig):
+    """The same with networks: an encoder, and hidden layers on top of it.
+
+    Attributes:
+      learning_rate: learning rate of Adam.
+      hidden_dim: units of each hidden layer that follows an encoder.
+      latent_dim: length of an encoder's output; a MiniGrid view always gives 64.
+      encoder_init: initialisation of all weights (see `initializers`).
+      image_input: the part of a frame stack that is encoded, the whole newest frame or the centre
+        crop of all frames.
+      image_crop: height and width of that crop in pixels.
+      torso: the convolutions over colour frames, see `conv_stack.colour`.
+      num_filters: filters of the first of them.
+    """
+
+    learning_rate: float = 1e-4
+    hidden_dim: int = 1024
+    latent_dim: int = 50
+    encoder_init: Scheme = "torch"
+    image_input: ImageInput = "stacked_crop"
+    image_crop: int = 84
+    torso: Torso = "rad"
+    num_filters: int = 32
+
+    def __post_init__(self) -> None:
+        """Validates the fields."""
+        super().__post_init__()
+        checks.at_least(self, 1, "hidden_dim", "latent_dim", "image_crop", "num_filters")
+        checks.positive(self, "learning_rate")
+        checks.one_of(self, encoder_init=Scheme, image_input=ImageInput, torso=Torso)
+
+
+def init_encoder(key: PRNGKeyArray, spec: EnvSpec, config: NetworkConfig) -> EncoderParams:
     """Weights of an encoder with the random encoder's architecture.
 
     Raises:
@@ -60,7 +96,7 @@ def init_encoder(key: PRNGKeyArray, spec: EnvSpec, config: Config) -> EncoderPar
 
 
 def encode(
-    params: EncoderParams, observation: Num[Array, " batch *observation"], config: Config
+    params: EncoderParams, observation: Num[Array, " batch *observation"], config: NetworkConfig
 ) -> Float[Array, "batch latent"]:
     """Latents; images are not augmented, so that equal transitions get equal rewards."""
     return random_encoder.encode(
@@ -69,7 +105,7 @@ def encode(
 
 
 def descend(
-    config: Config,
+    config: NetworkConfig,
     loss: Callable[[Params], tuple[Float[Array, ""], Info]],
     params: Params,
     opt_state: optax.OptState,
@@ -80,12 +116,12 @@ def descend(
     return optax.apply_updates(params, updates), opt_state, info
 
 
-def optimizer(config: Config) -> Any:
+def optimizer(config: NetworkConfig) -> Any:
     """Adam with PyTorch's defaults: betas 0.9 and 0.999, epsilon 1e-8."""
     return optax.adam(config.learning_rate)
 
 
-def scaled(config: "Config | CountsConfig", bonus: IntrinsicReward) -> IntrinsicReward:
+def scaled(config: WeightConfig, bonus: IntrinsicReward) -> IntrinsicReward:
     """The complete bonus: applies `normalize`, then beta_t = beta (1 - rho)^t."""
     steps = [transforms.scale_by_schedule(schedules.exponential_decay(config.beta, config.rho))]
     if config.normalize == "running_std":

@@ -10,7 +10,7 @@ This module rewards single transitions. The agent computes returns from these re
 discount and episode ends.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, NamedTuple
 
 import jax
@@ -21,15 +21,13 @@ from jaxtyping import Array, Float, Int, Num, PRNGKeyArray, Shaped
 from re3_jax import checks, initializers, random_encoder, whitening
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
-from re3_jax.initializers import Scheme
 from re3_jax.intrinsic import prediction_error
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, no_index
-from re3_jax.intrinsic.prediction_error import Config, Normalization
+from re3_jax.intrinsic.prediction_error import NetworkConfig
 from re3_jax.losses import l2_norm
 from re3_jax.networks import mlp
-from re3_jax.networks.conv_stack import Torso
 from re3_jax.networks.mlp import MLP
-from re3_jax.random_encoder import EncoderParams, GreyEncoder, ImageInput, PixelEncoder
+from re3_jax.random_encoder import EncoderParams, GreyEncoder, PixelEncoder
 from re3_jax.running_stats import RunningStats
 
 Rewarded = Literal["current", "next"]
@@ -39,48 +37,27 @@ BYTE = 255.0
 
 
 @dataclass(frozen=True)
-class RNDConfig:
-    """Options of the bonus beta_t r_i.
+class RNDConfig(NetworkConfig):
+    """Options of the bonus beta_t r_i; the default weight is DoorKey-6x6's.
+
+    RND's authors divide rewards by the running standard deviation of their sum over time, not by
+    their own. The predictor's two hidden layers, `hidden_dim` wide, follow its encoder.
 
     Attributes:
-      beta: beta_0, the weight of the bonus (the default is DoorKey-6x6's).
-      rho: beta_t = beta_0 (1 - rho)^t, t in agent steps; the paper has no decay here.
-      normalize: `running_std` divides rewards by their exact running standard deviation. (RND's
-        authors divide by that of the sum of rewards over time.)
       rewarded: the observation before the action (current) or after it (next).
       normalize_observations: whether both networks see each element minus its running mean,
         divided by its running standard deviation and clipped to [-5, 5], as RND's authors do.
-      learning_rate: learning rate of Adam.
-      hidden_dim: width of the predictor's two hidden layers, which follow its encoder.
-      latent_dim: length of f(o); a MiniGrid view always gives 64.
-      encoder_init: initialisation of all weights (see `initializers`).
-      image_input: the part of a frame stack that is encoded, the whole newest frame or the centre
-        crop of all frames.
-      image_crop: height and width of that crop in pixels.
-      torso: the convolutions over colour frames, see `conv_stack.colour`.
-      num_filters: filters of the first of them.
 
     Raises:
       ValueError: if a value is out of range; the message names it and the allowed values.
     """
 
-    beta: float = 1e-4
-    rho: float = 0.0
-    normalize: Normalization = "none"
     rewarded: Rewarded = "current"
     normalize_observations: bool = False
-    learning_rate: float = 1e-4
-    hidden_dim: int = 1024
-    latent_dim: int = 50
-    encoder_init: Scheme = "torch"
-    image_input: ImageInput = "stacked_crop"
-    image_crop: int = 84
-    torso: Torso = "rad"
-    num_filters: int = 32
 
     def __post_init__(self) -> None:
         """Validates the fields."""
-        prediction_error.check(self)
+        super().__post_init__()
         checks.one_of(self, rewarded=Rewarded)
 
 
@@ -173,20 +150,10 @@ def from_config(config: RNDConfig) -> IntrinsicReward:
     return prediction_error.scaled(config, rnd(config))
 
 
-def part_of(config: Config) -> IntrinsicReward:
+def part_of(config: NetworkConfig) -> IntrinsicReward:
     """RND inside another bonus, with that bonus's networks: the bare error on o_t."""
-    return rnd(
-        RNDConfig(
-            learning_rate=config.learning_rate,
-            hidden_dim=config.hidden_dim,
-            latent_dim=config.latent_dim,
-            encoder_init=config.encoder_init,
-            image_input=config.image_input,
-            image_crop=config.image_crop,
-            torso=config.torso,
-            num_filters=config.num_filters,
-        )
-    )
+    shared = {item.name: getattr(config, item.name) for item in fields(NetworkConfig)}
+    return rnd(RNDConfig(**shared))
 
 
 def _rewarded(batch: IntrinsicBatch, config: RNDConfig) -> Shaped[Array, " batch *observation"]:

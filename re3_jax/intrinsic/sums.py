@@ -74,6 +74,9 @@ def sum_of(parts: Mapping[str, IntrinsicReward]) -> IntrinsicReward:
             info |= _of_part(name, found)
         return SumState(after), info
 
+    def restart(state: SumState) -> SumState:
+        return SumState({name: part.restart(state.parts[name]) for name, part in parts.items()})
+
     return IntrinsicReward(
         init,
         observe,
@@ -83,6 +86,7 @@ def sum_of(parts: Mapping[str, IntrinsicReward]) -> IntrinsicReward:
         index_shape=(ends[-1],),
         needs_stored_value=any(part.needs_stored_value for part in parts.values()),
         needs_value=any(part.needs_value for part in parts.values()),
+        restart=restart,
     )
 
 

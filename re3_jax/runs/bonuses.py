@@ -16,9 +16,7 @@ from re3_jax.intrinsic.contrastive import contrastive
 from re3_jax.intrinsic.inverse_dynamics import inverse_dynamics
 from re3_jax.intrinsic.pretrained import IMAGENET_URL, atc, imagenet, load_atc, load_imagenet
 from re3_jax.intrinsic.re3_config import RE3Config
-from re3_jax.intrinsic.rise import RISEConfig
 from re3_jax.intrinsic.state_entropy import scaled
-from re3_jax.intrinsic.vcse import VCSEConfig
 from re3_jax.runs.registry import Registry, Values
 
 
@@ -117,6 +115,7 @@ BONUSES = Registry(
         name="e3b",
         make=lambda config, entropy: e3b.from_config(config.e3b, config.stored_steps),
         groups=("e3b",),
+        config=e3b.E3BConfig,
         inherits=_dotted("e3b", _NETWORKS),
         from_one_step=True,
     ),
@@ -124,6 +123,7 @@ BONUSES = Registry(
         name="noveld",
         make=lambda config, entropy: noveld.from_config(config.noveld, config.stored_steps),
         groups=("noveld",),
+        config=noveld.NovelDConfig,
         inherits=_dotted("noveld", _NETWORKS),
         from_one_step=True,
     ),
@@ -131,6 +131,7 @@ BONUSES = Registry(
         name="ngu",
         make=lambda config, entropy: ngu.from_config(config.ngu, config.stored_steps),
         groups=("ngu",),
+        config=ngu.NGUConfig,
         inherits=_dotted("ngu", f"{_NETWORKS} neighbours"),
         from_one_step=True,
     ),
@@ -138,6 +139,7 @@ BONUSES = Registry(
         name="counts",
         make=lambda config, entropy: counts.from_config(config.counts, config.stored_steps),
         groups=("counts",),
+        config=counts.CountsConfig,
         inherits=("counts.normalize",),
         counts_states=True,
     ),
@@ -175,7 +177,7 @@ BONUSES = Registry(
         name="rise",
         make=lambda config, entropy: rise.from_config(config.rise, entropy),
         groups=("rise", "re3"),
-        config=RISEConfig,
+        config=rise.RISEConfig,
         inherits=_dotted("re3", f"{_ARCHITECTURE} ensemble_size"),
         unused=_dotted("re3", _SCALE),
         is_entropy=True,
@@ -184,7 +186,7 @@ BONUSES = Registry(
         name="vcse",
         make=lambda config, entropy: vcse.from_config(config.vcse, entropy),
         groups=("vcse", "re3"),
-        config=VCSEConfig,
+        config=vcse.VCSEConfig,
         inherits=_dotted("re3", _ARCHITECTURE),
         unused=_dotted(
             "re3", f"{_SCALE} {_RANKS} search_size merge_copies ensemble_size ring_shards"

@@ -23,12 +23,8 @@ from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs import registry
 from re3_jax.envs.host.config import AtariConfig, DMCConfig
-from re3_jax.intrinsic.counts import CountsConfig
-from re3_jax.intrinsic.e3b import E3BConfig
 from re3_jax.intrinsic.icm import ICMConfig
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
-from re3_jax.intrinsic.ngu import NGUConfig
-from re3_jax.intrinsic.noveld import NovelDConfig
 from re3_jax.intrinsic.pretrained import PretrainedConfig
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.rnd import RNDConfig
@@ -120,10 +116,6 @@ class RunConfig:
         inverse_dynamics, imagenet, atc).
       rnd: options of random network distillation.
       icm: options of the intrinsic curiosity module.
-      e3b: options of the elliptical episodic bonus.
-      noveld: options of NovelD.
-      ngu: options of Never Give Up's intrinsic reward.
-      counts: options of exact counts.
       learned: options of encoders that are trained for state entropy.
       pretrained: options of encoders loaded from a file, spelled `--bonus.weights PATH`.
       evaluation: options of the periodic evaluation.
@@ -157,10 +149,6 @@ class RunConfig:
     re3: RE3Config = RE3Config()
     rnd: RNDConfig = RNDConfig()
     icm: ICMConfig = ICMConfig()
-    e3b: E3BConfig = E3BConfig()
-    noveld: NovelDConfig = NovelDConfig()
-    ngu: NGUConfig = NGUConfig()
-    counts: CountsConfig = CountsConfig()
     learned: LearnedEncoderConfig = LearnedEncoderConfig()
     pretrained: Annotated[PretrainedConfig, tyro.conf.arg(name="bonus")] = PretrainedConfig()
     evaluation: EvaluationConfig = EvaluationConfig()

@@ -3,13 +3,15 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from re3_jax.agents.rainbow import learner as rainbow
 from re3_jax.envs.base import CountableStates, LaneStep
 from re3_jax.intrinsic import counts, e3b, ngu, noveld
-from re3_jax.intrinsic.base import IntrinsicBatch
+from re3_jax.intrinsic.base import IntrinsicBatch, chain
+from re3_jax.intrinsic.sums import sum_of
 from tests import episodic_reference
 from tests.probe_envs import corridor
 from tests.unit.test_episodic_bonus import CAPACITY, LANES, LENGTH, RAINBOW
@@ -87,3 +89,36 @@ def test_the_stored_index_finds_what_was_known_when_the_step_was_observed(name):
         flat = (leaf.reshape(CAPACITY, *leaf.shape[2:]) for leaf in (seen, action, after))
         found, _, _ = bonus.reward(intrinsic, IntrinsicBatch(*flat, index, np.int32(0)))
     np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [*BONUSES, "sum"])
+def test_restarted_episodes_are_forgotten_like_ended_ones(name):
+    """Where the environments of a resumed run could not be restored."""
+    env, bonus = numbered_corridor(), BONUSES.get(name)
+    if bonus is None:
+        bonus = sum_of({part: chain(BONUSES[part]) for part in ("e3b", "ngu")})
+    learner = rainbow.make_learner(RAINBOW, env.spec, bonus)
+
+    def intrinsic(ended, restarts):
+        def play(key):
+            lanes, frame = jax.vmap(env.reset)(jax.random.split(key, LANES))
+            state, action = learner.init(key, frame), jnp.ones(LANES, int)
+            for last in (False, False, ended):
+                numbers = jax.vmap(env.states.counted)(lanes)
+                lanes, timestep = jax.vmap(env.step)(lanes, action, jax.random.split(key, LANES))
+                step = LaneStep.of_device(timestep, numbers)
+                done = jnp.full(LANES, last)
+                step = step._replace(terminated=done, task_ended=done)
+                state = learner.store(state, action, step)
+            return (learner.restart(state, frame) if restarts else state).intrinsic
+
+        return jax.tree.leaves(jax.device_get(jax.jit(play)(jax.random.key(0))))
+
+    goes_on, after_end, restarted = (
+        intrinsic(False, False),
+        intrinsic(True, False),
+        intrinsic(False, True),
+    )
+    jax.tree.map(np.testing.assert_array_equal, restarted, after_end)
+    differs = any((one != other).any() for one, other in zip(goes_on, restarted, strict=True))
+    assert differs == (name != "counts")

@@ -80,7 +80,9 @@ def make_learner(config: DreamerConfig, spec: EnvSpec, bonus: IntrinsicReward) -
 
     def restart(state: LearnerState, frame: Frames) -> LearnerState:
         return state._replace(
-            replay=sequence_ring.begin(state.replay, frame), memory=begin(state.agent, frame)
+            intrinsic=bonus.restart(state.intrinsic),
+            replay=sequence_ring.begin(state.replay, frame),
+            memory=begin(state.agent, frame),
         )
 
     def store(state: LearnerState, action: Action, step: LaneStep) -> LearnerState:

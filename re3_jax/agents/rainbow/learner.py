@@ -55,7 +55,11 @@ def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -
         )
 
     def restart(state: LearnerState, frame: Frame) -> LearnerState:
-        return state._replace(replay=prioritized.cut(state.replay), memory=frames.first(frame))
+        return state._replace(
+            intrinsic=bonus.restart(state.intrinsic),
+            replay=prioritized.cut(state.replay),
+            memory=frames.first(frame),
+        )
 
     def store(state: LearnerState, action: Action, step: LaneStep) -> LearnerState:
         observation = state.memory

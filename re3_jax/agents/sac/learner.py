@@ -60,7 +60,9 @@ def make_learner(config: SACConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Le
 
     def restart(state: LearnerState, frame: Frame) -> LearnerState:
         return state._replace(
-            replay=store_of.begin(state.replay, frame), memory=frames.first(frame)
+            intrinsic=bonus.restart(state.intrinsic),
+            replay=store_of.begin(state.replay, frame),
+            memory=frames.first(frame),
         )
 
     def store(state: LearnerState, action: Action, step: LaneStep) -> LearnerState:
