@@ -12,6 +12,7 @@ from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX
 from minigrid.core.world_object import Door, Key, WorldObj
 from minigrid.envs import UnlockEnv
 from minigrid.minigrid_env import MiniGridEnv
+from scipy.ndimage import label
 
 from re3_jax.envs.base import DeviceEnv
 from re3_jax.envs.device.minigrid.codes import DROP, FORWARD, LEFT, PICK_UP, RIGHT, TOGGLE, WALL
@@ -70,17 +71,21 @@ def front_of(env: MiniGridEnv) -> WorldObj | None:
 def move_beside_something(env: MiniGridEnv, rng: np.random.Generator) -> None:
     """Puts the agent before an object, or two cells away; every kind of object is as likely.
 
-    The agent may come to stand in a doorway, whose door is opened. Before a locked door it gets a
+    It stays within the rooms: around those of MultiRoom is a void that leads off the grid. It may
+    come to stand in a doorway, whose door is opened. Before a locked door it gets a
     key that fits, before an object to pick up its hands are emptied, more often than not.
     """
     width = env.grid.width
+    is_open = np.array([not thing or thing.type != "wall" for thing in env.grid.grid])
+    areas, _ = label(is_open.reshape(-1, width))
+    home = areas[env.agent_pos[1], env.agent_pos[0]]
     things = [(i, thing) for i, thing in enumerate(env.grid.grid) if thing and thing.type != "wall"]
     kind = rng.choice(sorted({thing.type for _, thing in things}))
     places = [i for i, thing in things if thing.type == kind]
     for place in rng.choice(places, 4):
         direction, steps = rng.integers(4), rng.integers(1, 3)
         x, y = np.array([place % width, place // width]) - steps * HEADINGS[direction]
-        if not (0 <= x < width and 0 <= y < env.grid.height):
+        if not (0 <= x < width and 0 <= y < env.grid.height) or areas[y, x] != home:
             continue
         stand = env.grid.get(x, y)
         # In Unlock an open door ends the episode.
