@@ -1,8 +1,9 @@
 """A sum of bonuses, `BONUS=a+b`: sum_b beta_t^b r_i^b, each with a weight and a state of its own.
 
 Every part gets the random keys that it would get alone, so it draws the same encoder and takes the
-same steps: on the same stream of transitions a sum is exactly the sum of what its parts pay alone,
-and a part with weight 0 changes nothing.
+same steps: on the same stream of transitions its state is to the bit what it would be alone. The
+sum is that of what the parts pay alone, up to its last bit, because XLA may multiply a part by its
+weight and add it with one rounding. A part with weight 0 changes nothing.
 """
 
 import itertools

@@ -57,12 +57,13 @@ def alone_run(name):
 @pytest.mark.parametrize(
     "names", [("rnd", "re3"), pytest.param(("re3", "rnd", "icm"), marks=pytest.mark.slow)]
 )
-def test_it_is_exactly_what_its_parts_pay_alone(names):
-    """To the bit: rewards, numbers for the log, and all that the parts know."""
+def test_it_is_what_its_parts_pay_alone(names):
+    """To the bit: numbers for the log, and all that the parts know. A sum rounds where it may."""
     alone = {name: alone_run(name) for name in names}
     rewards, infos, state = run(sum_of({name: PARTS[name] for name in names}))
     expected = sum(alone[name][0] for name in names)
-    np.testing.assert_array_equal(rewards, expected)
+    # XLA may multiply a part by its weight and add it with one rounding.
+    np.testing.assert_allclose(rewards, expected, rtol=3e-7)
     assert all(alone[name][0].min() > 0 for name in names)
     for name in names:
         jax.tree.map(np.testing.assert_array_equal, state.parts[name], alone[name][2])
