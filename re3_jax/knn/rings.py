@@ -45,7 +45,14 @@ def over_rings(search_one: Search) -> Search:
         found = together(*flat)
         return found.reshape(axis_size, -1, *found.shape[1:]), True
 
-    search = jax.custom_batching.custom_vmap(search_one)
+    def alone(*arguments):
+        def as_one_of_many(*arguments):
+            return together(*jax.tree.map(lambda x: x[None], arguments))[0]
+
+        # A TPU would turn a whole ring without a leading axis, to look up the best rows in it.
+        return lax.platform_dependent(*arguments, tpu=as_one_of_many, default=search_one)
+
+    search = jax.custom_batching.custom_vmap(alone)
 
     @search.def_vmap
     def _(axis_size, batched, *arguments):

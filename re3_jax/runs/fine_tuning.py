@@ -59,7 +59,7 @@ def check_fits(config: RunConfig, shapes: TrainState, learned: Learned) -> None:
 def begin(fresh: TrainState, learned: Learned) -> TrainState:
     """The state at env frame 0 of a run that starts from another, on the devices of `fresh`."""
     return jax.tree.map(
-        lambda leaf, there: leaf if leaf is there else jax.device_put(leaf, there.sharding),
+        lambda leaf, there: leaf if leaf is there else jax.device_put(leaf, there.format),
         transfer.inherit(fresh, learned),
         fresh,
     )

@@ -21,7 +21,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from re3_jax.training import digests
+from re3_jax.training import digests, layouts
 from re3_jax.training.distributed import ALONE, LostProcess, Processes
 from re3_jax.training.replay_journal import ReplayJournal, Segments, without_frames
 from re3_jax.training.transfer import name_of
@@ -184,7 +184,7 @@ class CheckpointStore:
         # Where its metadata is gone, orbax gives back keys as plain integers.
         if _form(found) != _form(whole):
             raise ValueError("it does not have the form of this run's state")
-        return self._processes.part(found, template), sealed
+        return jax.tree.map(layouts.put, self._processes.part(found, template), template), sealed
 
     def _reader(self, handler: Any) -> ocp.Checkpointer:
         """Reads without waiting for other processes, which may find other damage."""

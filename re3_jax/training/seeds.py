@@ -16,6 +16,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from re3_jax.cpu import compilation
 from re3_jax.replay.sharded_ring import AXIS, ROW_AXES, ShardedRing
+from re3_jax.training import layouts
 
 SEED_AXIS = "seed"
 BY_SEED = PartitionSpec(SEED_AXIS)
@@ -62,22 +63,21 @@ class OverSeeds:
             # compiler like the one that was made, or the second chunk would compile anew.
             return compilation.jit(
                 mapped,
-                platform=self._mesh.devices.flat[0].platform,
+                platform=self._platform,
                 deterministic=self._deterministic,
                 in_shardings=before,
                 out_shardings=after,
                 donate_argnums=donate,
             )
 
-        if self._mesh.shape[AXIS] == 1:
+        if self._mesh.shape[AXIS] == 1 and self._platform not in layouts.PLATFORMS:
             return jitted(map_over_seeds(function, self._mesh), self.sharding, self.sharding)
 
         def for_arguments(arguments: tuple[Any, ...]) -> jax.stages.Wrapped:
             before = specs_of(arguments)
-            plain = map_over_seeds(function, self._mesh, before)
-            after = specs_of(jax.eval_shape(plain, *arguments))
-            mapped = map_over_seeds(function, self._mesh, before, after)
-            return jitted(mapped, self._shardings(before), self._shardings(after))
+            results = jax.eval_shape(map_over_seeds(function, self._mesh, before), *arguments)
+            mapped = map_over_seeds(function, self._mesh, before, specs_of(results))
+            return jitted(mapped, self._formats(arguments), self._formats(results))
 
         return _OnFirstUse(for_arguments)
 
@@ -86,11 +86,17 @@ class OverSeeds:
         return jax.tree.map(
             lambda leaf, there: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=there),
             shapes,
-            self._shardings(specs_of(shapes)),
+            self._formats(shapes),
         )
 
-    def _shardings(self, specs: Any) -> Any:
-        return jax.tree.map(partial(NamedSharding, self._mesh), specs)
+    @property
+    def _platform(self) -> str:
+        return self._mesh.devices.flat[0].platform
+
+    def _formats(self, tree: Any) -> Any:
+        """Where each array is, and in which order of its axes."""
+        shardings = jax.tree.map(partial(NamedSharding, self._mesh), specs_of(tree))
+        return jax.tree.map(layouts.format_of, tree, shardings)
 
 
 class _OnFirstUse:

@@ -115,7 +115,6 @@ def test_on_an_accelerator(target, agent):
     ring = program.abstract_state(1).replay.frames.array
     for lowered in program.lowered(1).values():
         found = report(lowered.compile())
-        # A TPU copies the latents to look some up: 128 numbers each, however few they are.
         assert max(found.largest_copy, found.temporaries) < ring.size
         assert found.cost.collectives == 0
 

@@ -1,0 +1,159 @@
+"""Short rows innermost: the numbers stay, and so does the order, in training and after a restore.
+
+A CPU keeps arrays in any order that it is asked for, so it can stand in for a TPU here.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from re3_jax.accelerators import targets
+from re3_jax.accelerators.cost import report
+from re3_jax.agents.sac.config import SACConfig
+from re3_jax.agents.sac.learner import make_learner
+from re3_jax.intrinsic import RE3Config, from_config
+from re3_jax.knn import nearest_distances
+from re3_jax.replay import latent_ring
+from re3_jax.runs import fine_tuning
+from re3_jax.training import layouts, transfer
+from re3_jax.training.checkpoint import CheckpointStore
+from re3_jax.training.off_policy import make_off_policy_program
+from re3_jax.training.seeds import OverSeeds
+from tests.probe_envs import aim
+
+CAPACITY, WIDTH = 40, 6
+TURNED = 0, 2, 1
+SAC = SACConfig(
+    hidden_dim=8, num_envs=2, batch_size=8, replay_capacity=CAPACITY, initial_agent_steps=10
+)
+RE3 = RE3Config(ring_size=CAPACITY, latent_dim=WIDTH, normalize="running_std")
+
+
+def make():
+    env = aim(4)
+    learner = make_learner(SAC, env.spec, from_config(RE3))
+    return make_off_policy_program(env, learner, chunk_steps=9, eval_episodes=2, eval_greedy=True)
+
+
+def begin(program):
+    return program.init(jnp.asarray([1, 2], jnp.int32))
+
+
+def trained(program, state):
+    state, _ = program.train(state)
+    return state
+
+
+def order(leaf):
+    return leaf.format.layout.major_to_minor
+
+
+def latents_of(state):
+    return state.intrinsic.bonus.ring.latents
+
+
+def assert_same_numbers(ours, theirs):
+    def check(a, b):
+        if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+            a, b = jax.random.key_data(a), jax.random.key_data(b)
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+    jax.tree.map(check, ours, theirs)
+
+
+@pytest.fixture(scope="module")
+def usual():
+    """The state after two chunks in the usual order."""
+    program = make()
+    state = begin(program)
+    assert order(latents_of(state)) == (0, 1, 2)
+    return trained(program, trained(program, state))
+
+
+@pytest.fixture
+def turned(monkeypatch):
+    monkeypatch.setattr(layouts, "PLATFORMS", ("cpu",))
+    monkeypatch.setattr(layouts, "MANY_ROWS", CAPACITY)
+    return make()
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "expected"),
+    [
+        ((1, CAPACITY, WIDTH), jnp.float32, TURNED),
+        ((1, 3, CAPACITY, WIDTH), jnp.int32, (0, 1, 3, 2)),
+        ((CAPACITY, WIDTH), jnp.float32, None),
+        ((1, CAPACITY, WIDTH), jnp.uint8, None),
+        ((1, CAPACITY, 1), jnp.float32, None),
+        ((1, CAPACITY, layouts.TILE), jnp.float32, None),
+        ((1, CAPACITY - 1, WIDTH), jnp.float32, None),
+    ],
+)
+def test_which_arrays(turned, shape, dtype, expected):
+    sharding = OverSeeds().sharding
+    found = layouts.format_of(jax.ShapeDtypeStruct(shape, dtype), sharding)
+    if expected is None:
+        assert found is sharding
+    else:
+        assert found.layout.major_to_minor == expected
+
+
+def test_training(turned, usual):
+    state = begin(turned)
+    assert order(latents_of(state)) == TURNED
+    for _ in range(2):
+        state = trained(turned, state)
+        assert order(latents_of(state)) == TURNED
+    assert order(state.replay.reward) == (0, 1)
+    assert_same_numbers(state, usual)
+    assert turned.evaluate(state).return_mean.shape == (2,)
+
+
+def test_restored(turned, usual, tmp_path):
+    state = trained(turned, begin(turned))
+    store = CheckpointStore(tmp_path)
+    store.save(1, state, {})
+    found, _ = store.restore(turned.template(2), print)
+    store.close()
+    assert order(latents_of(found)) == TURNED
+    assert_same_numbers(trained(turned, turned.resume(found)), usual)
+
+
+def test_inherited(turned, monkeypatch):
+    """A run that starts from another trains, although it takes over arrays in the usual order."""
+    monkeypatch.setattr(layouts, "MANY_ROWS", 2)
+    fresh = begin(turned)
+    learned = {name: np.asarray(leaf) for name, leaf in transfer.inherited(fresh).items()}
+    state = fine_tuning.begin(fresh, learned)
+    assert TURNED in {order(leaf) for leaf in jax.tree.leaves(state.agent) if leaf.ndim == 3}
+    assert np.isfinite(latents_of(trained(turned, state))).all()
+
+
+@pytest.mark.parametrize("seeds", [1, 4])
+def test_latents_on_a_tpu(seeds):
+    """Storing some, looking them up and searching among all move rows, not the ring.
+
+    Of fewer rows the compiler copies all, where a search looks up a good part of them.
+    """
+    v5e, rows, dim, batch = targets.TARGETS["v5e"], 10**6, 50, 32
+    if (missing := targets.missing_compiler(v5e)) is not None:
+        pytest.skip(f"no compiler for v5e: {missing} is not installed")
+    over_seeds = OverSeeds(targets.devices(v5e)[:1])
+
+    def of_all_seeds(tree):
+        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct((seeds, *x.shape), x.dtype), tree)
+        return over_seeds.with_shardings(shapes)
+
+    def search(ring, index):
+        return nearest_distances(ring.latents[index], ring, k=3)
+
+    ring = of_all_seeds(jax.eval_shape(lambda: latent_ring.init(rows, dim)))
+    latents = of_all_seeds(jax.ShapeDtypeStruct((batch, dim), jnp.float32))
+    index = of_all_seeds(jax.ShapeDtypeStruct((batch,), jnp.int32))
+    for lowered in (
+        over_seeds.compile(latent_ring.add, donate=0).lower(ring, latents),
+        over_seeds.compile(search).lower(ring, index),
+    ):
+        found = report(lowered.compile())
+        assert max(found.largest_copy, found.temporaries) < 4 * rows * dim / 2
