@@ -112,6 +112,7 @@ class OnPolicyLearner(NamedTuple):
       acting: how it acts.
       init: (key, frame[lane]) -> state.
       learn: (state, rollout, agent_steps, key) -> (state, info); agent steps taken before it.
+      forget: state of the bonus -> the same without episodes that could not be restored.
     """
 
     spec: EnvSpec
@@ -122,6 +123,7 @@ class OnPolicyLearner(NamedTuple):
     learn: Callable[
         [LearnerState, Rollout, Int[Array, ""], PRNGKeyArray], tuple[LearnerState, Info]
     ]
+    forget: Callable[[IntrinsicState], IntrinsicState] = lambda state: state
 
 
 def acting_on(
@@ -171,6 +173,7 @@ def on_policy_learner(
         acting=acting_on(act, frames),
         init=init,
         learn=learn,
+        forget=bonus.restart,
     )
 
 

@@ -20,6 +20,8 @@ class Rollout(NamedTuple):
       last_observation: what the lanes show after the rollout.
       state_number: `CountableStates.counted` of the states in which the actions were taken; None
         where states are not numbered.
+      life_lost: whether a life was lost in a game that goes on, which ends the task for the agent
+        and no episode of the bonus; None where there are no lives.
     """
 
     observation: Shaped[Array, "time batch *observation"]
@@ -31,11 +33,13 @@ class Rollout(NamedTuple):
     next_observation: Shaped[Array, "time batch *observation"]
     last_observation: Shaped[Array, " batch *observation"]
     state_number: Int[Array, "time batch"] | None = None
+    life_lost: Bool[Array, "time batch"] | None = None
 
     @property
     def done(self) -> Bool[Array, "time batch"]:
-        """Whether the episode ended with step t."""
-        return self.terminated | self.truncated
+        """Whether nothing follows step t for the agent, or only after a time limit."""
+        ended = self.terminated | self.truncated
+        return ended if self.life_lost is None else ended | self.life_lost
 
 
 def next_values(
@@ -54,4 +58,7 @@ def next_values(
     following = jnp.where(rollout.done, 0.0, value[1:])
     if final_value is None:
         return following
-    return jnp.where(rollout.truncated & ~rollout.terminated, final_value, following)
+    is_cut = rollout.truncated & ~rollout.terminated
+    if rollout.life_lost is not None:
+        is_cut &= ~rollout.life_lost
+    return jnp.where(is_cut, final_value, following)

@@ -173,7 +173,7 @@ def _parts(program: HostProgram, state: TrainState) -> dict[str, float]:
         return result
 
     def step(action: jax.Array) -> Any:
-        env.send(np.asarray(action).reshape(env.num_lanes, -1))
+        program.send(action)
         return env.receive()
 
     due = updates_per_step(program.learner, int(state.counters.agent_steps[0]))

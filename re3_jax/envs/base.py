@@ -8,7 +8,7 @@ the last one of the episode that ended.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +17,9 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 EnvState = Any
 """A pytree of arrays; only the environment that made it knows its content."""
 
+AnyArray = TypeVar("AnyArray", Array, np.ndarray)
+"""Of the device or of the host."""
+
 
 @dataclass(frozen=True)
 class Discrete:
@@ -24,7 +27,7 @@ class Discrete:
 
     num_actions: int
 
-    def executed(self, action: Int[Array, " *batch"]) -> Int[Array, " *batch"]:
+    def executed(self, action: AnyArray) -> AnyArray:
         """What the environment is given where an agent chose `action`: the same."""
         return action
 
@@ -37,9 +40,9 @@ class Box:
     low: float
     high: float
 
-    def executed(self, action: Float[Array, "..."]) -> Float[Array, "..."]:
+    def executed(self, action: AnyArray) -> AnyArray:
         """What the environment is given where an agent chose `action`: the nearest in bounds."""
-        return jnp.clip(action, self.low, self.high)
+        return action.clip(self.low, self.high)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.re3_config import RE3Config
-from re3_jax.networks import conv_stack
+from re3_jax.networks import conv_stack, minigrid
 from re3_jax.runs import video
 from re3_jax.runs.bonuses import Bonus
 from re3_jax.runs.errors import UsageError
@@ -144,6 +144,17 @@ RAD = Agent(
 )
 
 
+def _check_not_images(values: Values, spec: EnvSpec) -> None:
+    """A2C: it has no convolutions for images."""
+    shape, is_bytes = spec.observation_shape, spec.observation_dtype == np.uint8
+    if len(shape) == 3 and is_bytes and shape != minigrid.OBSERVATION_SHAPE:
+        height, width, _ = shape
+        raise UsageError(
+            f"--agent a2c has no convolutions for the images of {height}x{width} pixels that "
+            f"{values['env']} shows: use --agent ppo"
+        )
+
+
 def _check_annealing(values: Values, spec: EnvSpec) -> None:
     """PPO: the learning rate must not reach 0 before the run ends."""
     over, agent_steps = values["ppo.anneal_agent_steps"], values["steps"] // spec.action_repeat
@@ -164,6 +175,7 @@ AGENTS = Registry(
         actions=Discrete,
         networks=("hidden_dim",),
         on_policy=True,
+        check_task=_check_not_images,
         gives_value=True,
     ),
     RAD,
@@ -227,14 +239,3 @@ AGENTS = Registry(
     ),
 )
 register = AGENTS.register
-
-
-def first(actions: type, off_policy: bool = False) -> str:
-    """The first agent for these actions that needs no images and, if `off_policy`, has a replay."""
-    return next(
-        agent.name
-        for agent in AGENTS.values()
-        if issubclass(actions, agent.actions)
-        and not agent.needs_images
-        and not (off_policy and agent.on_policy)
-    )

@@ -124,13 +124,11 @@ def build(
     assert config.chunk_updates is not None
     task_id, options = suites.find(config.env)[1], getattr(config, on_host.group)
     with refused_by_parts(config):
-        learner = make_learner(config, spec)
-        assert isinstance(learner, Learner)
         return HostProgram(
-            learner,
+            make_learner(config, spec),
             lambda num_lanes: host.make(task_id, options, num_lanes, report),
             seeds=config.seed_numbers,
-            chunk_agent_steps=config.chunk_updates,
+            chunk_agent_steps=config.chunk_updates * config.steps_per_update,
             **_options(config, devices),
         )
 

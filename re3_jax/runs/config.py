@@ -176,10 +176,14 @@ class RunConfig:
             return int(options.num_envs * options.rollout_length)
         return int(options.replay_capacity)
 
+    @property
+    def steps_per_update(self) -> int:
+        """Agent steps of a lane in one agent update (off-policy: 1)."""
+        return int(self.of_agent.rollout_length) if AGENTS[self.agent].on_policy else 1
+
     def frames_per_update(self, action_repeat: int) -> int:
         """Env frames of one seed in one agent update (off-policy: in one step of its lanes)."""
-        steps = self.of_agent.rollout_length if AGENTS[self.agent].on_policy else 1
-        return int(self.of_agent.num_envs * steps * action_repeat)
+        return self.of_agent.num_envs * self.steps_per_update * action_repeat
 
     def choose_chunk_updates(self, action_repeat: int) -> int:
         """`chunk_updates`, or the largest divisor of the evaluation interval within the target.
@@ -189,10 +193,12 @@ class RunConfig:
         if self.chunk_updates is not None:
             return self.chunk_updates
         per_update, agent = self.frames_per_update(action_repeat), AGENTS[self.agent]
-        if agent.on_policy:
+        if registry.is_host(self.env):
+            limit = max(1, TARGET_CHUNK_HOST_STEPS // self.steps_per_update)
+        elif agent.on_policy:
             limit = max(1, TARGET_CHUNK_FRAMES // (per_update * self.seeds))
         else:
-            limit = TARGET_CHUNK_HOST_STEPS if registry.is_host(self.env) else agent.chunk_steps
+            limit = agent.chunk_steps
         interval, rest = divmod(self.evaluation.every_env_frames, per_update)
         if rest or interval == 0:
             return max(1, min(limit, interval))

@@ -40,7 +40,7 @@ def resolve(
             f"--preset {preset} is for {owner[preset].tasks}, which {env} is not one of: choose "
             f"{', '.join(others)} or {last}"
         )
-    agent = agent or suite.other_agents.get(task_id, suite.agent)
+    agent = agent or suites.default_agent(env)
     bonus = bonus or RunConfig.bonus
     config = suite.preset(task_id, preset, agent)
     with refusing(ValueError):

@@ -128,6 +128,12 @@ def find(task: str) -> tuple[Suite, str]:
     return SUITES[name], task_id
 
 
+def default_agent(task: str) -> AgentName:
+    """The agent of a task, if none is given."""
+    suite, task_id = find(task)
+    return suite.other_agents.get(task_id, suite.agent)
+
+
 def default_preset(task: str) -> PresetName:
     """The preset of a task on this machine, if none is given."""
     smaller = find(task)[0].without_accelerator

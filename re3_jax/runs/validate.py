@@ -5,7 +5,7 @@ from typing import Any
 
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.replay.frame_rows import row_size
-from re3_jax.runs import agents, bonuses, loggers, suites
+from re3_jax.runs import bonuses, loggers, suites
 from re3_jax.runs.agents import AGENTS, Agent
 from re3_jax.runs.bonuses import BONUSES, Bonus
 from re3_jax.runs.config import RunConfig, flatten, neighbours_option, option_name
@@ -83,7 +83,7 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
     _check_counts(config, spec)
     update, lanes = config.frames_per_update(spec.action_repeat), config.of_agent.num_envs
     repeat = f" x {spec.action_repeat} frames" if spec.action_repeat > 1 else ""
-    rollout = update // (lanes * spec.action_repeat)
+    rollout = config.steps_per_update
     length = "steps" if config.pretrain is None else "pretrain"
     every = config.evaluation.every_env_frames
     for name, frames in ((length, config.steps), ("evaluation.every_env_frames", every)):
@@ -169,17 +169,12 @@ def _check_agent(config: RunConfig, spec: EnvSpec) -> None:
         fits = next(text for of, text in EXAMPLES.items() if issubclass(of, agent.actions))
         raise UsageError(
             f"--agent {agent.name} cannot act in {config.env}, whose actions are {kind}: use "
-            f"--agent {agents.first(actions)}, or choose a task with {fits}"
-        )
-    if agent.on_policy and on_host is not None:
-        raise UsageError(
-            f"--agent {agent.name} learns from tasks on the device, and {config.env} is stepped on "
-            f"the host: use --agent {agents.first(actions, off_policy=True)}"
+            f"--agent {suites.default_agent(config.env)}, or choose a task with {fits}"
         )
     if agent.needs_images and len(spec.observation_shape) != 3:
         raise UsageError(
             f"--agent {agent.name} {agent.needs_images}, which {config.env} does not show: use "
-            f"--agent {agents.first(actions)}, or choose a task seen as pixels, such as "
+            f"--agent {suites.default_agent(config.env)}, or choose a task seen as pixels, such as "
             "cheetah_run_sparse"
         )
     if on_host is not None and on_host.is_drawn:

@@ -67,7 +67,8 @@ def evaluate_lanes(
         memory, action = act(memory, keys, jax.device_put(agent_steps, sharding))
         # Not in place: on a CPU the device may still be reading this array's own memory.
         agent_steps = agent_steps + 1
-        env.send(np.asarray(action).reshape(env.num_lanes, -1))
+        executed = env.spec.action_space.executed(np.asarray(action))
+        env.send(executed.reshape(env.num_lanes, -1))
         step = env.receive()
         ended = step.terminated | step.truncated
         returns += np.where(finished, 0.0, step.reward)

@@ -1,7 +1,8 @@
-"""The off-policy loop over environments on the host, for every agent (io).
+"""The loop over environments on the host, for every agent (io).
 
 While the lanes make step t, the device runs the updates due before it, which do not need it (the
-order of the released code: act, learn, step, store). Programs are called once per agent step from
+order of the released code: act, learn, step, store). An on-policy agent learns from a rollout when
+its last step is stored, and the lanes wait. Programs are called once per agent step from
 the host and never sit inside a loop of the device, where a CPU's convolutions are slow.
 """
 
@@ -12,15 +13,16 @@ from typing import Any, NamedTuple, Unpack
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, Shaped
 
-from re3_jax.agents.base import Learner
+from re3_jax.agents.base import Learner, OnPolicyLearner
 from re3_jax.envs.base import LaneStep
 from re3_jax.envs.host.base import HostEnv
 from re3_jax.training import screens
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.host_evaluation import Record, evaluate_lanes, lane_seeds
 from re3_jax.training.host_functions import SeedFunctions, step_key
+from re3_jax.training.host_rollout import collecting
 from re3_jax.training.seeds import OverSeeds, ProgramOptions
 from re3_jax.training.state_program import StateProgram
 from re3_jax.training.train_state import TrainState
@@ -58,7 +60,7 @@ class HostProgram:
 
     def __init__(
         self,
-        learner: Learner,
+        learner: Learner | OnPolicyLearner,
         make_env: Callable[[int], HostEnv],
         *,
         seeds: Sequence[int],
@@ -75,6 +77,9 @@ class HostProgram:
           chunk_agent_steps: agent steps of a lane per call of `train`.
           options: see `ProgramOptions`.
         """
+        self._is_on_policy = isinstance(learner, OnPolicyLearner)
+        if isinstance(learner, OnPolicyLearner):
+            learner = collecting(learner)
         self.learner, self.spec = learner, learner.spec
         self._chunk_agent_steps, self._eval_episodes = chunk_agent_steps, options["eval_episodes"]
         frames_per_step = learner.num_lanes * learner.spec.action_repeat
@@ -190,27 +195,36 @@ class HostProgram:
         """
         env, programs, annotate = self.lanes(), self.programs, jax.profiler.TraceAnnotation
         agent_steps, updates = int(state.counters.agent_steps[0]), int(state.counters.updates[0])
-        of_updates, of_steps = [], []
+        lanes = self.learner.num_lanes
+        of_updates: list[Any] = []
+        of_steps = []
+
+        def learn(state: TrainState) -> TrainState:
+            """Dispatches the updates that are due with the newest step stored."""
+            for _ in range(self.learner.updates_due(agent_steps - lanes, agent_steps)):
+                with annotate("dispatch update"):
+                    update = programs.learn[(updates + len(of_updates)) % len(programs.learn)]
+                    state, info = update(state)
+                of_updates.append(info)
+            return state
+
         for _ in range(self._chunk_agent_steps):
             with annotate("act"):
                 is_random = agent_steps < self.learner.random_agent_steps
                 act = programs.act_randomly if is_random else programs.act
                 memory, action = act(state)
                 state = state._replace(memory=memory)
-                env.send(np.asarray(action).reshape(env.num_lanes, -1))
-            before = agent_steps - self.learner.num_lanes
-            for _ in range(self.learner.updates_due(before, agent_steps)):
-                with annotate("dispatch update"):
-                    learn = programs.learn[updates % len(programs.learn)]
-                    state, info = learn(state)
-                of_updates.append(info)
-                updates += 1
+                self.send(action)
+            if not self._is_on_policy:
+                state = learn(state)
             with annotate("wait for lanes"):
                 step = env.receive()
             with annotate("store"):
                 state, info = programs.store(state, action, self.on_device(step))
             of_steps.append(info)
-            agent_steps += self.learner.num_lanes
+            agent_steps += lanes
+            if self._is_on_policy:
+                state = learn(state)
         # Each seed's numbers side by side: so their sums do not depend on how many seeds there are.
         stack = partial(jax.tree.map, lambda *values: np.stack(values, axis=-1))
         totals, rewards = stack(*jax.device_get(of_steps))
@@ -261,6 +275,11 @@ class HostProgram:
         if self._env is None:
             self._env = self._make_env(len(self._seeds) * self.learner.num_lanes)
         return self._env
+
+    def send(self, action: Shaped[Array, "seed lane *action"]) -> None:
+        """Starts a step of the training lanes."""
+        env, executed = self.lanes(), self.spec.action_space.executed(np.asarray(action))
+        env.send(executed.reshape(env.num_lanes, -1))
 
     def on_device(self, step: LaneStep) -> LaneStep:
         """The step, spread over the devices as the seeds are."""

@@ -1,4 +1,6 @@
-"""AGENT=ppo: presets of every suite on the device, and what is refused."""
+"""AGENT=ppo: presets of every suite, and what is refused."""
+
+from itertools import product
 
 import pytest
 
@@ -26,7 +28,42 @@ def test_presets(task, preset):
     assert config.ppo.scaled_rewards == ("all" if continuous else "none")
 
 
-@pytest.mark.parametrize("task", ["doorkey_6x6", "brax:halfcheetah"])
+PIXELS = "cheetah_run_sparse", "cartpole_swingup", "seaquest"
+
+
+@pytest.mark.parametrize(
+    ("task", "preset"),
+    [
+        *product(PIXELS, PRESETS),
+        *product(PIXELS[:2], ["small"]),
+        ("seaquest", "data_efficient"),
+    ],
+)
+def test_presets_of_pixels(task, preset):
+    config = resolve(task, agent="ppo", preset=preset)
+    repeat = 4 if task == "seaquest" else config.dmc.action_repeat
+    update = config.frames_per_update(repeat)
+    assert config.evaluation.every_env_frames % update == 0
+    assert config.choose_chunk_updates(repeat) * config.ppo.rollout_length <= 250
+    assert config.re3.ring_size >= config.stored_steps
+    over = config.ppo.anneal_agent_steps
+    assert over is None if preset == "debug" else over == config.steps // repeat
+    assert not config.ppo.normalize_observations
+    if preset not in ("small", "debug"):
+        rows, columns = (84, 84) if task == "seaquest" else [config.dmc.image_size] * 2
+        assert config.re3.image_crop <= min(rows, columns)
+
+
+def test_atari_has_cleanrls_numbers():
+    """`ppo_atari.py`."""
+    ppo, run = resolve("seaquest", agent="ppo").ppo, resolve("seaquest", agent="ppo")
+    assert (ppo.num_envs, ppo.rollout_length, ppo.num_minibatches, ppo.num_epochs) == (8, 128, 4, 4)
+    assert (ppo.learning_rate, ppo.clip_epsilon, ppo.entropy_coef) == (2.5e-4, 0.1, 0.01)
+    assert (ppo.reward_clip, ppo.hidden_dim, ppo.anneal_agent_steps) == (1.0, 512, 10_000_000)
+    assert run.steps == 40_000_000
+
+
+@pytest.mark.parametrize("task", ["doorkey_6x6", "brax:halfcheetah", "walker_run_sparse"])
 @pytest.mark.parametrize("preset", ["paper", "released"])
 def test_the_bonus_has_the_numbers_of_the_suites_other_agent(task, preset):
     ours, other = (flatten(resolve(task, agent, preset=preset)) for agent in ("ppo", None))
@@ -39,7 +76,9 @@ def test_the_bonus_has_the_numbers_of_the_suites_other_agent(task, preset):
     ("words", "sentence"),
     [
         ("--env gymnax:CartPole-v1 --steps 600000", "--ppo.anneal-agent-steps 500000 .* 600000"),
-        ("--env cheetah_run_sparse --preset paper", "--agent ppo learns from tasks on the device"),
+        ("--env cheetah_run_sparse --steps 600000", "--ppo.anneal-agent-steps .* of 150000 agent"),
+        ("--env cheetah_run_sparse --preset debug --steps 300", "less than one update, .* 400 env"),
+        ("--env cheetah_run_sparse --ppo.reward-clip 0", "--ppo.reward-clip must be a finite num"),
         ("--env doorkey_6x6 --ppo.num-minibatches 7", "--ppo.num-minibatches 7 must divide .*2048"),
         ("--env doorkey_6x6 --ppo.scaled-rewards intrinsic", "set --ppo.intrinsic-value-head"),
         ("--env doorkey_6x6 --a2c.num-envs 4", "no effect with --agent ppo"),

@@ -1,4 +1,4 @@
-"""Agents in loops on the device: a stopped and resumed run equals an uninterrupted one."""
+"""Agents in their loops: a stopped and resumed run equals an uninterrupted one."""
 
 import pytest
 
@@ -16,6 +16,8 @@ RUNS = {
         *("--ppo.rollout-length", "25", "--ppo.num-minibatches", "5"),
         "--ppo.intrinsic-value-head",
     ),
+    # Lanes on the host, in the middle of their episodes.
+    "ppo from pixels": ("pendulum_swingup", "--dmc.renderer", "warp"),
 }
 
 
@@ -37,9 +39,11 @@ def extended(words, finish, tmp_path):
     assert_same_run(parts, whole)
 
 
-@pytest.mark.parametrize("agent", RUNS)
-def test_extended_run_equals_one_as_long(agent, finish, tmp_path):
-    env, *options = RUNS[agent]
+@pytest.mark.parametrize("name", RUNS)
+def test_extended_run_equals_one_as_long(name, finish, tmp_path):
+    (env, *options), (agent, *pixels) = RUNS[name], name.split(" from ")
+    if pixels:
+        pytest.importorskip("dm_control")
     words = ("--env", env, "--agent", agent, "--bonus", "re3", *COMMON, *options)
     extended(words, finish, tmp_path)
 

@@ -31,6 +31,7 @@ scale = jax.jit(reward_scale.scale)
         ({"learning_rate": math.nan}, "learning_rate must be a finite number above 0"),
         ({"anneal_agent_steps": 0}, "anneal_agent_steps must be at least 1, but it is 0"),
         ({"target_kl": -0.1}, "target_kl must be a finite number above 0"),
+        ({"reward_clip": 0.0}, "reward_clip must be a finite number above 0"),
         ({"intrinsic_discount": 1.1}, "intrinsic_discount must be from 0 to 1"),
         ({"scaled_rewards": "task"}, "unknown scaled_rewards 'task': choose one of none, all"),
         ({"scaled_rewards": "intrinsic"}, "set intrinsic_value_head, or scaled_rewards to none"),
@@ -59,6 +60,16 @@ def test_explained_variance():
     assert explained_variance(np.full_like(target, 3.0), target) == pytest.approx(0.0, abs=1e-6)
     assert explained_variance(target, -target) == pytest.approx(-3.0, rel=1e-5)
     assert np.isnan(explained_variance(target, np.ones_like(target)))
+
+
+def test_rewards_of_the_task_are_clipped_and_those_of_the_bonus_are_not():
+    zeros, reward = jnp.zeros((3, 1)), jnp.array([[-4.0], [0.5], [9.0]])
+    ended, image = jnp.ones((3, 1), bool), jnp.zeros((3, 1, 2))
+    rollout = Rollout(image, zeros, reward, zeros + 2, ended, ~ended, image, image[0])
+    config = PPOConfig(num_envs=1, rollout_length=4, num_minibatches=1, reward_clip=1.0)
+    scales = advantages.init_scales(config)
+    advantage, *_ = advantages.estimate(config, rollout, jnp.zeros((4, 1, 1)), None, scales)
+    np.testing.assert_array_equal(advantage[:, 0], [1.0, 2.5, 3.0])
 
 
 @pytest.mark.parametrize("continues", [False, True])
@@ -162,7 +173,8 @@ def test_weights_are_orthogonal_with_cleanrls_gains(shape, dtype, convs):
     params = jax.jit(lambda key: networks.init(key, config, spec))(jax.random.key(0))
     trunk = params.trunk.layers if isinstance(params.trunk, ConvStack) else params.trunk
     assert len(trunk) == convs
-    hidden = [*trunk, *params.actor[:-1], *params.critic[:-1]]
+    assert len(params.body) == (shape == (36, 36, 1))
+    hidden = [*trunk, *params.body, *params.actor[:-1], *params.critic[:-1]]
     for layers, gain in ((hidden, 2**0.5), (params.actor[-1:], 0.01), (params.critic[-1:], 1.0)):
         for layer in layers:
             matrix = np.asarray(layer.kernel).reshape(-1, layer.kernel.shape[-1])

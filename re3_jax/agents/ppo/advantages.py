@@ -52,8 +52,10 @@ def estimate(
       final_value: the task's value of `next_observation`, to bootstrap time limits; or None.
       scales: of the rewards.
     """
-    shares = not config.intrinsic_value_head
-    reward = rollout.reward + rollout.bonus if shares else rollout.reward
+    shares, reward = not config.intrinsic_value_head, rollout.reward
+    if config.reward_clip is not None:
+        reward = jnp.clip(reward, -config.reward_clip, config.reward_clip)
+    reward = reward + rollout.bonus if shares else reward
     extrinsic, discount = scales.extrinsic, config.discount
     if isinstance(extrinsic, RewardScale):
         reward, extrinsic = reward_scale.scale(extrinsic, reward, rollout.done, discount)

@@ -34,6 +34,8 @@ class PPOConfig:
         limit; CleanRL treats a time limit as the end of the task.
       normalize_observations: whether the networks see each element minus its running mean, divided
         by its running standard deviation and clipped to [-10, 10].
+      reward_clip: the task's rewards are clipped to plus and minus this, before anything else;
+        CleanRL's Atari agent learns from their signs. None leaves them.
       scaled_rewards: rewards divided by the running standard deviation of their discounted sums
         and clipped to [-10, 10]: all of them (CleanRL's continuous control), or those of the
         intrinsic value head alone (RND). A constant beta has no effect on rewards so divided.
@@ -42,7 +44,7 @@ class PPOConfig:
       intrinsic_discount: its gamma.
       extrinsic_coef: weight of the task's advantage where the bonus has its own.
       intrinsic_coef: weight of the bonus's advantage.
-      hidden_dim: width of the actor's and critic's hidden layers.
+      hidden_dim: width of the hidden layers.
 
     Raises:
       ValueError: if a value is out of range; the sentence says which and what is allowed.
@@ -65,6 +67,7 @@ class PPOConfig:
     target_kl: float | None = None
     bootstrap_truncation: bool = False
     normalize_observations: bool = False
+    reward_clip: float | None = None
     scaled_rewards: ScaledRewards = "none"
     intrinsic_value_head: bool = False
     intrinsic_discount: float = 0.99
@@ -82,8 +85,9 @@ class PPOConfig:
         checks.one_of(self, scaled_rewards=ScaledRewards)
         if self.anneal_agent_steps is not None:
             checks.at_least(self, 1, "anneal_agent_steps")
-        if self.target_kl is not None:
-            checks.positive(self, "target_kl")
+        for name in ("target_kl", "reward_clip"):
+            if getattr(self, name) is not None:
+                checks.positive(self, name)
         if self.scaled_rewards == "intrinsic" and not self.intrinsic_value_head:
             raise ValueError(
                 "scaled_rewards intrinsic scales the rewards of the intrinsic value head, which "

@@ -2,13 +2,15 @@
 
 As in CleanRL, all weights are orthogonal and all biases 0: the gain is sqrt(2) for hidden layers,
 0.01 for the actor's output and 1 for the critic's. Vectors enter an actor and a critic of two tanh
-layers each, which share nothing. Images and MiniGrid's views pass through shared convolutions
-first, and each of the two then has one tanh layer.
+layers each, which share nothing. Large images pass through DQN's convolutions and a ReLU layer,
+which a linear actor and critic share. Those of MinAtar and MiniGrid's views pass through shared
+convolutions, and each of the two then has one tanh layer.
 """
 
 import math
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
@@ -20,7 +22,7 @@ from re3_jax.initializers import RELU_GAIN, Layer
 from re3_jax.networks import conv_stack, minigrid
 from re3_jax.networks.conv_stack import Convs, ConvStack
 from re3_jax.networks.minigrid import TrunkParams
-from re3_jax.networks.mlp import MLP, kernel_shapes, mlp
+from re3_jax.networks.mlp import MLP, kernel_shapes, linear, mlp
 
 ACTOR_GAIN, CRITIC_GAIN = 0.01, 1.0
 
@@ -33,12 +35,14 @@ class ActorCritic(NamedTuple):
 
     Attributes:
       trunk: shared convolutions, MiniGrid's or others; a stack of none for vectors.
+      body: shared layers after them.
       actor: logits of discrete actions or means of continuous ones.
       critic: the values, the task's first.
       log_std: of continuous actions, None for discrete ones.
     """
 
     trunk: TrunkParams | ConvStack
+    body: MLP
     actor: MLP
     critic: MLP
     log_std: Float[Array, " dims"] | None
@@ -49,16 +53,19 @@ def init(key: PRNGKeyArray, config: PPOConfig, spec: EnvSpec) -> ActorCritic:
     space, shape = spec.action_space, spec.observation_shape
     outputs = space.num_actions if isinstance(space, Discrete) else math.prod(space.shape)
     convs, kernels, features = _trunk_shapes(shape)
-    hidden = [config.hidden_dim] * (1 if kernels else 2)
-    actor = kernel_shapes(features, *hidden, outputs)
-    critic = kernel_shapes(features, *hidden, config.num_values)
-    made = initializers.layers("orthogonal", key, [*kernels, *actor, *critic])
-    trunk, heads = made[: len(kernels)], made[len(kernels) :]
+    body = kernel_shapes(features, config.hidden_dim) if convs is conv_stack.NATURE else []
+    hidden = [config.hidden_dim] * (0 if body else 1 if kernels else 2)
+    inputs = body[-1][-1] if body else features
+    actor = kernel_shapes(inputs, *hidden, outputs)
+    critic = kernel_shapes(inputs, *hidden, config.num_values)
+    made = iter(initializers.layers("orthogonal", key, [*kernels, *body, *actor, *critic]))
+    trunk, *heads = ([next(made) for _ in part] for part in (kernels, body, actor, critic))
     is_view = shape == minigrid.OBSERVATION_SHAPE
     return ActorCritic(
         trunk=tuple(trunk) if is_view else conv_stack.of_layers(convs, trunk),
-        actor=_scaled(heads[: len(actor)], ACTOR_GAIN),
-        critic=_scaled(heads[len(actor) :], CRITIC_GAIN),
+        body=_scaled(heads[0], RELU_GAIN) if body else (),
+        actor=_scaled(heads[1], ACTOR_GAIN),
+        critic=_scaled(heads[2], CRITIC_GAIN),
         log_std=None if isinstance(space, Discrete) else jnp.zeros(outputs),
     )
 
@@ -111,9 +118,13 @@ def _features(
     params: ActorCritic, observation: Shaped[Array, " batch *observation"]
 ) -> Float[Array, "batch features"]:
     """Features; bytes of images are scaled to [0, 1], MiniGrid's codes are not."""
-    if not isinstance(params.trunk, ConvStack):
-        return minigrid.trunk(params.trunk, observation)
-    x = observation.astype(jnp.float32)
-    if observation.dtype == jnp.uint8:
-        x = x / 255
-    return conv_stack.features(params.trunk, x)
+    if isinstance(params.trunk, ConvStack):
+        x = observation.astype(jnp.float32)
+        if observation.dtype == jnp.uint8:
+            x = x / 255
+        x = conv_stack.features(params.trunk, x)
+    else:
+        x = minigrid.trunk(params.trunk, observation)
+    for layer in params.body:
+        x = jax.nn.relu(linear(layer, x))
+    return x

@@ -1,4 +1,4 @@
-"""Rainbow on Atari: Kaixhin/Rainbow's defaults, its data-efficient variant, the paper's bonuses.
+"""Atari: Kaixhin/Rainbow's defaults, its data-efficient variant, the paper's bonuses; PPO.
 
 Weights of the bonuses are those of the paper's Appendix "Details on Atari experiments", which has
 none for RND and ICM. `docs/deviations.md` lists what its text leaves open.
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from re3_jax.envs.host import atari
 from re3_jax.runs.config import AgentName, PresetName, RunConfig
-from re3_jax.runs.presets import rainbow, tables
+from re3_jax.runs.presets import ppo, rainbow, tables
 from re3_jax.runs.presets.tables import Values, options
 
 BETA = {"asterix": 0.01, "beam_rider": 0.01, "seaquest": 0.001}
@@ -56,12 +56,13 @@ DEBUG = rainbow.DEBUG | {
 }
 
 
-def preset(task_id: str, name: PresetName, _agent: AgentName) -> RunConfig:
+def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
     """Configuration of a game, such as `montezuma_revenge`."""
     beta, latent_dim = BETA.get(task_id, OTHER_BETA), LATENT_DIM.get(task_id, 50)
     of_game = options("re3", beta=beta, latent_dim=latent_dim)
     smaller = {"data_efficient": DATA_EFFICIENT, "debug": DEBUG}.get(name, {})
-    return tables.run(COMMON, of_game, smaller)
+    of_ppo = ppo.on_atari(name) if agent == "ppo" else {}
+    return tables.run(COMMON, of_game, smaller, of_ppo)
 
 
 def with_learned_encoder(task_id: str, config: RunConfig) -> RunConfig:

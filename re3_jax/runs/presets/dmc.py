@@ -13,11 +13,13 @@ The table's numbers for soft actor-critic are the defaults of `SACConfig`. The t
 """
 
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs.host import tasks
 from re3_jax.runs.config import AgentName, PresetName, RunConfig
-from re3_jax.runs.presets import dreamer, tables
+from re3_jax.runs.presets import dreamer, ppo, tables
 from re3_jax.runs.presets.tables import Values, options
 
 MAIN_TASKS = (
@@ -145,6 +147,8 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
         chosen.append(SMALL | _at_another_repeat(task, of_task))
     elif name == "debug":
         chosen.append(DEBUG)
+    if agent == "ppo":
+        chosen.append(ppo.on_dmc(name, reduce(or_, chosen)["dmc.action_repeat"]))
     return tables.run(*chosen)
 
 

@@ -1,11 +1,13 @@
-"""PPO on every suite of the device: not in the paper.
+"""PPO on every suite: not in the paper.
 
-Batch sizes, learning rates and losses are CleanRL's: `ppo.py` for vectors,
-`ppo_continuous_action.py` for continuous actions. MiniGrid's are those of rl-starter-files, from
-which the paper's A2C comes, and MinAtar's are chosen here. None is tuned. All have 16 lanes. The
-bonus has the numbers of the suite's other agents: the paper's for A2C and for pixels.
+Batch sizes, learning rates and losses are CleanRL's: `ppo.py` for vectors, `ppo_atari.py` for
+Atari, `ppo_continuous_action.py` for continuous actions, DeepMind Control from pixels included, of
+which CleanRL has none. MiniGrid's are those of rl-starter-files, from which the paper's A2C comes,
+and MinAtar's are chosen here. None is tuned. All but Atari, which has CleanRL's 8, have 16 lanes.
+The bonus has the numbers of the suite's other agents: the paper's for A2C and for pixels.
 """
 
+from re3_jax.envs.host import atari
 from re3_jax.runs.config import PresetName
 from re3_jax.runs.presets import tables
 from re3_jax.runs.presets.tables import Values, options
@@ -35,11 +37,67 @@ CONTINUOUS: Values = ROLLOUT | {
     **options("ppo", bootstrap_truncation=True, anneal_agent_steps=1_000_000),
 }
 
+ATARI_AGENT_STEPS = 10_000_000
+
+ATARI: Values = {
+    "steps": ATARI_AGENT_STEPS * atari.FRAME_SKIP,
+    **options("ppo", num_envs=8, hidden_dim=512, clip_epsilon=0.1, reward_clip=1.0),
+    "ppo.anneal_agent_steps": ATARI_AGENT_STEPS,
+    "evaluation.every_env_frames": 102_400 * atari.FRAME_SKIP,
+}
+"""CleanRL's number of steps, too; the other options are the defaults."""
+
+ATARI_DATA_EFFICIENT: Values = {
+    "steps": 100_000 * atari.FRAME_SKIP,
+    "ppo.anneal_agent_steps": 100_000,
+    "evaluation.every_env_frames": 10_240 * atari.FRAME_SKIP,
+}
+
+ATARI_DEBUG: Values = {
+    **options("ppo", num_envs=2, rollout_length=25, num_epochs=2, num_minibatches=2),
+    **options("ppo", hidden_dim=16, anneal_agent_steps=None),
+    **options("evaluation", every_env_frames=1_000, episodes=1),
+    "steps": 2_000,
+}
+
+DMC_STEPS = 500_000
+
+DMC: Values = CONTINUOUS | {
+    "steps": DMC_STEPS,
+    **options("ppo", hidden_dim=512, normalize_observations=False),
+    "dmc.image_size": 84,
+}
+
+DMC_SMALL: Values = {"ppo.hidden_dim": 256, "dmc.image_size": 48}
+
+DMC_DEBUG: Values = tables.TINY | {
+    **options("ppo", num_envs=2, rollout_length=10, num_epochs=2, num_minibatches=2),
+    **options("ppo", hidden_dim=16, anneal_agent_steps=None),
+    **options("evaluation", every_env_frames=800, episodes=2),
+    "dmc.image_size": 36,
+}
+
 DEBUG: Values = tables.TINY | {
     **options("ppo", num_envs=4, rollout_length=32, num_epochs=2, num_minibatches=2),
     **options("ppo", hidden_dim=16, anneal_agent_steps=None),
     **options("evaluation", every_env_frames=1_024, episodes=2),
 }
+
+
+def on_atari(name: PresetName) -> Values:
+    """Options on a game that override Rainbow's."""
+    own = {"data_efficient": ATARI_DATA_EFFICIENT, "debug": ATARI_DEBUG}.get(name, {})
+    return ATARI | own
+
+
+def on_dmc(name: PresetName, action_repeat: int) -> Values:
+    """Options on a task of DeepMind Control that override RAD's."""
+    whole: Values = {
+        "ppo.anneal_agent_steps": DMC_STEPS // action_repeat,
+        # Three updates, near RAD's 5,000 agent steps.
+        "evaluation.every_env_frames": 6_144 * action_repeat,
+    }
+    return DMC | whole | {"small": DMC_SMALL, "debug": DMC_DEBUG}.get(name, {})
 
 
 def of(table: Values, name: PresetName) -> Values:
