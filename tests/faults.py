@@ -1,4 +1,4 @@
-"""Forty-five faults for `planted_faults`: a text, its replacement, and tests that catch it."""
+"""Forty-seven faults for `planted_faults`: a text, its replacement, and tests that catch it."""
 
 from typing import NamedTuple
 
@@ -213,8 +213,8 @@ FAULTS = [
     Fault(
         "A2C and PPO: a time limit is bootstrapped from the next episode",
         "re3_jax/agents/rollout.py",
-        "return self.terminated | self.truncated",
-        "return self.terminated",
+        "ended = self.terminated | self.truncated",
+        "ended = self.terminated",
         "tests/parity/test_a2c.py tests/parity/test_ppo.py",
     ),
     Fault(
@@ -223,6 +223,20 @@ FAULTS = [
         "-jnp.mean(jnp.minimum(ratio * advantage",
         "-jnp.mean(jnp.maximum(ratio * advantage",
         "tests/parity/test_ppo.py",
+    ),
+    Fault(
+        "PPO: the GRU forgets nothing inside a rollout",
+        "re3_jax/agents/ppo/networks.py",
+        "jnp.where(begins[:, None], 0.0, hidden)",
+        "hidden",
+        "tests/parity/test_ppo.py tests/unit/test_ppo_memory.py",
+    ),
+    Fault(
+        "PPO on the host: a rollout begins without what the lanes carry",
+        "re3_jax/training/host_rollout.py",
+        "stored._replace(first=state.memory, taken",
+        "stored._replace(taken",
+        "tests/unit/test_on_policy_host_loop.py",
     ),
     Fault(
         "PPO: the returns of the bonus end with the episode",

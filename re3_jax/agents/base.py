@@ -103,7 +103,7 @@ class Learner(NamedTuple):
 
 
 class OnPolicyLearner(NamedTuple):
-    """An agent that learns from a rollout and forgets it. Its acting memory is the observation.
+    """An agent that learns from a rollout and forgets it.
 
     Attributes:
       spec: the task.
@@ -113,6 +113,7 @@ class OnPolicyLearner(NamedTuple):
       init: (key, frame[lane]) -> state.
       learn: (state, rollout, agent_steps, key) -> (state, info); agent steps taken before it.
       forget: state of the bonus -> the same without episodes that could not be restored.
+      observed: memory of the acting lanes -> the observation in it, by default all of it.
     """
 
     spec: EnvSpec
@@ -124,6 +125,7 @@ class OnPolicyLearner(NamedTuple):
         [LearnerState, Rollout, Int[Array, ""], PRNGKeyArray], tuple[LearnerState, Info]
     ]
     forget: Callable[[IntrinsicState], IntrinsicState] = lambda state: state
+    observed: Callable[[Memory], Observation] = lambda memory: memory
 
 
 def acting_on(
@@ -142,35 +144,36 @@ def on_policy_learner(
     bonus: IntrinsicReward,
     sizes: tuple[int, int],
     agent_init: Callable[[PRNGKeyArray], AgentState],
-    act: Callable[[AgentState, Observation, PRNGKeyArray, bool], Action],
+    acting: Acting,
     learn: Callable[..., tuple[LearnerState, Info]],
 ) -> OnPolicyLearner:
-    """The learner of an agent that acts upon the newest stack of frames and keeps no replay.
+    """The learner of an agent that keeps no replay.
 
     Args:
       spec: the task.
       bonus: the intrinsic reward.
       sizes: lanes, and agent steps of each in a rollout.
       agent_init: key -> the agent's state.
-      act: as of `acting_on`.
+      acting: how it acts.
       learn: as of `OnPolicyLearner`.
     """
-    frames, (num_lanes, rollout_length) = FrameStack(spec.frame_stack), sizes
+    num_lanes, rollout_length = sizes
 
     def init(key: PRNGKeyArray, frame: Frame) -> LearnerState:
         agent_key, bonus_key = jax.random.split(key)
+        agent = agent_init(agent_key)
         return LearnerState(
-            agent=agent_init(agent_key),
+            agent=agent,
             intrinsic=bonus.init(bonus_key, spec, num_lanes),
             replay=(),
-            memory=frames.first(frame),
+            memory=acting.begin(agent, frame),
         )
 
     return OnPolicyLearner(
         spec=spec,
         num_lanes=num_lanes,
         rollout_length=rollout_length,
-        acting=acting_on(act, frames),
+        acting=acting,
         init=init,
         learn=learn,
         forget=bonus.restart,

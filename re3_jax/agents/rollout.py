@@ -1,6 +1,6 @@
 """What an on-policy agent learns from."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
@@ -20,6 +20,7 @@ class Rollout(NamedTuple):
       last_observation: what the lanes show after the rollout.
       state_number: `CountableStates.counted` of the states in which the actions were taken; None
         where states are not numbered.
+      first_memory: what the lanes carried before the first action, for agents that remember.
       life_lost: whether a life was lost in a game that goes on, which ends the task for the agent
         and no episode of the bonus; None where there are no lives.
     """
@@ -33,6 +34,7 @@ class Rollout(NamedTuple):
     next_observation: Shaped[Array, "time batch *observation"]
     last_observation: Shaped[Array, " batch *observation"]
     state_number: Int[Array, "time batch"] | None = None
+    first_memory: Any = None
     life_lost: Bool[Array, "time batch"] | None = None
 
     @property

@@ -13,18 +13,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from re3_jax import initializers
 from re3_jax.initializers import Layer
+from re3_jax.networks.gru import GRU, gru_step
 from re3_jax.networks.mlp import linear
 
 MIN_STD = 0.1
-
-
-class GRU(NamedTuple):
-    """Keras's `GRUCell` with `reset_after`; gates in the order update, reset, candidate."""
-
-    kernel: Float[Array, "in 3*deter"]
-    recurrent: Float[Array, "deter 3*deter"]
-    bias: Float[Array, " 3*deter"]
-    recurrent_bias: Float[Array, " 3*deter"]
 
 
 class RSSM(NamedTuple):
@@ -91,17 +83,6 @@ def initial(params: RSSM, batch: tuple[int, ...]) -> State:
 def features(state: State) -> Float[Array, "*batch features"]:
     """The input of all heads: (s, h)."""
     return jnp.concatenate([state.stoch, state.deter], axis=-1)
-
-
-def gru_step(
-    gru: GRU, x: Float[Array, "*batch in"], h: Float[Array, "*batch deter"]
-) -> Float[Array, "*batch deter"]:
-    """One step of the recurrence."""
-    update, reset, candidate = jnp.split(x @ gru.kernel + gru.bias, 3, axis=-1)
-    h_update, h_reset, h_candidate = jnp.split(h @ gru.recurrent + gru.recurrent_bias, 3, axis=-1)
-    z = jax.nn.sigmoid(update + h_update)
-    r = jax.nn.sigmoid(reset + h_reset)
-    return z * h + (1 - z) * jnp.tanh(candidate + r * h_candidate)
 
 
 def advance(

@@ -231,7 +231,8 @@ AGENTS = Registry(
         make=ppo.make_learner,
         actions=Box | Discrete,
         networks=(
-            *("hidden_dim", "intrinsic_value_head", "normalize_observations", "scaled_rewards"),
+            *("hidden_dim", "recurrent", "intrinsic_value_head"),
+            *("normalize_observations", "scaled_rewards"),
         ),
         on_policy=True,
         check_task=_check_annealing,

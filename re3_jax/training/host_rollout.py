@@ -113,7 +113,8 @@ def whole(learner: OnPolicyLearner, stored: StoredRollout) -> Rollout:
     step, see, frames = stored.step, learner.acting.see, FrameStack(learner.spec.frame_stack)
 
     def show(memory: Memory, step: LaneStep) -> tuple[Memory, Shaped[Array, " lane *observation"]]:
-        return see(memory, step.frame, step.task_ended | step.truncated), memory
+        after = see(memory, step.frame, step.task_ended | step.truncated)
+        return after, learner.observed(memory)
 
     last, observation = jax.lax.scan(show, stored.first, step)
     return Rollout(
@@ -124,6 +125,7 @@ def whole(learner: OnPolicyLearner, stored: StoredRollout) -> Rollout:
         terminated=step.terminated,
         truncated=step.truncated,
         next_observation=jax.vmap(frames.push)(observation, step.final_frame),
-        last_observation=last,
+        last_observation=learner.observed(last),
+        first_memory=stored.first,
         life_lost=step.task_ended & ~step.terminated,
     )

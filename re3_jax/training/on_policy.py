@@ -33,17 +33,17 @@ def roll_out(
     env_keys = jax.random.split(env_key, (length, learner.num_lanes))
 
     def step(carry, keys):
-        observation, lanes = carry
+        memory, lanes = carry
         with jax.named_scope("act"):
-            observation, action = acting.act(state.agent, observation, keys[0], True)
+            memory, action = acting.act(state.agent, memory, keys[0], True)
         number = coverage.number(env, lanes.env), coverage.counted(env, lanes.env)
         with jax.named_scope("env"):
             executed = env.spec.action_space.executed(action)
             env_state, timestep = jax.vmap(env.step)(lanes.env, executed, keys[1])
         done = timestep.terminated | timestep.truncated
         lanes, totals = lanes.count_step(timestep.reward, done)
-        after = acting.see(observation, timestep.observation, done)
-        lanes = lanes._replace(env=env_state)
+        after = acting.see(memory, timestep.observation, done)
+        lanes, observation = lanes._replace(env=env_state), learner.observed(memory)
         return (after, lanes), (observation, action, timestep, totals, number)
 
     (memory, lanes), (observation, action, timestep, totals, (numbers, counted)) = jax.lax.scan(
@@ -57,8 +57,9 @@ def roll_out(
         terminated=timestep.terminated,
         truncated=timestep.truncated,
         next_observation=timestep.final_observation,
-        last_observation=memory,
+        last_observation=learner.observed(memory),
         state_number=counted,
+        first_memory=state.memory,
     )
     visited = coverage.visit(state.visited, numbers)
     state = state._replace(memory=memory, lanes=lanes, visited=visited)

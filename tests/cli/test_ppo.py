@@ -79,6 +79,10 @@ def test_the_bonus_has_the_numbers_of_the_suites_other_agent(task, preset):
         ("--env cheetah_run_sparse --steps 600000", "--ppo.anneal-agent-steps .* of 150000 agent"),
         ("--env cheetah_run_sparse --preset debug --steps 300", "less than one update, .* 400 env"),
         ("--env cheetah_run_sparse --ppo.reward-clip 0", "--ppo.reward-clip must be a finite num"),
+        (
+            "--env brax:halfcheetah --ppo.recurrent",
+            "--ppo.num-minibatches 32 must divide the 16",
+        ),
         ("--env doorkey_6x6 --ppo.num-minibatches 7", "--ppo.num-minibatches 7 must divide .*2048"),
         ("--env doorkey_6x6 --ppo.scaled-rewards intrinsic", "set --ppo.intrinsic-value-head"),
         ("--env doorkey_6x6 --a2c.num-envs 4", "no effect with --agent ppo"),

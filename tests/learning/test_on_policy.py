@@ -68,6 +68,17 @@ def test_a2c_finds_the_end_of_a_corridor_with_re3_alone():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("recurrent", [True, False])
+def test_ppo_remembers_with_a_gru_only(recurrent):
+    """A bit is shown at first and asked for five steps later: 1 if right, -1 if wrong."""
+    config = PPOConfig(num_envs=16, hidden_dim=32, recurrent=recurrent, **PPO_SIZES)
+    program = make(config, registry.make("gymnax:MemoryChain-bsuite"), 61_440)
+    state, _ = program.train(program.init(jnp.arange(3)))
+    found = returns(program, state)
+    assert np.all(found == 1.0) if recurrent else np.all(np.abs(found) < 0.5)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("intrinsic_value_head", [False, True])
 def test_ppo_finds_the_end_of_a_corridor_with_re3(intrinsic_value_head):
     """Without a bonus the noise in normalised advantages makes some seeds go right for ever."""

@@ -7,6 +7,7 @@ import pytest
 
 from re3_jax.agents.ppo.agent import make_ppo, shuffled
 from re3_jax.agents.ppo.config import PPOConfig
+from re3_jax.agents.ppo.memory import Belief
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 from tests.torch_oracle import ppo as oracle
@@ -15,6 +16,7 @@ from tests.torch_oracle.weights import assert_close, random_state, random_weight
 STEPS, LANES = 12, 4
 VIEWS = EnvSpec("probe:views", (7, 7, 3), np.dtype(np.uint8), Discrete(7), 100)
 VECTORS = EnvSpec("probe:vectors", (5,), np.dtype(np.float32), Box((2,), -1.0, 1.0), 100)
+WORDS = EnvSpec("probe:words", (5,), np.dtype(np.float32), Discrete(7), 100)
 SIZES = {
     "num_envs": LANES, "rollout_length": STEPS, "num_epochs": 3, "num_minibatches": 4,
     "hidden_dim": 16, "learning_rate": 2e-3, "anneal_agent_steps": 480, "clip_epsilon": 0.05,
@@ -56,7 +58,7 @@ def make_rollout(spec, seed):
             return rng.integers(0, 11, (*axes, 7, 7, 3), dtype=np.uint8)
         return rng.normal(2.0, 3.0, (*axes, 5)).astype(np.float32)
 
-    if spec is VIEWS:
+    if isinstance(spec.action_space, Discrete):
         action = rng.integers(0, 7, shape).astype(np.int32)
     else:
         action = rng.normal(size=(*shape, 2)).astype(np.float32)
@@ -69,18 +71,33 @@ def make_rollout(spec, seed):
         truncated=rng.random(shape) < 0.1,
         next_observation=observations(*shape),
         last_observation=observations(LANES),
+        first_memory=Belief(None, rng.uniform(-1, 1, (LANES, 16)).astype(np.float32)),
     )
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_two_updates_equal_pytorch(case):
     spec, changes = CASES[case]
-    config = PPOConfig(**SIZES | changes)
-    agent = make_ppo(config, spec)
     # As small as PyTorch draws them, because codes of up to 10 saturate larger weights.
-    params = jax.tree.map(lambda leaf: 0.5 * leaf, random_weights(agent.init, seed=34).params)
+    info = assert_two_updates_equal(spec, PPOConfig(**SIZES | changes), oracle.PPO, 0.5)
+    assert (info["epochs"] < 3) == (case == "stopped early")
+    assert case == "stopped early" or 0 < info["clip_fraction"] < 1
+
+
+@pytest.mark.parametrize("spec", [VECTORS, WORDS], ids=["continuous", "discrete, two values"])
+def test_two_recurrent_updates_equal_pytorch(spec):
+    """Sequences with ends in them, from hidden states that the rollouts before left."""
+    two = {"intrinsic_value_head": True, "scaled_rewards": "intrinsic"}
+    changes = {"recurrent": True, "bootstrap_truncation": True} | (two if spec is WORDS else {})
+    info = assert_two_updates_equal(spec, PPOConfig(**SIZES | changes), oracle.RecurrentPPO, 1.0)
+    assert 0 < info["clip_fraction"] < 1
+
+
+def assert_two_updates_equal(spec, config, reference, size):
+    agent = make_ppo(config, spec)
+    params = jax.tree.map(lambda leaf: size * leaf, random_weights(agent.init, seed=34).params)
     state = random_state(agent.init, params=params)
-    theirs, update, before = oracle.PPO(params, config), jax.jit(agent.update), params
+    theirs, update, before = reference(params, config), jax.jit(agent.update), params
     for number in range(2):
         rollout = make_rollout(spec, number)
         order = shuffled(jax.random.key(number), config)
@@ -91,10 +108,9 @@ def test_two_updates_equal_pytorch(case):
             np.testing.assert_allclose(info[name], value, rtol=1e-3, atol=1e-5, err_msg=name)
         assert_close(state.params, values(theirs.params), rtol=1e-4, atol=2e-5)
         assert info["learning_rate"] == pytest.approx((2e-3, 1.8e-3)[number])
-    assert (info["epochs"] < 3) == (case == "stopped early")
-    assert case == "stopped early" or 0 < info["clip_fraction"] < 1
     moved = jax.tree.map(lambda new, old: np.abs(new - old).max(), state.params, before)
     assert np.median(jax.tree.leaves(moved)) > 1e-3
+    return info
 
 
 def test_every_epoch_has_every_step_once():
@@ -103,3 +119,7 @@ def test_every_epoch_has_every_step_once():
     for epoch in epochs:
         np.testing.assert_array_equal(np.sort(epoch), np.arange(24))
     assert len({tuple(epoch.tolist()) for epoch in epochs}) == 3
+    config = PPOConfig(**vars(config) | {"num_minibatches": 2, "recurrent": True})
+    lanes = shuffled(jax.random.key(1), config)
+    assert lanes.shape == (6, 2)
+    np.testing.assert_array_equal(np.sort(lanes.reshape(3, -1)), [[0, 1, 2, 3]] * 3)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from re3_jax.networks import rssm
+from re3_jax.networks.gru import gru_step
 from tests.torch_oracle import dreamer
 from tests.torch_oracle.weights import as_tensors, random_weights
 
@@ -38,7 +39,7 @@ def tensor(x):
 def test_recurrence():
     """One step of the GRU; PyTorch resets after the product as well."""
     gru, x, h = make().gru, normal(5, HIDDEN), normal(5, DETER, seed=1)
-    ours = jax.jit(rssm.gru_step)(gru, x, h)
+    ours = jax.jit(gru_step)(gru, x, h)
     expected = dreamer.gru_cell(as_tensors(gru))(tensor(x), tensor(h))
     np.testing.assert_allclose(ours, expected.detach(), rtol=1e-5, atol=1e-6)
 

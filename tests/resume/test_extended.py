@@ -16,7 +16,11 @@ RUNS = {
         *("--ppo.rollout-length", "25", "--ppo.num-minibatches", "5"),
         "--ppo.intrinsic-value-head",
     ),
-    # Lanes on the host, in the middle of their episodes.
+    # Hidden states, and lanes on the host, in the middle of their episodes.
+    "ppo with a memory": (
+        *("minigrid:DoorKey-5x5", "--chunk-updates", "2", "--ppo.num-envs", "2"),
+        *("--ppo.rollout-length", "25", "--ppo.recurrent"),
+    ),
     "ppo from pixels": ("pendulum_swingup", "--dmc.renderer", "warp"),
 }
 
@@ -41,8 +45,8 @@ def extended(words, finish, tmp_path):
 
 @pytest.mark.parametrize("name", RUNS)
 def test_extended_run_equals_one_as_long(name, finish, tmp_path):
-    (env, *options), (agent, *pixels) = RUNS[name], name.split(" from ")
-    if pixels:
+    (env, *options), agent = RUNS[name], name.partition(" ")[0]
+    if "pixels" in name:
         pytest.importorskip("dm_control")
     words = ("--env", env, "--agent", agent, "--bonus", "re3", *COMMON, *options)
     extended(words, finish, tmp_path)

@@ -9,6 +9,7 @@ import torch
 from torch.distributions import Categorical, Normal
 
 from re3_jax.networks.conv_stack import ConvStack
+from tests.torch_oracle.dreamer import gru_cell
 from tests.torch_oracle.layers import encode, mlp
 from tests.torch_oracle.weights import as_tensors
 
@@ -24,6 +25,10 @@ def outputs(params, observation):
         x = tensor(observation).flatten(1)
     else:
         x = encode(params.trunk, observation)
+    return heads(params, x)
+
+
+def heads(params, x):
     actor, critic = (mlp(head, x, torch.tanh) for head in (params.actor, params.critic))
     if params.log_std is None:
         return Categorical(logits=actor), critic
@@ -92,15 +97,28 @@ class PPO:
             policy, value = outputs(self.params, flat)
         return policy, value.numpy().reshape(*observation.shape[:2], -1)
 
+    def of_rollout(self, rollout):
+        """The policy and the values of its observations."""
+        return self.evaluate(rollout.observation)
+
+    def of_last(self, rollout):
+        """Values of what the lanes show afterwards, and of the next observations."""
+        last, final = rollout.last_observation[None], rollout.next_observation
+        return self.evaluate(last)[1], self.evaluate(final)[1]
+
+    def of_minibatch(self, rollout, observation, chosen):
+        """Policy and values of one minibatch, and its steps."""
+        return *outputs(self.params, observation[chosen]), chosen
+
     def estimates(self, rollout, value):
         """Advantages [time, lane] and returns [time, lane, value]."""
         config, done = self.config, rollout.terminated | rollout.truncated
-        last = self.evaluate(rollout.last_observation[None])[1]
+        last, final = self.of_last(rollout)
         later = np.concatenate([value[1:], last])
         following = np.where(done, 0.0, later[..., 0])
         if config.bootstrap_truncation:
-            final = self.evaluate(rollout.next_observation)[1][..., 0]
-            following = np.where(rollout.truncated & ~rollout.terminated, final, following)
+            is_cut = rollout.truncated & ~rollout.terminated
+            following = np.where(is_cut, final[..., 0], following)
         reward, bonus = (np.asarray(x, np.float64) for x in (rollout.reward, rollout.bonus))
         if not config.intrinsic_value_head:
             reward = reward + bonus
@@ -121,7 +139,7 @@ class PPO:
     def update(self, rollout, order, agent_steps):
         """All epochs; means of the losses over the minibatches."""
         config = self.config
-        policy, value = self.evaluate(rollout.observation)
+        policy, value = self.of_rollout(rollout)
         advantage, returns = self.estimates(rollout, value)
         steps = rollout.reward.size
         observation = self.whitened(
@@ -134,8 +152,8 @@ class PPO:
         share = 1.0 - agent_steps / config.anneal_agent_steps
         self.optimizer.param_groups[0]["lr"] = config.learning_rate * share
         infos = []
-        for number, chosen in enumerate(np.array(order), 1):
-            new, new_value = outputs(self.params, observation[chosen])
+        for number, row in enumerate(np.array(order), 1):
+            new, new_value, chosen = self.of_minibatch(rollout, observation, row)
             ratio = (log_probability(new, action[chosen]) - old[chosen]).exp()
             a = advantage[chosen]
             a = (a - a.mean()) / (a.std() + 1e-8)
@@ -176,3 +194,46 @@ class PPO:
             "explained_variance": explained.item(),
             "epochs": len(infos) / config.num_minibatches,
         }
+
+
+class RecurrentPPO(PPO):
+    """The same of vectors with a GRU, one lane and one step after the other."""
+
+    def remembered(self, observation, hidden, begins):
+        """Hidden states after each observation of one lane."""
+        body, cell, found = self.params.body, gru_cell(self.params.gru), []
+        for seen, is_first in zip(observation, begins, strict=True):
+            hidden = torch.zeros_like(hidden) if is_first else hidden
+            hidden = cell(torch.relu(mlp(body, tensor(seen)))[None], hidden[None])[0]
+            found.append(hidden)
+        return torch.stack(found)
+
+    def of_lane(self, rollout, lane):
+        done = rollout.terminated | rollout.truncated
+        begins = np.concatenate([[False], done[:, lane]])
+        shown = [*rollout.observation[:, lane], rollout.last_observation[lane]]
+        return self.remembered(shown, tensor(rollout.first_memory.hidden[lane]), begins)
+
+    def of_rollout(self, rollout):
+        with torch.no_grad():
+            lanes = range(rollout.reward.shape[1])
+            hidden = torch.stack([self.of_lane(rollout, lane)[:-1] for lane in lanes], 1)
+            policy, value = heads(self.params, hidden.flatten(0, 1))
+        return policy, value.numpy().reshape(*rollout.reward.shape, -1)
+
+    def of_last(self, rollout):
+        last, final = [], []
+        with torch.no_grad():
+            for lane in range(rollout.reward.shape[1]):
+                *hidden, after = self.of_lane(rollout, lane)
+                last.append(after)
+                seen = zip(rollout.next_observation[:, lane], hidden, strict=True)
+                final.append(torch.cat([self.remembered([o], h, [False]) for o, h in seen]))
+            values = [heads(self.params, torch.stack(x, -2))[1].numpy() for x in (last, final)]
+        return values[0][None], values[1]
+
+    def of_minibatch(self, rollout, observation, lanes):
+        hidden = torch.stack([self.of_lane(rollout, lane)[:-1] for lane in lanes], 1)
+        time, count = rollout.reward.shape
+        steps = (count * np.arange(time)[:, None] + lanes).reshape(-1)
+        return *heads(self.params, hidden.flatten(0, 1)), steps

@@ -7,11 +7,18 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from re3_jax.agents.a2c.agent import make_a2c
 from re3_jax.agents.a2c.config import A2CConfig
-from re3_jax.agents.base import Info, LearnerState, OnPolicyLearner, on_policy_learner
+from re3_jax.agents.base import (
+    Info,
+    LearnerState,
+    OnPolicyLearner,
+    acting_on,
+    on_policy_learner,
+)
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.rewarding import rollout_with_bonus
+from re3_jax.replay.frame_stack import FrameStack
 
 
 def make_learner(config: A2CConfig, spec: EnvSpec, bonus: IntrinsicReward) -> OnPolicyLearner:
@@ -33,4 +40,5 @@ def make_learner(config: A2CConfig, spec: EnvSpec, bonus: IntrinsicReward) -> On
         return state._replace(agent=learned, intrinsic=intrinsic), {**info, **bonus_info}
 
     sizes = config.num_envs, config.rollout_length
-    return on_policy_learner(spec, bonus, sizes, agent.init, agent.act, learn)
+    acting = acting_on(agent.act, FrameStack(spec.frame_stack))
+    return on_policy_learner(spec, bonus, sizes, agent.init, acting, learn)

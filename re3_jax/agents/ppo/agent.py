@@ -9,15 +9,17 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from re3_jax import whitening
-from re3_jax.agents.base import Action, Info, Observation
+from re3_jax.agents.base import Acting, Action, Info, Observation, acting_on
 from re3_jax.agents.ppo import advantages, networks
 from re3_jax.agents.ppo.advantages import RewardScales
 from re3_jax.agents.ppo.config import PPOConfig
 from re3_jax.agents.ppo.losses import Minibatch, ppo_loss
+from re3_jax.agents.ppo.memory import Hidden, Past, acting_with_memory, past_of
 from re3_jax.agents.ppo.networks import ActorCritic
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
+from re3_jax.replay.frame_stack import FrameStack
 from re3_jax.running_stats import RunningStats
 
 PRECISION = "highest"
@@ -48,28 +50,42 @@ class PPO(NamedTuple):
     """The agent for one task.
 
     init(key) -> state
-    act(state, observation[batch, ...], key, explore) -> action[batch, ...]; `explore` is static:
-      True samples, False takes the mode
-    value(state, observation[batch, ...]) -> V(o)[batch]; of the task's reward alone if the bonus
-      has a value function of its own
+    acting: its action is sampled, or the mode of the policy
+    value(state, observation[batch, ...], past) -> V(o)[batch]; of the task's reward alone if the
+      bonus has a value function of its own. A recurrent agent has values of whole sequences, after
+      their `past`
     update(state, rollout, order, agent_steps) -> (state, info); `order` as of `shuffled`, and the
       agent steps taken before the rollout
     """
 
     init: Callable[[PRNGKeyArray], PPOState]
-    act: Callable[[PPOState, Observation, PRNGKeyArray, bool], Action]
-    value: Callable[[PPOState, Observation], Float[Array, " batch"]]
+    acting: Acting
+    value: Callable[..., Float[Array, " batch"]]
     update: Callable[
         [PPOState, Rollout, Int[Array, "update minibatch"], Int[Array, ""]], tuple[PPOState, Info]
     ]
 
 
 def shuffled(key: PRNGKeyArray, config: PPOConfig) -> Int[Array, "update minibatch"]:
-    """Which steps of the flattened rollout each update sees: every step once in each epoch."""
-    size = config.num_minibatches * config.minibatch_size
+    """Which steps of the flattened rollout each update sees: every step once in each epoch.
+
+    Of a recurrent agent, which lanes.
+    """
+    size = config.num_envs if config.recurrent else config.num_envs * config.rollout_length
     keys = jax.random.split(key, config.num_epochs)
     order = jax.vmap(lambda one: jax.random.permutation(one, size))(keys)
-    return order.reshape(-1, config.minibatch_size)
+    return order.reshape(-1, size // config.num_minibatches)
+
+
+def chosen(batch: Minibatch, steps: Int[Array, " minibatch"]) -> Minibatch:
+    """Some of the steps; of a recurrent agent, all of some of the lanes."""
+    past = batch.past
+    if past is not None:
+        lanes, (time, num_lanes) = steps, past.begins.shape
+        past = Past(past.hidden[lanes], past.begins[:, lanes])
+        steps = (num_lanes * jnp.arange(time)[:, None] + lanes).reshape(-1)
+    picked = jax.tree.map(lambda leaf: leaf[steps], batch._replace(past=None))
+    return picked._replace(past=past)
 
 
 def learning_rate(config: PPOConfig, agent_steps: Int[Array, ""]) -> Float[Array, ""]:
@@ -99,21 +115,29 @@ def make_ppo(config: PPOConfig, spec: EnvSpec) -> PPO:
             return observation
         return whitening.whiten(state.seen, observation, CLIP)
 
-    def act(
+    def choose(
         state: PPOState,
-        observation: Shaped[Array, " batch *observation"],
+        observation: Observation,
+        hidden: Hidden | None,
         key: PRNGKeyArray,
         explore: bool,
-    ) -> Action:
+    ) -> tuple[Float[Array, "lane features"], Action]:
         with jax.default_matmul_precision(PRECISION):
-            policy = networks.policy(state.params, as_seen(state, observation))
-        return policy.sample(key) if explore else policy.mode()
+            seen = networks.features_after(state.params, hidden, as_seen(state, observation))
+            policy = networks.policy(state.params, seen)
+        return seen, policy.sample(key) if explore else policy.mode()
+
+    def act(state: PPOState, observation: Observation, key: PRNGKeyArray, explore: bool) -> Action:
+        return choose(state, observation, None, key, explore)[1]
 
     def value(
-        state: PPOState, observation: Shaped[Array, " batch *observation"]
+        state: PPOState,
+        observation: Shaped[Array, " batch *observation"],
+        past: Past | None = None,
     ) -> Float[Array, " batch"]:
         with jax.default_matmul_precision(PRECISION):
-            return networks.values(state.params, as_seen(state, observation))[:, 0]
+            seen = networks.features(state.params, as_seen(state, observation), past)
+            return networks.values(state.params, seen)[:, 0]
 
     def prepare(state: PPOState, rollout: Rollout) -> tuple[Minibatch, PPOState, Info]:
         """What the networks of the rollout say of its steps, flattened; the running moments."""
@@ -122,20 +146,35 @@ def make_ppo(config: PPOConfig, spec: EnvSpec) -> PPO:
         def flat(leaf: Shaped[Array, "time lane ..."]) -> Shaped[Array, "step ..."]:
             return leaf.reshape(-1, *leaf.shape[2:])
 
+        def values_after(
+            hidden: Hidden | None, observation: Observation
+        ) -> Float[Array, "batch value"]:
+            seen = networks.features_after(params, hidden, as_seen(state, observation))
+            return networks.values(params, seen)
+
         observation, action = as_seen(state, flat(rollout.observation)), flat(rollout.action)
-        policy, value = networks.policy_and_values(params, observation)
-        last_value = networks.values(params, as_seen(state, rollout.last_observation))
+        past = past_of(rollout) if config.recurrent else None
+        features = networks.features(params, observation, past)
+        policy, value = networks.policy(params, features), networks.values(params, features)
+        hidden = after_step = None
+        if config.recurrent:
+            after_step = features
+            # The last observation may be the first of its episode.
+            hidden = jnp.where(rollout.done[-1][:, None], 0.0, features[-config.num_envs :])
+        last_value = values_after(hidden, rollout.last_observation)
         values = jnp.concatenate([value.reshape(*time_and_lanes, -1), last_value[None]])
         final_value = None
         if config.bootstrap_truncation:
-            final = networks.values(params, as_seen(state, flat(rollout.next_observation)))
+            final = values_after(after_step, flat(rollout.next_observation))
             final_value = final[:, 0].reshape(time_and_lanes)
         advantage, target, scales = advantages.estimate(
             config, rollout, values, final_value, state.reward_scales
         )
         log_probability = policy.log_probability(action)
         target = flat(target)
-        batch = Minibatch(observation, action, log_probability, value, flat(advantage), target)
+        batch = Minibatch(
+            observation, action, log_probability, value, flat(advantage), target, past
+        )
         if isinstance(state.seen, RunningStats):
             # Not before: the policy of the rollout acted with the old moments.
             state = state._replace(seen=whitening.update(state.seen, flat(rollout.observation)))
@@ -170,8 +209,7 @@ def make_ppo(config: PPOConfig, spec: EnvSpec) -> PPO:
         def step(carry, minibatch):
             (params, opt_state), goes_on = carry
             steps, ends = minibatch
-            picked = jax.tree.map(lambda leaf: leaf[steps], batch)
-            *after, info = descend(params, opt_state, picked, rate)
+            *after, info = descend(params, opt_state, chosen(batch, steps), rate)
             if config.target_kl is None:
                 return (tuple(after), goes_on), (info, goes_on)
             after = jax.tree.map(
@@ -188,7 +226,12 @@ def make_ppo(config: PPOConfig, spec: EnvSpec) -> PPO:
         info |= {"learning_rate": rate, "epochs": jnp.sum(made) / config.num_minibatches}
         return state._replace(params=params, opt_state=opt_state), {**info, **of_rollout}
 
-    return PPO(init, act, value, update)
+    frames = FrameStack(spec.frame_stack)
+    if config.recurrent:
+        acting = acting_with_memory(choose, frames, config.hidden_dim)
+    else:
+        acting = acting_on(act, frames)
+    return PPO(init, acting, value, update)
 
 
 def explained_variance(

@@ -45,6 +45,8 @@ class PPOConfig:
       extrinsic_coef: weight of the task's advantage where the bonus has its own.
       intrinsic_coef: weight of the bonus's advantage.
       hidden_dim: width of the hidden layers.
+      recurrent: whether a GRU of that width remembers the episode. Minibatches are then whole
+        sequences of some of the lanes, as in CleanRL's `ppo_atari_lstm.py`.
 
     Raises:
       ValueError: if a value is out of range; the sentence says which and what is allowed.
@@ -74,6 +76,7 @@ class PPOConfig:
     extrinsic_coef: float = 2.0
     intrinsic_coef: float = 1.0
     hidden_dim: int = 64
+    recurrent: bool = False
 
     def __post_init__(self) -> None:
         """Validates the fields."""
@@ -93,17 +96,18 @@ class PPOConfig:
                 "scaled_rewards intrinsic scales the rewards of the intrinsic value head, which "
                 "there is none of: set intrinsic_value_head, or scaled_rewards to none or all"
             )
+        if self.recurrent and self.num_envs % self.num_minibatches:
+            raise ValueError(
+                f"num_minibatches {self.num_minibatches} must divide the {self.num_envs} lanes, "
+                "because a recurrent agent learns from whole sequences: lower num_minibatches or "
+                "change num_envs"
+            )
         size, parts = self.num_envs * self.rollout_length, self.num_minibatches
         if size % parts or size < 2 * parts:
             raise ValueError(
                 f"num_minibatches {parts} must divide the {size} steps of a rollout "
                 f"({self.num_envs} lanes x {self.rollout_length}) into parts of 2 or more"
             )
-
-    @property
-    def minibatch_size(self) -> int:
-        """Steps in one minibatch."""
-        return self.num_envs * self.rollout_length // self.num_minibatches
 
     @property
     def num_values(self) -> int:

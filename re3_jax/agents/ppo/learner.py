@@ -8,6 +8,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 from re3_jax.agents.base import Info, LearnerState, OnPolicyLearner, on_policy_learner
 from re3_jax.agents.ppo.agent import make_ppo, shuffled
 from re3_jax.agents.ppo.config import PPOConfig
+from re3_jax.agents.ppo.memory import past_of
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward
@@ -16,7 +17,7 @@ from re3_jax.intrinsic.rewarding import rollout_with_bonus
 
 def make_learner(config: PPOConfig, spec: EnvSpec, bonus: IntrinsicReward) -> OnPolicyLearner:
     """PPO for one task, with discrete or continuous actions."""
-    agent = make_ppo(config, spec)
+    agent, recurrent = make_ppo(config, spec), config.recurrent
 
     def learn(
         state: LearnerState, rollout: Rollout, agent_steps: Int[Array, ""], key: PRNGKeyArray
@@ -30,7 +31,7 @@ def make_learner(config: PPOConfig, spec: EnvSpec, bonus: IntrinsicReward) -> On
             executed,
             agent_steps,
             bonus_key,
-            partial(agent.value, state.agent),
+            partial(agent.value, state.agent, past=past_of(rollout) if recurrent else None),
         )
         rollout = rollout._replace(bonus=rewarded.bonus)
         with jax.named_scope("update"):
@@ -39,4 +40,5 @@ def make_learner(config: PPOConfig, spec: EnvSpec, bonus: IntrinsicReward) -> On
         return state._replace(agent=learned, intrinsic=intrinsic), {**info, **bonus_info}
 
     sizes = config.num_envs, config.rollout_length
-    return on_policy_learner(spec, bonus, sizes, agent.init, agent.act, learn)
+    learner = on_policy_learner(spec, bonus, sizes, agent.init, agent.acting, learn)
+    return learner._replace(observed=lambda belief: belief.observation) if recurrent else learner

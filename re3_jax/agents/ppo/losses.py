@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, Shaped
 from re3_jax.agents.base import Info
 from re3_jax.agents.ppo import networks
 from re3_jax.agents.ppo.config import PPOConfig
+from re3_jax.agents.ppo.memory import Past
 from re3_jax.agents.ppo.networks import ActorCritic
 
 STD_EPSILON = 1e-8
@@ -24,6 +25,7 @@ class Minibatch(NamedTuple):
       value: V_old(o).
       advantage: A, the coefficients of its parts included.
       target: R, what each value is to become.
+      past: of a recurrent agent, whose steps run over the time, then the lanes.
     """
 
     observation: Shaped[Array, " batch *observation"]
@@ -32,6 +34,7 @@ class Minibatch(NamedTuple):
     value: Float[Array, "batch value"]
     advantage: Float[Array, " batch"]
     target: Float[Array, "batch value"]
+    past: Past | None = None
 
 
 def ppo_loss(
@@ -43,7 +46,7 @@ def ppo_loss(
     rho = pi(a|o) / pi_old(a|o) and A normalised over the minibatch. L_V is half the mean squared
     error, the larger of those with and without the value clipped, summed over the values.
     """
-    policy, value = networks.policy_and_values(params, batch.observation)
+    policy, value = networks.policy_and_values(params, batch.observation, batch.past)
     log_ratio = policy.log_probability(batch.action) - batch.log_probability
     ratio, epsilon = jnp.exp(log_ratio), config.clip_epsilon
     advantage = batch.advantage - jnp.mean(batch.advantage)

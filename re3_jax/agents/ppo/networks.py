@@ -4,7 +4,8 @@ As in CleanRL, all weights are orthogonal and all biases 0: the gain is sqrt(2) 
 0.01 for the actor's output and 1 for the critic's. Vectors enter an actor and a critic of two tanh
 layers each, which share nothing. Large images pass through DQN's convolutions and a ReLU layer,
 which a linear actor and critic share. Those of MinAtar and MiniGrid's views pass through shared
-convolutions, and each of the two then has one tanh layer.
+convolutions, and each of the two then has one tanh layer. With a GRU, all pass through a ReLU layer
+and the GRU, and actor and critic are linear.
 """
 
 import math
@@ -16,11 +17,13 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from re3_jax import initializers
 from re3_jax.agents.ppo.config import PPOConfig
+from re3_jax.agents.ppo.memory import Hidden, Past
 from re3_jax.agents.ppo.policy import Categorical, Gaussian, Policy
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.initializers import RELU_GAIN, Layer
 from re3_jax.networks import conv_stack, minigrid
 from re3_jax.networks.conv_stack import Convs, ConvStack
+from re3_jax.networks.gru import GRU, gru_step
 from re3_jax.networks.minigrid import TrunkParams
 from re3_jax.networks.mlp import MLP, kernel_shapes, linear, mlp
 
@@ -36,6 +39,7 @@ class ActorCritic(NamedTuple):
     Attributes:
       trunk: shared convolutions, MiniGrid's or others; a stack of none for vectors.
       body: shared layers after them.
+      gru: what remembers, after these; None for an agent that does not.
       actor: logits of discrete actions or means of continuous ones.
       critic: the values, the task's first.
       log_std: of continuous actions, None for discrete ones.
@@ -43,6 +47,7 @@ class ActorCritic(NamedTuple):
 
     trunk: TrunkParams | ConvStack
     body: MLP
+    gru: GRU | None
     actor: MLP
     critic: MLP
     log_std: Float[Array, " dims"] | None
@@ -53,19 +58,23 @@ def init(key: PRNGKeyArray, config: PPOConfig, spec: EnvSpec) -> ActorCritic:
     space, shape = spec.action_space, spec.observation_shape
     outputs = space.num_actions if isinstance(space, Discrete) else math.prod(space.shape)
     convs, kernels, features = _trunk_shapes(shape)
-    body = kernel_shapes(features, config.hidden_dim) if convs is conv_stack.NATURE else []
-    hidden = [config.hidden_dim] * (0 if body else 1 if kernels else 2)
-    inputs = body[-1][-1] if body else features
+    width, shares = config.hidden_dim, config.recurrent or convs is conv_stack.NATURE
+    body, inputs = ([(features, width)], width) if shares else ([], features)
+    gru = [(width, 3 * width)] * 2 if config.recurrent else []
+    hidden = [width] * (0 if shares else 1 if kernels else 2)
     actor = kernel_shapes(inputs, *hidden, outputs)
     critic = kernel_shapes(inputs, *hidden, config.num_values)
-    made = iter(initializers.layers("orthogonal", key, [*kernels, *body, *actor, *critic]))
-    trunk, *heads = ([next(made) for _ in part] for part in (kernels, body, actor, critic))
+    parts = kernels, body, gru, actor, critic
+    shapes = [kernel for part in parts for kernel in part]
+    made = iter(initializers.layers("orthogonal", key, shapes))
+    trunk, *heads = ([next(made) for _ in part] for part in parts)
     is_view = shape == minigrid.OBSERVATION_SHAPE
     return ActorCritic(
         trunk=tuple(trunk) if is_view else conv_stack.of_layers(convs, trunk),
         body=_scaled(heads[0], RELU_GAIN) if body else (),
-        actor=_scaled(heads[1], ACTOR_GAIN),
-        critic=_scaled(heads[2], CRITIC_GAIN),
+        gru=_gru(*heads[1]) if gru else None,
+        actor=_scaled(heads[2], ACTOR_GAIN),
+        critic=_scaled(heads[3], CRITIC_GAIN),
         log_std=None if isinstance(space, Discrete) else jnp.zeros(outputs),
     )
 
@@ -89,35 +98,74 @@ def _scaled(layers: list[Layer], output_gain: float) -> MLP:
     return tuple(layer._replace(kernel=gain * layer.kernel) for layer, gain in pairs)
 
 
-def policy(params: ActorCritic, observation: Shaped[Array, " batch *observation"]) -> Policy:
-    """The actor alone: acting needs no value."""
-    return _policy(params, _features(params, observation))
+def _gru(into: Layer, recurrent: Layer) -> GRU:
+    return GRU(into.kernel, recurrent.kernel, into.bias, recurrent.bias)
 
 
 def policy_and_values(
-    params: ActorCritic, observation: Shaped[Array, " batch *observation"]
+    params: ActorCritic,
+    observation: Shaped[Array, " batch *observation"],
+    past: Past | None = None,
 ) -> tuple[Policy, Float[Array, "batch value"]]:
-    """Both heads."""
-    features = _features(params, observation)
-    return _policy(params, features), mlp(params.critic, features, jnp.tanh)
+    """Both heads; `past` as of `features`."""
+    seen = features(params, observation, past)
+    return policy(params, seen), values(params, seen)
 
 
-def values(
-    params: ActorCritic, observation: Shaped[Array, " batch *observation"]
-) -> Float[Array, "batch value"]:
-    """The critic alone."""
-    return mlp(params.critic, _features(params, observation), jnp.tanh)
-
-
-def _policy(params: ActorCritic, features: Float[Array, "batch features"]) -> Policy:
+def policy(params: ActorCritic, features: Float[Array, "batch features"]) -> Policy:
+    """The actor's head."""
     outputs = mlp(params.actor, features, jnp.tanh)
     return Categorical(outputs) if params.log_std is None else Gaussian(outputs, params.log_std)
 
 
-def _features(
+def values(
+    params: ActorCritic, features: Float[Array, "batch features"]
+) -> Float[Array, "batch value"]:
+    """The critic's head."""
+    return mlp(params.critic, features, jnp.tanh)
+
+
+def features(
+    params: ActorCritic,
+    observation: Shaped[Array, " batch *observation"],
+    past: Past | None = None,
+) -> Float[Array, "batch features"]:
+    """What both heads see of each observation; of a GRU its hidden state afterwards.
+
+    Args:
+      params: the weights.
+      observation: of a recurrent agent, sequences: the time, then the lane, runs along the batch.
+      past: of these sequences.
+    """
+    x = _embedding(params, observation)
+    gru = params.gru
+    if gru is None or past is None:
+        return x
+
+    def step(hidden: Hidden, now: tuple[Array, Array]) -> tuple[Hidden, Hidden]:
+        begins, x = now
+        hidden = gru_step(gru, x, jnp.where(begins[:, None], 0.0, hidden))
+        return hidden, hidden
+
+    sequences = x.reshape(*past.begins.shape, -1)
+    _, hidden = jax.lax.scan(step, past.hidden, (past.begins, sequences))
+    return hidden.reshape(len(x), -1)
+
+
+def features_after(
+    params: ActorCritic,
+    hidden: Float[Array, "batch hidden"] | None,
+    observation: Shaped[Array, " batch *observation"],
+) -> Float[Array, "batch features"]:
+    """The same of one observation after a hidden state, which an agent without a GRU has not."""
+    x = _embedding(params, observation)
+    return x if params.gru is None or hidden is None else gru_step(params.gru, x, hidden)
+
+
+def _embedding(
     params: ActorCritic, observation: Shaped[Array, " batch *observation"]
 ) -> Float[Array, "batch features"]:
-    """Features; bytes of images are scaled to [0, 1], MiniGrid's codes are not."""
+    """Before any GRU; bytes of images are scaled to [0, 1], MiniGrid's codes are not."""
     if isinstance(params.trunk, ConvStack):
         x = observation.astype(jnp.float32)
         if observation.dtype == jnp.uint8:
