@@ -6,13 +6,15 @@
 Of the newest checkpoint, which is left as it is. Writes what the run can show:
 
 - latents.png: principal components of the stored latents, coloured by time and by rewards.
-- states.png: MiniGrid's cells, by how often the agent is in them and by what the run has visited.
+- states.png: MiniGrid's cells, by how often the agent is in them and, where the run has counted
+  states, by what it has visited.
 - neighbours.png: frames beside those with the nearest latents. They come from the replay; an agent
   without one plays them now.
 """
 
 import argparse
 import dataclasses
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
@@ -26,6 +28,7 @@ from jaxtyping import Int
 from matplotlib.figure import Figure
 
 from re3_jax.envs.base import DeviceEnv, EnvSpec
+from re3_jax.envs.device import minigrid
 from re3_jax.intrinsic.base import IntrinsicBatch, Step
 from re3_jax.runs import curves, interface, machine, run_folder, suites
 from re3_jax.runs.bonuses import BONUSES
@@ -68,6 +71,9 @@ class Looked:
         self.env: DeviceEnv | None = None
         if suites.host_of(self.config.env) is None:
             self.env = make_environment(self.config.env)
+        self.places = None
+        if self.spec.task.startswith(frames.MINIGRID):
+            self.places = minigrid.places(self.spec.task.removeprefix(frames.MINIGRID))
         intrinsic = stored.in_one_piece(self.state.intrinsic)
         self.intrinsic = jax.tree.map(lambda leaf: leaf[self.at], intrinsic)
         self.ring = stored.ring_of(self.intrinsic)
@@ -93,7 +99,8 @@ class Looked:
         if self.env is None:
             return None
         acting = make_learner(self.config, self.spec).acting
-        of_one = partial(play, self.env, acting, lanes=LANES, steps=STEPS)
+        place = self.places and self.places.number
+        of_one = partial(play, self.env, acting, lanes=LANES, steps=STEPS, place=place)
         played: Played = jax.jit(jax.vmap(of_one))(self.state.agent, self.state.evaluation_key)
         return played
 
@@ -162,21 +169,17 @@ def _encoded(
 
 def states(run: Looked) -> Figure | str:
     """The picture, or why there is none."""
-    visited = run.state.visited
-    if visited is None or not run.spec.task.startswith(frames.MINIGRID):
+    if run.places is None:
         return f"the states of {run.config.env} are no cells of a room"
-    assert run.played is not None and run.played.number is not None
+    assert run.played is not None and run.played.place is not None
     seeds = run.config.seed_numbers[:MOST_SEEDS]
-    number = np.asarray(run.played.number).reshape(len(run.config.seed_numbers), -1)[: len(seeds)]
-    places = visited.shape[1]
-    counts = np.stack([np.bincount(one, minlength=places) for one in number])
-    return figures.of_states(
-        {
-            "share of time, now": counts / counts.sum(axis=1, keepdims=True),
-            "directions visited so far": np.asarray(visited)[: len(seeds)].astype(float),
-        },
-        seeds,
-    )
+    form = run.places.height, run.places.width, figures.DIRECTIONS
+    place = np.asarray(run.played.place).reshape(len(run.config.seed_numbers), -1)[: len(seeds)]
+    counts = np.stack([np.bincount(one, minlength=math.prod(form)) for one in place])
+    rows = {"share of time, now": counts / counts.sum(axis=1, keepdims=True)}
+    if run.state.visited is not None:
+        rows["directions visited so far"] = np.asarray(run.state.visited)[: len(seeds)]
+    return figures.of_states({name: row.reshape(-1, *form) for name, row in rows.items()}, seeds)
 
 
 PICTURES = {"latents": latents, "states": states, "neighbours": neighbours}

@@ -1,10 +1,12 @@
 """`make look` at a run of a few seconds."""
 
 import matplotlib.image
+import numpy as np
 import pytest
 
 from re3_jax.commands import look
 from re3_jax.runs import interface, machine
+from re3_jax.runs.looking import figures
 from tests.cli.refusal import tree
 
 TASK = "minigrid:DoorKey-5x5"
@@ -67,6 +69,25 @@ def test_a_bonus_without_latents_has_the_pictures_that_need_none(tmp_path, capsy
     latents, states, neighbours = capsys.readouterr().out.splitlines()
     assert latents == "no latents.png: --bonus rnd stores no latents in this run"
     assert is_picture(states) and neighbours.startswith("no neighbours.png: --bonus rnd")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["keycorridor_s3r1", "multiroom_n2_s4"])
+def test_a_task_that_numbers_no_states_has_the_picture_of_where_the_agent_is(
+    task, tmp_path, monkeypatch
+):
+    drawn, of_states = [], figures.of_states
+    monkeypatch.setattr(
+        figures, "of_states", lambda *given: drawn.append(given) or of_states(*given)
+    )
+    interface.train(task, out=tmp_path / "run", progress=False, **OPTIONS)
+    assert look.main([str(tmp_path / "run")]) == 0
+    assert is_picture(tmp_path / "run" / "look" / "states.png")
+    ((rows, _),) = drawn
+    (shares,) = rows.values()
+    np.testing.assert_allclose(shares.sum(axis=(1, 2, 3)), 1.0)
+    # The agent goes through doors, so it is not in one cell alone.
+    assert ((shares.sum(axis=-1) > 0).sum(axis=(1, 2)) > 1).all()
 
 
 @pytest.mark.slow

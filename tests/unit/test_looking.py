@@ -12,6 +12,7 @@ from sklearn.neighbors import NearestNeighbors
 from re3_jax.agents.base import Acting
 from re3_jax.envs import registry
 from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.envs.device import minigrid
 from re3_jax.replay import (
     distinct_ring,
     frame_ring,
@@ -59,15 +60,15 @@ def test_a_heat_map_has_the_sum_over_directions_of_each_cell():
     env = registry.make("minigrid:Empty-6x6")
     states, _ = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 1))
     number = int(env.states.number(jax.tree.map(lambda leaf: leaf[0], states)))
-    counts = np.zeros((1, env.states.num_states))
+    counts = np.zeros(env.states.num_states)
     # Empty begins at column 1 and row 1 and faces right; two steps and a turn later it is there.
-    counts[0, number] += 0.25
+    counts[number] += 0.25
     state = jax.tree.map(lambda leaf: leaf[0], states)
     step = jax.jit(env.step)
     for action in (2, 2, 1):
         state, _ = step(state, jnp.int32(action), jax.random.key(0))
-    counts[0, int(env.states.number(state))] += 0.75
-    figure = figures.of_states({"share of time": counts}, [7])
+    counts[int(env.states.number(state))] += 0.75
+    figure = figures.of_states({"share of time": counts.reshape(1, 4, 4, 4)}, [7])
     shown = np.asarray(figure.axes[0].images[0].get_array())
     expected = np.zeros((4, 4))
     expected[0, 0], expected[0, 2] = 0.25, 0.75
@@ -197,9 +198,24 @@ def test_play_shows_what_the_environment_shows():
         act=lambda agent, memory, key, explore: (memory + 1, jnp.where(memory < 2, 2, 1)),
         see=lambda memory, frame, begins: memory,
     )
-    played = play(env, acting, None, jax.random.key(0), lanes=2, steps=5)
-    cells = np.asarray(played.number)
+    place = minigrid.places("Empty-5x5").number
+    played = play(env, acting, None, jax.random.key(0), lanes=2, steps=5, place=place)
+    cells = np.asarray(played.place)
     # Cells of the first row facing right, then each direction of the third.
     np.testing.assert_array_equal(cells, np.repeat([[0], [4], [8], [9], [10]], 2, axis=1))
     _, first = env.reset(jax.random.key(0))
     np.testing.assert_array_equal(played.observation[0, 1], first)
+
+
+@pytest.mark.parametrize("task", ["Empty-6x6", "DoorKey-5x5", "ObstructedMaze-1Dl"])
+def test_places_are_cells_and_directions_within_the_outer_walls(task):
+    env, places = minigrid.make(task), minigrid.places(task)
+    states, _ = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), 64))
+    word = np.asarray(places.word(states))
+    x, y, direction = word & 255, word >> 8 & 255, word >> 16 & 3
+    form = places.height, places.width, figures.DIRECTIONS
+    expected = np.ravel_multi_index((y - 1, x - 1, direction), form)
+    np.testing.assert_array_equal(places.number(states), expected)
+    if env.states is not None:
+        assert env.states.num_states == np.prod(form)
+        np.testing.assert_array_equal(jax.vmap(env.states.number)(states), expected)

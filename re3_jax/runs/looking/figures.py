@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from matplotlib.figure import Figure
 
 from re3_jax.runs import side_by_side
@@ -64,13 +64,14 @@ def of_neighbours(
     return side_by_side.draw(parts)
 
 
-def of_states(rows: Mapping[str, Float[np.ndarray, "seed state"]], seeds: Sequence[int]) -> Figure:
+def of_states(
+    rows: Mapping[str, Shaped[np.ndarray, "seed y x direction"]], seeds: Sequence[int]
+) -> Figure:
     """Heat maps of a room of MiniGrid: one row for each measure, one panel for each seed.
 
-    A measure has a value for each state, the agent's cell and direction; a panel shows its sum
-    over the directions of a cell.
+    A panel shows the sum of a measure over the directions of a cell.
     """
-    panels = np.stack([_by_cell(values) for values in rows.values()])
+    panels = np.stack([values.sum(axis=-1, dtype=float) for values in rows.values()])
     figure = Figure(
         figsize=(2.5 * len(seeds) + 0.6, 2.7 * len(rows)), dpi=130, layout="constrained"
     )
@@ -83,8 +84,3 @@ def of_states(rows: Mapping[str, Float[np.ndarray, "seed state"]], seeds: Sequen
         row[0].set_ylabel(title, fontsize=9)
         figure.colorbar(shown, ax=[*row], shrink=0.8)
     return figure
-
-
-def _by_cell(values: Float[np.ndarray, "seed state"]) -> Float[np.ndarray, "seed y x"]:
-    side = int(np.sqrt(values.shape[1] // DIRECTIONS))
-    return values.reshape(-1, side, side, DIRECTIONS).sum(axis=3)

@@ -10,6 +10,14 @@ Empty and DoorKey have no grid: their state is a few packed words (`closed_form`
 share one world of cells (`world`, `actions`, `view`) and differ in their layouts alone.
 """
 
-from re3_jax.envs.device.minigrid.tasks import TASKS, canonical, is_task, make, missions, short_name
+from re3_jax.envs.device.minigrid.tasks import (
+    TASKS,
+    canonical,
+    is_task,
+    make,
+    missions,
+    places,
+    short_name,
+)
 
-__all__ = ["TASKS", "canonical", "is_task", "make", "missions", "short_name"]
+__all__ = ["TASKS", "canonical", "is_task", "make", "missions", "places", "short_name"]

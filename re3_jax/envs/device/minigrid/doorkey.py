@@ -42,7 +42,7 @@ from re3_jax.envs.device.minigrid.codes import (
 )
 from re3_jax.envs.device.minigrid.draws import below
 from re3_jax.envs.device.minigrid.episode import outcome, specification
-from re3_jax.envs.device.minigrid.pose import cells_and_directions, front_cell, turned
+from re3_jax.envs.device.minigrid.pose import Places, front_cell, turned
 
 _YELLOW_DOOR = DOOR | YELLOW << 8
 _YELLOW_KEY = KEY | YELLOW << 8
@@ -174,11 +174,15 @@ def make(size: int) -> DeviceEnv:
         )
 
     # The agent never acts at the goal nor, in DoorKey-5x5, in the one cell that is always wall.
-    num_unreachable = 2 if size == 5 else 1
-    states = cells_and_directions(size, num_unreachable, lambda state: state.agent)
+    states = places(size).countable(num_unreachable=2 if size == 5 else 1)
     return DeviceEnv(
         spec, reset, step, states._replace(objects=_key_and_door, num_objects=_KEY_AND_DOOR)
     )
+
+
+def places(size: int) -> Places:
+    """Where the agent is in a state."""
+    return Places(size - 2, size - 2, lambda state: state.agent)
 
 
 def _key_and_door(state: DoorKeyState) -> Scalar:

@@ -19,7 +19,7 @@ from re3_jax.envs.device.minigrid.closed_form import (
 )
 from re3_jax.envs.device.minigrid.codes import EMPTY, FORWARD, Image, Scalar, image
 from re3_jax.envs.device.minigrid.episode import outcome, specification
-from re3_jax.envs.device.minigrid.pose import cells_and_directions, front_cell, turned
+from re3_jax.envs.device.minigrid.pose import Places, front_cell, turned
 
 
 class EmptyState(NamedTuple):
@@ -93,5 +93,9 @@ def make(size: int) -> DeviceEnv:
         )
 
     # The agent never acts at the goal, except in Empty-3x3, where it begins there.
-    states = cells_and_directions(size, int(size > 3), lambda state: state.agent)
-    return DeviceEnv(spec, reset, step, states)
+    return DeviceEnv(spec, reset, step, places(size).countable(num_unreachable=int(size > 3)))
+
+
+def places(size: int) -> Places:
+    """Where the agent is in a state."""
+    return Places(size - 2, size - 2, lambda state: state.agent)

@@ -11,7 +11,7 @@ from re3_jax.envs.base import DeviceEnv, TimeStep
 from re3_jax.envs.device.minigrid.actions import act
 from re3_jax.envs.device.minigrid.codes import VIEW, Image, Scalar
 from re3_jax.envs.device.minigrid.episode import outcome, specification
-from re3_jax.envs.device.minigrid.pose import cells_and_directions
+from re3_jax.envs.device.minigrid.pose import Places
 from re3_jax.envs.device.minigrid.view import observe
 from re3_jax.envs.device.minigrid.world import World
 
@@ -26,8 +26,8 @@ class Layouts(NamedTuple):
       missions: Farama's text for each `World.mission`.
       draw: key -> (whether a layout was found, the world at its beginning). Where none was found,
         Farama's generator starts over, too, and the world means nothing.
-      num_unreachable: cells within the outer walls of a square grid at which the agent never acts,
-        in no layout; None if states cannot be counted.
+      num_unreachable: cells within the outer walls at which the agent never acts, in no layout;
+        None if states cannot be counted.
     """
 
     width: int
@@ -85,5 +85,10 @@ def make(name: str, layouts: Layouts) -> DeviceEnv:
 
     states = None
     if layouts.num_unreachable is not None:
-        states = cells_and_directions(width, layouts.num_unreachable, lambda world: world.pose)
+        states = places(layouts).countable(layouts.num_unreachable)
     return DeviceEnv(spec, reset, step, states)
+
+
+def places(layouts: Layouts) -> Places:
+    """Where the agent is in a world."""
+    return Places(layouts.width - 2, layouts.height - 2, lambda world: world.pose)

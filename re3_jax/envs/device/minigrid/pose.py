@@ -1,7 +1,7 @@
 """Where an agent stands and looks: directions are 0 right, 1 down, 2 left, 3 up."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -28,21 +28,31 @@ def turned(direction: Scalar, action: Scalar) -> Scalar:
     return (direction + right - left) & 3
 
 
-def cells_and_directions(
-    size: int, num_unreachable: int, word: Callable[[Any], Scalar]
-) -> CountableStates:
-    """Numbers states by the agent's cell and direction, whatever the layout.
+class Places(NamedTuple):
+    """The agent's cells and directions in a task, whatever the layout.
 
-    Args:
-      size: width and height of the grid in cells, the outer walls included.
-      num_unreachable: cells within them at which the agent never acts, in no layout.
-      word: state -> the agent's column in bits 0-7, row in bits 8-15, direction in bits 16-17.
+    Attributes:
+      width: columns of the grid within the outer walls.
+      height: rows within them.
+      word: state -> the agent's column in bits 0-7, row in bits 8-15, direction in bits 16-17;
+        both count from the outer walls.
     """
-    width = size - 2
 
-    def number(state: Any) -> Scalar:
-        agent = word(state)
+    width: int
+    height: int
+    word: Callable[[Any], Scalar]
+
+    def number(self, state: Any) -> Scalar:
+        """The number of the agent's place, row by row and then by direction."""
+        agent = self.word(state)
         column, row, direction = agent & 255, agent >> 8 & 255, agent >> 16 & 3
-        return ((row - 1) * width + column - 1) * 4 + direction
+        return ((row - 1) * self.width + column - 1) * 4 + direction
 
-    return CountableStates(number, 4 * width**2, 4 * (width**2 - num_unreachable))
+    def countable(self, num_unreachable: int) -> CountableStates:
+        """States numbered by place.
+
+        Args:
+          num_unreachable: cells within the outer walls at which the agent never acts, in no layout.
+        """
+        cells = self.width * self.height
+        return CountableStates(self.number, 4 * cells, 4 * (cells - num_unreachable))

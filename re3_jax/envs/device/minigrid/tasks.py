@@ -20,6 +20,7 @@ from re3_jax.envs.device.minigrid import (
 )
 from re3_jax.envs.device.minigrid.codes import LAVA, WALL
 from re3_jax.envs.device.minigrid.environment import Layouts
+from re3_jax.envs.device.minigrid.pose import Places
 from re3_jax.envs.names import unknown_name
 
 _MAZE = obstructedmaze.nine_rooms
@@ -124,6 +125,18 @@ def make(task_id: str) -> DeviceEnv:
     if match := _SQUARE.fullmatch(name):
         return (empty if match[1] == "Empty" else doorkey).make(_side(match))
     return environment.make(name, TASKS[name]())
+
+
+def places(task_id: str) -> Places:
+    """Where the agent is in a state of a task, also of one whose states are not numbered.
+
+    Raises:
+      ValueError: if there is no such task.
+    """
+    name = canonical(task_id)
+    if match := _SQUARE.fullmatch(name):
+        return (empty if match[1] == "Empty" else doorkey).places(_side(match))
+    return environment.places(TASKS[name]())
 
 
 def missions(task_id: str) -> Mapping[int, str]:
