@@ -78,6 +78,9 @@ def test_a_run_from_the_installed_wheel(version, wheel, tmp_path):
     assert json.loads(evaluated)["env_frames"] == 5120
     loaded = "import re3_jax; print(re3_jax.load('run', progress=False).curves['env_frames'][-1])"
     assert finished(python, "-c", loaded, cwd=empty) == "5120\n"
+    assert finished(script, "report", "run", "--out", "report.html", cwd=empty) == "report.html\n"
+    assert "run/look/latents.png" in finished(script, "look", "run", cwd=empty)
+    assert "return" in finished(script, "watch", "run", cwd=empty)
     profiled = finished(script, "profile", *words[:-1], "profile", cwd=empty)
     assert "trace: profile/" in profiled
     assert "re3-jax train --env doorkey_6x6" in finished(script, "doctor", cwd=empty)
