@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from re3_jax.runs import comparison, curves, run_folder
+from re3_jax.runs import comparison, curves, installing, run_folder
 from re3_jax.runs.errors import UsageError, in_one_sentence
 
 FILES = ("curves.png", "profiles.png", "table.csv")
@@ -31,7 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # RUNS="runs/*" also names the folder of an earlier comparison.
     folders = [folder for folder in words.runs if folder.resolve() != words.out.resolve()]
     if len(folders) < 2:
-        raise UsageError('give two runs or more, as in make compare RUNS="runs/a runs/b"')
+        example = installing.example("compare", "RUNS", "runs/a runs/b")
+        raise UsageError(f"give two runs or more, as in {example}")
     panels = comparison.panels_of(comparison.rows_of(folders))
     # The profiles are written first, and only here: a folder without them is not a comparison's.
     run_folder.make_empty(words.out, FILES if profile_file.exists() else (), "a comparison")

@@ -30,7 +30,7 @@ from matplotlib.figure import Figure
 from re3_jax.envs.base import DeviceEnv, EnvSpec
 from re3_jax.envs.device import minigrid
 from re3_jax.intrinsic.base import IntrinsicBatch, Step
-from re3_jax.runs import curves, interface, machine, run_folder, suites
+from re3_jax.runs import curves, installing, interface, machine, run_folder, suites
 from re3_jax.runs.bonuses import BONUSES
 from re3_jax.runs.build import make_bonus, make_environment, make_learner, task_spec
 from re3_jax.runs.errors import UsageError, in_one_sentence, refuse_lack_of_memory
@@ -205,7 +205,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="of the run (default: its first)")
     words = parser.parse_args(argv)
     if words.run is None:
-        raise UsageError("give the folder of a run, as in make look RUN=runs/a")
+        example = installing.example("look", "RUN", "runs/a")
+        raise UsageError(f"give the folder of a run, as in {example}")
     seeds = run_folder.stored_config(words.run, "name the folder of a run").seed_numbers
     seed = seeds[0] if words.seed is None else words.seed
     if seed not in seeds:

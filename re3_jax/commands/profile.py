@@ -26,7 +26,7 @@ import numpy as np
 from re3_jax.agents.base import Learner
 from re3_jax.commands.attribution import OTHER, milliseconds_by_scope
 from re3_jax.envs.base import EnvSpec
-from re3_jax.runs import bonuses, build, machine, run_folder, suites
+from re3_jax.runs import bonuses, build, installing, machine, run_folder, suites
 from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.config import RunConfig, flatten
 from re3_jax.runs.errors import UsageError, in_one_sentence, refuse_lack_of_memory
@@ -106,9 +106,10 @@ def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
     """Profiles an agent step of the host loop; writes the trace to `folder`."""
     agent, options = AGENTS[config.agent], config.of_agent
     if agent.in_bursts:
+        bench = f"run make bench BENCH={agent.name}_update, or "
         raise UsageError(
             f"a profile is of single agent steps, and {agent.name} learns in bursts between whole "
-            f"episodes: run make bench BENCH={agent.name}_update, or profile another agent"
+            f"episodes: {bench * installing.in_checkout()}profile another agent"
         )
     span = int(getattr(options, agent.span)) if agent.span else 1
     # The first update comes after the first chunk, once a transition is complete.

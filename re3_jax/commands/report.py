@@ -19,7 +19,7 @@ from typing import Any
 
 import matplotlib
 
-from re3_jax.runs import comparison, curves, html_page, run_folder, training_curves
+from re3_jax.runs import comparison, curves, html_page, installing, run_folder, training_curves
 from re3_jax.runs.comparison import Row
 from re3_jax.runs.config import option_name
 from re3_jax.runs.errors import UsageError, in_one_sentence
@@ -212,7 +212,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # RUNS="runs/*" also names an earlier report.
     folders = [folder for folder in words.runs if folder.resolve() != words.out.resolve()]
     if not folders:
-        raise UsageError('give a run or more, as in make report RUNS="runs/a runs/b"')
+        example = installing.example("report", "RUNS", "runs/a runs/b")
+        raise UsageError(f"give a run or more, as in {example}")
     write(words.out, page(folders))
     print(words.out)
     return 0

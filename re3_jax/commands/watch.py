@@ -106,7 +106,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS")
     words = parser.parse_args(argv)
     if words.run is None:
-        raise UsageError("give the folder of a run, as in make watch RUN=runs/a")
+        example = installing.example("watch", "RUN", "runs/a")
+        raise UsageError(f"give the folder of a run, as in {example}")
     if not words.every > 0:
         raise UsageError(f"--every {words.every} is not positive: give seconds above 0")
     console, folder = Console(highlight=False), words.run

@@ -10,21 +10,18 @@ one of two ways:
 Each new number of rows is compiled once, so keep the sizes of rollouts and batches.
 """
 
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int32, PRNGKeyArray
 
 from re3_jax.cpu import compilation
 from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.interop import state_file
 from re3_jax.intrinsic import rewarding
 from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, IntrinsicState, Step
-from re3_jax.training.transfer import name_of
 
 Info = dict[str, float]
 """The scalars of a bonus's `info`."""
@@ -187,16 +184,8 @@ class NumpyBonus:
         return np.array(value), _floats(info)
 
     def save(self, path: str | Path) -> None:
-        """Writes the whole state into one file, NumPy's npz (io).
-
-        The file is written beside `path` and then renamed, so that a process killed meanwhile
-        leaves the old file whole.
-        """
-        path = Path(path)
-        beside = path.with_name(f"{path.name}.tmp")
-        with beside.open("wb") as file:
-            np.savez(file, **_as_numpy(self._state))
-        os.replace(beside, path)
+        """Writes the whole state into one file (io), as `state_file.save` does."""
+        state_file.save(path, self._state)
 
     def restore(self, path: str | Path) -> None:
         """Goes on from a saved state exactly as if there had been no stop (io).
@@ -207,27 +196,7 @@ class NumpyBonus:
           ValueError: if the file is missing or damaged, or if its state has another form than this
             bonus's; the state is then left as it was.
         """
-        try:
-            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                found = {name: arrays[name] for name in arrays.files}
-        except (OSError, ValueError, EOFError, BadZipFile) as error:
-            raise ValueError(f"cannot read the state of a bonus from {path} ({error})") from None
-        own = {name: (leaf.shape, leaf.dtype) for name, leaf in _as_numpy(self._state).items()}
-        if own != {name: (leaf.shape, leaf.dtype) for name, leaf in found.items()}:
-            raise ValueError(
-                f"{path} does not hold a state of this bonus: restore it into a NumpyBonus with "
-                "the same bonus, task and number of lanes"
-            )
-
-        def restored(path: Any, leaf: Any) -> Any:
-            value = found[name_of(path)]
-            if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-                return jax.random.wrap_key_data(jnp.array(value), impl=jax.random.key_impl(leaf))
-            return jnp.array(value)
-
-        agent_steps = np.int64(found["agent_steps"])
-        others = jax.tree_util.tree_map_with_path(restored, self._state._replace(agent_steps=None))
-        self._state = others._replace(agent_steps=agent_steps)
+        self._state = state_file.restore(path, self._state)
 
     def _advance(self, steps: int, intrinsic: IntrinsicState) -> None:
         agent_steps = np.int64(self.agent_steps + steps)
@@ -289,13 +258,3 @@ def _array(
 
 def _floats(info: Any) -> Info:
     return {name: float(value) for name, value in jax.device_get(info).items()}
-
-
-def _as_numpy(state: NumpyBonusState) -> dict[str, Any]:
-    """The leaves by their path; keys as their data."""
-
-    def of(leaf: Any) -> np.ndarray:
-        is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-        return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
-
-    return {name_of(path): of(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(state)}

@@ -62,6 +62,15 @@ def python() -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
+def example(name: str, variable: str, given: str) -> str:
+    """A command as its user types it: `make watch RUN=runs/a`, or `re3-jax watch runs/a`."""
+    if not in_checkout():
+        return f"re3-jax {name} {given}"
+    return (
+        f'make {name} {variable}="{given}"' if " " in given else f"make {name} {variable}={given}"
+    )
+
+
 def remedy(lock: str = BASE, extras: str | None = None) -> str:
     """The command that installs a lock, or extras, into the environment of this process.
 

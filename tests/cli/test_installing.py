@@ -9,7 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from re3_jax.commands import doctor, train
+from re3_jax.commands import compare, doctor, look, report, train, watch
 from re3_jax.runs import installing
 from re3_jax.runs.errors import UsageError
 
@@ -80,6 +80,16 @@ def test_a_wheel_names_extras(monkeypatch, version):
     assert installing.remedy(installing.ATARI).endswith("-m pip install 're3_jax[envpool]'")
     alone = "-m pip install --no-deps dm_control==1.0.50"
     assert (alone in installing.remedy(extras="dmc")) == (version == (3, 13))
+
+
+@pytest.mark.parametrize("room", [compare, look, report, watch])
+def test_an_example_is_what_the_user_types(room, monkeypatch, capsys):
+    name = room.__name__.rpartition(".")[2]
+    assert room.main([]) == 2
+    assert f"as in make {name} RUN" in capsys.readouterr().err
+    monkeypatch.setattr(installing, "in_checkout", lambda: False)
+    assert room.main([]) == 2
+    assert f"as in re3-jax {name} runs/a" in capsys.readouterr().err
 
 
 def test_every_extra_that_a_sentence_names_exists():

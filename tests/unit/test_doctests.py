@@ -9,8 +9,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 WITH_EXAMPLES = (
-    *("interop.numpy_bonus", "intrinsic.base", "intrinsic.re3", "knn.exact", "random_encoder"),
-    *("replay.distinct_ring", "replay.frame_ring", "replay.latent_ring", "replay.prioritized"),
+    *("interop.numpy_bonus", "interop.state_file", "intrinsic.base", "intrinsic.re3", "knn.exact"),
+    *(
+        "random_encoder",
+        "replay.distinct_ring",
+        "replay.frame_ring",
+        "replay.latent_ring",
+        "replay.prioritized",
+    ),
     *("replay.sequence_ring", "replay.transition_ring", "schedules", "state_entropy"),
     "runs.interface",
 )

@@ -159,7 +159,7 @@ def test_an_on_policy_loop_gets_the_numbers_of_the_functions(name, task):
     assert name == "none" or reward.any()
 
 
-@pytest.mark.parametrize(("name", "task"), [("re3", "vectors"), ("rnd", "vectors")])
+@pytest.mark.parametrize(("name", "task"), CASES)
 def test_a_restored_bonus_goes_on_as_if_it_had_not_stopped(name, task, tmp_path):
     path = tmp_path / "bonus.npz"
     whole = make(name, task)
@@ -190,7 +190,7 @@ def test_a_bad_file_is_refused_and_the_state_stays(tmp_path):
     bonus.save(path)
     whole = path.read_bytes()
     other = make("re3 ensemble", "vectors")
-    with pytest.raises(ValueError, match="does not hold a state of this bonus: restore it into"):
+    with pytest.raises(ValueError, match="does not hold a state of this bonus: restore it with"):
         other.restore(path)
     with pytest.raises(ValueError, match="cannot read the state of a bonus from .*none.npz"):
         bonus.restore(tmp_path / "none.npz")

@@ -1,0 +1,93 @@
+"""The state of a bonus in one file, for loops that keep it themselves (io)."""
+
+import os
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from re3_jax.training.transfer import name_of
+
+
+def save(path: str | Path, state: Any) -> None:
+    """Writes a state, NumPy's npz.
+
+    The file is written beside `path` and then renamed, so that a process killed meanwhile leaves
+    the old file whole.
+
+    Args:
+      path: of the file.
+      state: a pytree of arrays and keys of any shapes and dtypes, such as `bonus.init` returns.
+    """
+    path = Path(path)
+    beside = path.with_name(f"{path.name}.tmp")
+    with beside.open("wb") as file:
+        np.savez(file, **_as_numpy(state))
+    os.replace(beside, path)
+
+
+def restore(path: str | Path, like: Any) -> Any:
+    """Reads a state, bit for bit as it was saved.
+
+    Args:
+      path: of the file.
+      like: a state of the same form, such as `bonus.init(key, spec, num_lanes)` with the same
+        bonus, task and number of lanes. It is left as it is.
+
+    Returns:
+      The state, with the leaves of `like` replaced by those of the file: JAX's arrays where `like`
+      has them, else NumPy's.
+
+    Raises:
+      ValueError: if the file is missing or damaged, or if its state has another form than `like`.
+
+    Example:
+      >>> import tempfile
+      >>> import jax, numpy as np
+      >>> from re3_jax.envs.base import Discrete, EnvSpec
+      >>> from re3_jax.interop import state_file
+      >>> from re3_jax.intrinsic import RE3Config, Step, from_config
+      >>> spec = EnvSpec("car", (2,), np.dtype(np.float32), Discrete(3), max_agent_steps=200)
+      >>> bonus = from_config(RE3Config(ring_size=64))
+      >>> state, _ = bonus.observe(bonus.init(jax.random.key(0), spec), Step(np.ones((4, 2), "f4")))
+      >>> path = tempfile.mkdtemp() + "/bonus.npz"
+      >>> state_file.save(path, state)
+      >>> again = state_file.restore(path, like=bonus.init(jax.random.key(1), spec))
+      >>> state, index = bonus.observe(again, Step(np.ones((4, 2), "f4")))
+      >>> [int(place) for place in index]
+      [4, 5, 6, 7]
+    """
+    try:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise ValueError(f"cannot read the state of a bonus from {path} ({error})") from None
+    own = {name: (leaf.shape, leaf.dtype) for name, leaf in _as_numpy(like).items()}
+    if own != {name: (leaf.shape, leaf.dtype) for name, leaf in found.items()}:
+        raise ValueError(
+            f"{path} does not hold a state of this bonus: restore it with the same bonus, task and "
+            "number of lanes"
+        )
+
+    def restored(path: Any, leaf: Any) -> Any:
+        value = found[name_of(path)]
+        if _is_key(leaf):
+            return jax.random.wrap_key_data(jnp.array(value), impl=jax.random.key_impl(leaf))
+        return jnp.array(value) if isinstance(leaf, jax.Array) else value
+
+    return jax.tree_util.tree_map_with_path(restored, like)
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _as_numpy(state: Any) -> dict[str, Any]:
+    """The leaves by their path; keys as their data."""
+    return {
+        name_of(path): np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(state)
+    }

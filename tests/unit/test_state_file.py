@@ -1,0 +1,36 @@
+"""A bonus whose state a loop keeps itself is saved and restored bit for bit."""
+
+import jax
+import numpy as np
+import pytest
+
+from re3_jax.interop import state_file
+from tests.unit.test_numpy_bonus import CASES, program, start, steps
+
+
+def bits(leaf):
+    is_key = jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    array = np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+    return str(leaf.dtype), array.shape, array.tobytes()
+
+
+@pytest.mark.parametrize(("name", "task"), CASES)
+def test_a_loop_of_functions_gets_its_state_back(name, task, tmp_path):
+    state, stream = start(name, task)
+    for number in (1, 2):
+        state, _ = program(name, "observe")(state, steps(task, number))
+    saved = {"bonus": state, "stream": stream, "env_frames": np.int64(8)}
+    state_file.save(tmp_path / "state.npz", saved)
+    other, other_stream = start(name, task, seed=6)
+    like = {"bonus": other, "stream": other_stream, "env_frames": np.int64(0)}
+    again = state_file.restore(tmp_path / "state.npz", like)
+    assert jax.tree.structure(again) == jax.tree.structure(saved)
+    for ours, theirs in zip(jax.tree.leaves(again), jax.tree.leaves(saved), strict=True):
+        assert isinstance(ours, jax.Array) == isinstance(theirs, jax.Array)
+        assert bits(ours) == bits(theirs)
+    assert bits(like["stream"]) != bits(again["stream"])
+    following, index = program(name, "observe")(again["bonus"], steps(task, 3))
+    expected, expected_index = program(name, "observe")(state, steps(task, 3))
+    np.testing.assert_array_equal(index, expected_index)
+    for ours, theirs in zip(jax.tree.leaves(following), jax.tree.leaves(expected), strict=True):
+        assert bits(ours) == bits(theirs)
