@@ -14,14 +14,13 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.env_util import make_vec_env
 
-from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.interop.numpy_bonus import NumpyBonus
+from re3_jax.interop.vector_env import spec_of
 from re3_jax.intrinsic import RE3Config, Step, from_config
 
 NUM_ENVS, ROLLOUT, NUM_UPDATES, NUM_SEEDS = 16, 64, 100, 3
 # Position and velocity in [-1, 1], so that neither dominates the distances.
 SCALED = {"wrapper_class": RescaleObservation, "wrapper_kwargs": {"min_obs": -1, "max_obs": 1}}
-SPEC = EnvSpec("MountainCar-v0", (2,), np.dtype(np.float32), Discrete(3), 200)  # RE3
 CONFIG = RE3Config(3, 3, beta=1.0, ring_size=2000, latent_dim=16, normalize="running_std")  # RE3
 RE3 = from_config(CONFIG)  # RE3
 
@@ -43,7 +42,7 @@ def train(bonus, seed, num_updates, callback=None):
         settings["rollout_buffer_class"] = BonusBuffer  # RE3
     model = PPO("MlpPolicy", env, seed=seed, device="cpu", ent_coef=0.01, **settings)
     if bonus is not None:
-        model.rollout_buffer.bonus = NumpyBonus(bonus, SPEC, NUM_ENVS, seed)  # RE3
+        model.rollout_buffer.bonus = NumpyBonus(bonus, spec_of(env), NUM_ENVS, seed)  # RE3
     model.learn(num_updates * ROLLOUT * NUM_ENVS, callback=callback)
     env.close()
     return np.mean([episode["r"] for episode in model.ep_info_buffer])

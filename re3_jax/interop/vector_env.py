@@ -111,18 +111,22 @@ class BonusVectorEnv(VectorWrapper):
         return following
 
 
-def spec_of(env: VectorEnv) -> EnvSpec:
+def spec_of(env: Any) -> EnvSpec:
     """Describes one of the environments.
 
     Images are uint8 [height, width, channels]; a number of channels that 3 divides counts as
     frames in colour, any other as grey frames, the newest last. Bounds of actions are the
-    outermost ones.
+    outermost ones. There is no time limit if `env` does not know it.
+
+    Args:
+      env: a `VectorEnv` or an `Env` of Gymnasium, or a `VecEnv` of Stable-Baselines3.
 
     Raises:
-      ValueError: if observations are not one array, or if actions are neither numbers from 0 nor
-        an array.
+      ValueError: if observations are not one array, if images lead with their channels, or if
+        actions are neither numbers from 0 nor an array.
     """
-    seen, acted = env.single_observation_space, env.single_action_space
+    single = "single_" if hasattr(env, "single_observation_space") else ""
+    seen, acted = (getattr(env, f"{single}{name}_space") for name in ("observation", "action"))
     if not isinstance(seen, spaces.Box):
         raise ValueError(
             f"a bonus needs observations that are one array, but these are {seen}: wrap the "
@@ -138,15 +142,21 @@ def spec_of(env: VectorEnv) -> EnvSpec:
             f"these are {acted}: wrap the environments"
         )
     is_image = seen.dtype == np.uint8 and len(seen.shape) == 3
+    if is_image and seen.shape[0] < min(seen.shape[1:]):
+        raise ValueError(
+            f"a bonus needs images [height, width, channels], but these are {list(seen.shape)}: "
+            "move the channels to the end, also in the observations of its steps"
+        )
     channels = seen.shape[-1] if is_image else 1
     colours = 3 if not is_image or channels % 3 == 0 else 1
     is_float = np.issubdtype(seen.dtype, np.floating)
+    registered = getattr(env, "spec", None)
     return EnvSpec(
-        task=f"gymnasium:{env.spec.id if env.spec else type(env.unwrapped).__name__}",
+        task=f"gymnasium:{registered.id if registered else type(env.unwrapped).__name__}",
         observation_shape=seen.shape,
         observation_dtype=np.dtype(np.float32) if is_float else np.dtype(seen.dtype),
         action_space=action_space,
-        max_agent_steps=(env.spec and env.spec.max_episode_steps) or NO_LIMIT,
+        max_agent_steps=(registered and registered.max_episode_steps) or NO_LIMIT,
         colours=colours,
         frame_stack=channels // colours if is_image else 1,
     )

@@ -1,5 +1,6 @@
 """The examples that add RE3 to loops of other libraries."""
 
+import re
 import warnings
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ import torch
 from jax.dlpack import from_dlpack
 
 from examples import cleanrl_ppo, purejaxrl_ppo, torch_dqn
-from re3_jax.intrinsic import none
+from re3_jax.intrinsic import Step, none
 
 with warnings.catch_warnings():
     # brax warns that it is unmaintained, and that so is what it imports.
@@ -19,6 +20,7 @@ with warnings.catch_warnings():
     from examples import brax_ppo
 
 FOLDER = Path(__file__).parents[2] / "examples"
+PAGE = FOLDER.parent / "docs" / "your_own_loop.md"
 LOOPS = ("brax_ppo", "cleanrl_ppo", "purejaxrl_ppo", "sb3_ppo", "torch_dqn")
 LIMIT = -200.0
 """Return on MountainCar of an episode that does not reach the hill."""
@@ -48,11 +50,36 @@ def test_re3_takes_at_most_ten_lines(name):
 
 
 def test_the_page_quotes_the_marked_lines_of_the_examples():
-    page = (FOLDER.parent / "docs" / "your_own_loop.md").read_text()
+    page = PAGE.read_text()
     quoted = [line.strip() for line in page.splitlines() if line.endswith("  # RE3")]
     examples = [(FOLDER / f"{name}.py").read_text().splitlines() for name in LOOPS]
     marked = [line.strip() for lines in examples for line in lines if line.endswith("  # RE3")]
     assert sorted(quoted) == sorted(marked)
+
+
+def test_the_script_of_the_page_trains_and_its_bonus_is_restored(sb3_ppo, monkeypatch, tmp_path):
+    page, learn = PAGE.read_text(), sb3_ppo.PPO.learn
+    script, restoring = (
+        re.search(rf"^```{language}\n([^`]*{word}.*?)^```", page, re.DOTALL | re.MULTILINE)[1]
+        for language, word in (("python", "verbose"), ("", "PPO.load"))
+    )
+    steps = 2 * 64 * 16
+    monkeypatch.setattr(sb3_ppo.PPO, "learn", lambda model, _: learn(model, steps))
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(script, names)
+    trained = names["model"]
+    assert trained.num_timesteps == trained.rollout_buffer.bonus.agent_steps == steps
+    trained.save("model")
+    exec(restoring, names)
+    assert names["model"] is not trained
+    observations = np.random.default_rng(0).uniform(-1, 1, (64, 16, 2))
+    ours, theirs = (
+        model.rollout_buffer.bonus.reward_rollout(Step(observations))[0]
+        for model in (names["model"], trained)
+    )
+    assert ours.any()
+    np.testing.assert_array_equal(ours, theirs)
 
 
 def spied(bonus, totals):

@@ -1,5 +1,7 @@
 """Gymnasium's VectorEnv with a bonus: both auto-resets against a loop over single environments."""
 
+from functools import partial
+
 import gymnasium
 import jax
 import numpy as np
@@ -9,7 +11,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from re3_jax.envs.base import Box, Discrete
 from re3_jax.interop.numpy_bonus import NumpyBonus
-from re3_jax.interop.vector_env import BonusVectorEnv, spec_of
+from re3_jax.interop.vector_env import NO_LIMIT, BonusVectorEnv, spec_of
 from re3_jax.intrinsic import RE3Config, from_config, icm
 from re3_jax.intrinsic.base import IntrinsicReward, Step
 from tests.prediction_tasks import SIZES
@@ -186,8 +188,18 @@ def test_images_are_stacks_of_colour_or_grey_frames(shape, colours, frame_stack)
     assert spec.observation_dtype == np.uint8 and spec.action_space == Box((3,), -2.0, 2.0)
 
 
-def test_a_registered_task_is_described_with_its_limit():
-    spec = spec_of(gymnasium.make_vec("MountainCar-v0", num_envs=2))
+def test_a_vec_env_of_stable_baselines3_is_described():
+    env_util = pytest.importorskip(
+        "stable_baselines3.common.env_util", reason="needs the package stable-baselines3"
+    )
+    spec = spec_of(env_util.make_vec_env("MountainCar-v0", 2))
+    assert spec.observation_shape == (2,) and spec.action_space == Discrete(3)
+    assert spec.max_agent_steps == NO_LIMIT
+
+
+@pytest.mark.parametrize("make", [gymnasium.make, partial(gymnasium.make_vec, num_envs=2)])
+def test_a_registered_task_is_described_with_its_limit(make):
+    spec = spec_of(make("MountainCar-v0"))
     assert spec.task == "gymnasium:MountainCar-v0" and spec.max_agent_steps == 200
     assert spec.action_space == Discrete(3) and spec.observation_shape == (2,)
     assert spec.observation_dtype == np.float32
@@ -197,6 +209,7 @@ def test_a_registered_task_is_described_with_its_limit():
     ("seen", "acted", "words"),
     [
         (spaces.Dict(a=spaces.Discrete(2)), spaces.Discrete(2), "one array.*FlattenObservation"),
+        (spaces.Box(shape=(4, 84, 84), **BYTES), spaces.Discrete(2), "channels to the end"),
         (Line.observation_space, spaces.Discrete(2, start=1), "actions that are numbers from 0"),
         (Line.observation_space, spaces.MultiDiscrete([2, 2]), "actions that are numbers from 0"),
     ],
