@@ -34,9 +34,16 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turns a tutorial's links to files into the addresses of their pages."""
+    """Turns a tutorial's links to files into the addresses of their pages.
+
+    Raises:
+      PluginError: a link leads nowhere, or Jupytext took a tutorial's cells for plain Python, which
+        it does if the header names no extension.
+    """
     if not page.file.src_uri.endswith(".py"):
         return html
+    if "%% [markdown]" in html:
+        raise PluginError(f"{page.file.src_uri} is not read as cells: see the other headers")
     folder = posixpath.dirname(page.file.src_uri)
 
     def address(link: re.Match[str]) -> str:

@@ -34,6 +34,7 @@ runs = {bonus: re3_jax.train("doorkey_6x6", bonus=bonus, **common) for bonus in 
 # the seeds.
 
 # %%
+plt.figure(figsize=(8, 4))
 for bonus, run in runs.items():
     frames, returns = run.curves["env_frames"], run.curves["return_mean"]
     mean, error = returns.mean(0), returns.std(0, ddof=1) / np.sqrt(len(returns))
