@@ -3,14 +3,17 @@
     python -m benchmarks.loops [--rounds N] [--only NAME ...]
 
 Prints one JSON object. A step is one step of all 16 lanes, with its share of the learning. In every
-round each loop runs without and with RE3, one after the other. A time is the median over updates
-after the compilation (over steps for the DQN), then over rounds; `cpu_ms` is the processor time of
-all threads, which other work on the machine hardly changes. Tasks are small: a step costs little
-without the bonus.
+round every loop runs without and with RE3, one after the other, in turns in either order. A time is
+the median over updates after the compilation (over steps for the DQN), then over rounds. `cpu_ms`
+is the processor time of all threads, which other work on the machine changes less than wall time;
+`ratio` compares the two runs of a round. `load` is the machine's mean load in the last minute, at
+the beginning and at the end: of a quiet machine it is at most the number of cores. Tasks are small:
+a step costs little without the bonus.
 """
 
 import argparse
 import json
+import os
 import time
 import warnings
 from collections.abc import Callable
@@ -119,33 +122,50 @@ LOOPS: dict[str, tuple[Callable[[IntrinsicReward | None], np.ndarray], Any]] = {
 }
 
 
-def measure(name: str, rounds: int) -> dict[str, Any]:
-    """Medians over rounds, and the median of the differences within a round."""
+def pair(name: str, is_re3_first: bool) -> np.ndarray:
+    """Milliseconds [without or with RE3, wall or processor time] of one loop."""
     step, example = LOOPS[name]
-    runs = 1e3 * np.array([[step(bonus) for bonus in (None, example.RE3)] for _ in range(rounds)])
-    figures: dict[str, Any] = {"hardware": hardware.describe()}
+    bonuses = (None, example.RE3)
+    order = (1, 0) if is_re3_first else (0, 1)
+    found = {which: step(bonuses[which]) for which in order}
+    return 1e3 * np.array([found[0], found[1]])
+
+
+def figures_of(pairs: np.ndarray) -> dict[str, Any]:
+    """Medians over rounds, and those of the differences and ratios within a round."""
+    figures: dict[str, Any] = {}
     for place, clock in enumerate(("", "cpu_")):
-        without, with_re3 = runs[:, 0, place], runs[:, 1, place]
+        without, with_re3 = pairs[:, 0, place], pairs[:, 1, place]
         figures[f"{clock}ms"] = round(float(np.median(without)), 3)
         figures[f"{clock}ms_with_re3"] = round(float(np.median(with_re3)), 3)
         figures[f"{clock}ms_of_re3"] = round(float(np.median(with_re3 - without)), 3)
+        ratios = with_re3 / without
+        figures[f"{clock}ratio"] = round(float(np.median(ratios)), 3)
+        figures[f"{clock}ratio_of_each_round"] = [round(float(ratio), 3) for ratio in ratios]
     return figures
 
 
 def main() -> None:
     """Measures and prints the JSON."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each loop")
+    parser.add_argument("--rounds", type=int, default=5, help="pairs of runs of each loop")
     parser.add_argument("--only", nargs="+", choices=LOOPS, default=[*LOOPS], help="loops to run")
     options = parser.parse_args()
     torch.set_num_threads(1)
     machine.keep_compiled_programs()
     warnings.simplefilter("ignore")
+    load = [round(os.getloadavg()[0], 1)]
+    pairs: dict[str, list[np.ndarray]] = {name: [] for name in options.only}
+    for number in range(options.rounds):
+        for name, found in pairs.items():
+            found.append(pair(name, is_re3_first=number % 2 == 1))
     report = {
         "benchmark": "loops",
+        "hardware": hardware.describe(),
+        "load": [*load, round(os.getloadavg()[0], 1)],
         "rounds": options.rounds,
         "lanes": sb3_ppo.NUM_ENVS,
-        "loops": {name: measure(name, options.rounds) for name in options.only},
+        "loops": {name: figures_of(np.stack(found)) for name, found in pairs.items()},
     }
     print(json.dumps(report, indent=2))
 
