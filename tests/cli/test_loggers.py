@@ -9,6 +9,7 @@ import json
 import sqlite3
 import struct
 import sys
+import time
 import types
 
 import numpy as np
@@ -249,12 +250,20 @@ def test_wandb_itself_writes_both_parts_of_a_run_under_one_id(tmp_path, monkeypa
     (first,) = (tmp_path / "wandb").glob("offline-run-*")
     first.rename(first.with_name(f"offline-run-20000101_000000-{run_id}"))
     record(tmp_path, "wandb", env_frames=10)
-    parts = sorted((tmp_path / "wandb").glob(f"offline-run-*/run-{run_id}.wandb"))
-    logged = [values for part in parts for values in offline_values(part)]
+
+    def logged():
+        parts = sorted((tmp_path / "wandb").glob(f"offline-run-*/run-{run_id}.wandb"))
+        rows = [values for part in parts for values in offline_values(part)]
+        return [{k: v for k, v in row.items() if k[0] != "_"} for row in rows]
+
     expected = [
         {"env_frames": frames, **values} for frames in (10, 20) for values in (TRAINED, EVALUATED)
     ]
-    assert [{k: v for k, v in row.items() if k[0] != "_"} for row in logged] == expected
+    deadline = time.monotonic() + 20
+    # W&B's process writes the last records some milliseconds after `finish` has returned.
+    while (found := logged()) != expected and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert found == expected
 
 
 # Warnings of its own dependencies.

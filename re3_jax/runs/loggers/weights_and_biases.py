@@ -59,7 +59,7 @@ class WeightsAndBiases:
         """Does nothing: W&B's own process writes what it is given."""
 
     def close(self) -> None:
-        """Waits until everything is written."""
+        """Waits until W&B's own process, which writes and uploads, has everything."""
         self._run.finish()
 
 
