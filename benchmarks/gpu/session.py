@@ -68,8 +68,8 @@ def run(
 ) -> None:
     """Runs the steps that `folder` has no result of, then again those that failed before.
 
-    A step that no longer fits the time is left for the next call, except the first one. What is
-    left at the end goes to the step that can go on.
+    A step that no longer fits the time is left for the next call, except the first one. Those that
+    can go on share what is left at the end.
 
     Args:
       steps: in order; all are in the table.
@@ -97,14 +97,20 @@ def run(
         _try(step, folder, min(step.seconds, left), hardware, say)
         _write_summary(folder, steps, hardware)
         started = True
-    for step in steps:
-        if not step.goes_on or (only is not None and step.name not in only):
-            continue
-        left, so_far = deadline - time.monotonic(), result(folder, step, hardware)
-        goes_on = so_far is not None and not so_far.is_complete
-        if goes_on and left > 2 * STOPPING_SECONDS:
-            _try(step, folder, left, hardware, say)
-            _write_summary(folder, steps, hardware)
+    on = [step for step in steps if step.goes_on and (only is None or step.name in only)]
+    on = [step for step in on if _is_unfinished(result(folder, step, hardware))]
+    # In order of value, where there is not enough for all.
+    while on and (deadline - time.monotonic()) / len(on) <= 2 * STOPPING_SECONDS:
+        on.pop()
+    for place, step in enumerate(on):
+        share = (deadline - time.monotonic()) / (len(on) - place)
+        _try(step, folder, share, hardware, say)
+        _write_summary(folder, steps, hardware)
+
+
+def _is_unfinished(found: Result | None) -> bool:
+    """Whether more time helps a step that goes on."""
+    return found is not None and (found.result == OUT_OF_TIME or not found.is_complete)
 
 
 def result(folder: Path, step: Step, hardware: dict[str, Any]) -> Result | None:

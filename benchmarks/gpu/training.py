@@ -1,10 +1,11 @@
 """`python -m benchmarks.gpu.training --out FOLDER ...`: begins a run or goes on with it.
 
 Takes the options of `re3_jax.commands.train`. SIGTERM stops the run after a checkpoint. Prints what
-summary.json then says.
+summary.json then says, which a run that was stopped before its first evaluation does not have.
 """
 
 import contextlib
+import json
 import sys
 from pathlib import Path
 
@@ -21,7 +22,8 @@ def main(words: list[str]) -> int:
     with contextlib.redirect_stdout(sys.stderr):
         code = train.main(["--out", str(out), "--resume"] if resumes else words)
     if code in (0, STOPPED):
-        print((out / "summary.json").read_text())
+        summary = out / "summary.json"
+        print(summary.read_text() if summary.exists() else json.dumps({"complete": False}))
     return 0 if code == STOPPED else code
 
 

@@ -49,9 +49,8 @@ PARTS = {
 
 def check_versions() -> list[str]:
     """Lines on Python and packages; a UsageError if one that a run needs is missing."""
-    tested = pins()
-    needed = tested or dict.fromkeys(installing.required())
-    found = {name: version for name in needed if (version := installing.version(name))}
+    tested, needed = pins(), installing.required()
+    found = {name: version for name in tested or needed if (version := installing.version(name))}
     if missing := [name for name in needed if name not in found]:
         build = "use make doctor, which builds .venv, or " if installing.in_checkout() else ""
         raise UsageError(
@@ -69,13 +68,14 @@ def check_versions() -> list[str]:
         for name, version in found.items()
         if version.partition("+")[0] != tested[name]
     ]
-    return [
-        *versions,
-        f"warning   not the tested versions: {', '.join(differing)}"
-        if differing
-        else f"pins      all {len(found)} packages are the tested versions",
-        *mujoco_warning(),
-    ]
+    warnings = []
+    if differing:
+        warnings.append(f"warning   not the tested versions: {', '.join(differing)}")
+    if absent := [name for name in tested if name not in found]:
+        warnings.append(f"warning   not installed, which some tasks need: {', '.join(absent)}")
+    if not warnings:
+        warnings = [f"pins      all {len(found)} packages are the tested versions"]
+    return [*versions, *warnings, *mujoco_warning()]
 
 
 def pins() -> dict[str, str]:

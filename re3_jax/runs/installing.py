@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
@@ -22,7 +23,7 @@ BASE = "requirements.txt"
 ATARI = "requirements-atari.txt"
 
 EXTRAS = {
-    BASE: "run,gymnax,dmc,brax,video",
+    BASE: "run,gymnax,dmc,brax,video,weights",
     ATARI: "envpool",
     "requirements-compile-cuda.txt": "cuda",
     "requirements-compile-tpu.txt": "tpu",
@@ -45,9 +46,14 @@ def version(package: str) -> str | None:
 
 
 def required() -> list[str]:
-    """The packages that a run needs, by the metadata of the installed package."""
-    wanted = metadata.requires("re3_jax") or []
-    needed = [one for one in wanted if "extra ==" not in one or re.search(r"extra == .run.$", one)]
+    """The packages that every run needs; of the lock, others are for some tasks or files."""
+    if in_checkout():
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        needed = [*project["dependencies"], *project["optional-dependencies"]["run"]]
+    else:
+        wanted = metadata.requires("re3_jax") or []
+        of_run = re.compile(r"extra == .run.$")
+        needed = [one for one in wanted if "extra ==" not in one or of_run.search(one)]
     return [re.split(r"[^\w.-]", one)[0] for one in needed]
 
 

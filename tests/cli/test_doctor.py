@@ -83,6 +83,12 @@ def test_another_version_than_the_tested_one_is_a_warning(monkeypatch):
     assert f"optax 9.9 (tested: {doctor.pins()['optax']})" in warning
 
 
+def test_a_package_of_some_tasks_may_be_missing(monkeypatch):
+    pretend_installed(monkeypatch, {"warp-lang": None, "safetensors": None})
+    lines = [line for line in doctor.check_versions() if line.startswith("warning")]
+    assert "warning   not installed, which some tasks need: safetensors, warp-lang" in lines
+
+
 @pytest.mark.parametrize(("mujoco", "warns"), [("4.0.0", True), ("3.17.0", False), (None, False)])
 def test_mujoco_4_beside_dm_control_is_a_warning(monkeypatch, mujoco, warns):
     pretend_installed(monkeypatch, {"mujoco": mujoco, "dm_control": "1.0.50"})
@@ -134,7 +140,7 @@ def test_opengl_or_the_remedy_is_named(monkeypatch, driver, words):
 
 def test_missing_envpool_is_no_fault(monkeypatch):
     nothing = "raise ModuleNotFoundError(\"No module named 'envpool'\")"
-    monkeypatch.setattr(doctor, "PARTS", {"Atari": (nothing, ATARI)})
+    monkeypatch.setattr(doctor, "PARTS", {"Atari": (nothing, ATARI, "envpool")})
     _, line = doctor.check_pixels()
     assert line.startswith("Atari     not installed: make run installs it")
     assert re.search("-m pip install --no-deps -r .*requirements-atari.txt$", line)

@@ -119,6 +119,37 @@ def test_what_can_go_on_is_asked_to_stop_and_gets_the_rest_of_the_time(
     assert json.loads((tmp_path / "goes_on.json").read_text())["seconds"] > 4
 
 
+@pytest.mark.parametrize(
+    ("seconds", "shares"),
+    [
+        # After 100 s of each: 600 s left for three, of which the first ends early.
+        (900.0, {"one": 200.0, "two": 270.0, "three": 270.0}),
+        (500.0, {"one": 100.0, "two": 140.0}),
+        (390.0, {}),
+    ],
+)
+def test_what_can_go_on_shares_the_rest(tmp_path, monkeypatch, seconds, shares):
+    clock, tried = [0.0], []
+
+    def attempt(step, folder, seconds, hardware, say):
+        ends = step.name == "one" and any(name == "one" for name, _ in tried)
+        tried.append((step.name, seconds))
+        clock[0] += 60.0 if ends else seconds
+        # Killed, or stopped with a checkpoint.
+        outcome, found = session.OUT_OF_TIME, None
+        if step.name != "three":
+            outcome, found = session.DONE, {"complete": ends}
+        kept = session.Result(step.name, "", outcome, None, 1.0, hardware, "", found)
+        (folder / f"{step.name}.json").write_text(json.dumps(kept._asdict()))
+
+    monkeypatch.setattr(session, "_try", attempt)
+    monkeypatch.setattr(session.time, "monotonic", lambda: clock[0])
+    names = "one", "two", "three"
+    run([Step(name, (), 100.0, str, goes_on=True) for name in names], tmp_path, seconds)
+    assert tried[:3] == [(name, 100.0) for name in names]
+    assert dict(tried[3:]) == shares
+
+
 def test_results_of_another_machine_are_refused(probe, tmp_path):
     run([probe("first")], tmp_path)
     other = HARDWARE | {"devices": {"NVIDIA H100": 1}}
@@ -146,21 +177,23 @@ def test_steps_are_programs_of_the_project_that_fit_the_time(debug, tmp_path):
         path = installing.ROOT / (step.words[0].replace(".", "/") + ".py")
         assert '__name__ == "__main__"' in path.read_text()
     assert len({step.name for step in made}) == len(made)
-    assert [step.name for step in made if step.goes_on] == [TRAINING]
+    assert [step.name for step in made if step.goes_on] == ["small_re3", "small_none", TRAINING]
     if not debug:
         assert sum(step.seconds for step in made) < 60 * command.MINUTES
         assert max(step.seconds for step in made) < 60 * 9
 
 
 @pytest.mark.slow
-def test_on_a_cpu_the_steps_run_at_the_size_of_a_test(tmp_path):
-    steps_run = ["train_rad", "resume_a2c", "resume_rad", "pixels_1_seed"]
-    words = ["--out", str(tmp_path), "--minutes", "40", "--only", *steps_run]
-    assert command.main(words) == 0
-    found = {name: json.loads((tmp_path / f"{name}.json").read_text()) for name in steps_run}
-    assert {one["result"] for one in found.values()} == {"done"}
-    assert found["train_rad"]["found"]["complete"]
-    for name in ("resume_a2c", "resume_rad"):
-        assert found[name]["found"]["killed_at_env_frames"] > 0
-        assert found[name]["found"]["differing_bytes"] == 0
-        assert found[name]["found"]["differing_rows"] == 0
+def test_on_a_cpu_every_step_runs_at_the_size_of_a_test(tmp_path):
+    assert command.main(["--out", str(tmp_path), "--minutes", "60"]) == 0
+    made = steps(tmp_path, debug=True)
+    found = {step.name: json.loads((tmp_path / f"{step.name}.json").read_text()) for step in made}
+    assert {name: one["reason"] for name, one in found.items() if one["result"] != "done"} == {}
+    assert table(tmp_path) == [(step.name, "done") for step in made]
+    for step in made:
+        assert step.shown(found[step.name]["found"])
+        assert not step.goes_on or found[step.name]["found"]["complete"]
+        if step.name.startswith("resume"):
+            assert found[step.name]["found"]["killed_at_env_frames"] > 0
+            assert found[step.name]["found"]["differing_bytes"] == 0
+            assert found[step.name]["found"]["differing_rows"] == 0
