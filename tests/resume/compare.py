@@ -1,6 +1,8 @@
 """Reads the files of runs without the code that wrote them."""
 
 import csv
+import gzip
+import json
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +32,23 @@ def leaves(run: Path, checkpoint: int | None = None) -> dict[str, np.ndarray]:
         jax.tree_util.keystr(path, simple=True, separator="/"): np.asarray(leaf)
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
     }
+
+
+def frames(run: Path) -> dict[tuple[int, int], dict[int, bytes]]:
+    """(replay, ring) -> number of a frame -> its bytes, as the newest checkpoint lists them."""
+    listed = json.loads((newest_checkpoint(run) / "host" / "metadata").read_text())["frames"]
+    found: dict[tuple[int, int], dict[int, bytes]] = {}
+    for replay, segments in enumerate(listed):
+        for file, _, firsts, ends, ring in segments:
+            content = gzip.decompress((run / "checkpoints" / "frames" / file).read_bytes())
+            longest = max(end - first for first, end in zip(firsts, ends, strict=True)) + 1
+            changes = np.frombuffer(content, np.uint8).reshape(longest, len(ends), -1)
+            rows = np.cumsum(changes, axis=0, dtype=np.uint8)
+            for place, (first, end) in enumerate(zip(firsts, ends, strict=True)):
+                held = found.setdefault((replay, ring + place), {})
+                # The row after the newest frame is written again with what it then holds.
+                held.update((n, rows[n - first, place].tobytes()) for n in range(first, end + 1))
+    return found
 
 
 def rows(table: Path) -> list[dict[str, str]]:

@@ -1,8 +1,13 @@
 """A small torture survives, and a ledger that was stopped goes on without trying anything twice."""
 
+from dataclasses import replace
+
 import pytest
 
+from re3_jax.training.checkpoint import CheckpointStore
+from tests.resume.test_replay_journal import advance, empty
 from tests.torture.__main__ import torture
+from tests.torture.kills import differing_bytes
 from tests.torture.ledger import Ledger, Outcome
 
 
@@ -35,3 +40,24 @@ def test_a_ledger_goes_on_and_counts_what_was_lost(tmp_path):
     (row,) = ledger.counts()
     assert (row["tried"], row["survived"]) == (2, 1)
     assert (row["differing_bytes"], row["lost_rows"]) == (3, 2)
+
+
+def saved(run, *states):
+    store = CheckpointStore(run / "checkpoints")
+    for number, state in enumerate(states):
+        store.save(number, state, {})
+    store.close()
+    return run
+
+
+def test_bytes_of_frames_are_counted_however_they_were_written(tmp_path):
+    earlier = advance(empty(), 25)
+    state = advance(earlier, 45)
+    replay, counter = state["nested"]
+    row = int(replay.num_written[1, 0] - 7) % replay.rows
+    array = replay.frames.array.at[1, 0, row].add(1)
+    other = replay._replace(frames=replace(replay.frames, array=array))
+    at_once, in_two = saved(tmp_path / "1", state), saved(tmp_path / "2", earlier, state)
+    changed = saved(tmp_path / "3", {**state, "nested": (other, counter)})
+    assert differing_bytes(in_two, at_once) == differing_bytes(at_once, in_two) == 0
+    assert differing_bytes(changed, in_two) == array[1, 0, row].size

@@ -12,7 +12,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from tests.resume.compare import leaves
+import numpy as np
+
+from tests.resume.compare import frames, leaves
 from tests.torture.ledger import Ledger, Outcome
 from tests.torture.rehearsal import CASES, COMMON, differing_rows
 
@@ -95,12 +97,21 @@ def goodput(folder: Path) -> dict[str, Any]:
 
 
 def differing_bytes(run: Path, reference: Path) -> int:
-    """Bytes of the final state that differ; the frames of replays are in `Rehearsal`'s."""
+    """Bytes that differ in the final states, the frames that both replays hold included."""
     ours, theirs = leaves(run), leaves(reference)
     assert ours.keys() == theirs.keys()
+    pairs = [(ours[name].tobytes(), value.tobytes()) for name, value in theirs.items()]
+    our_frames, their_frames = frames(run), frames(reference)
+    assert our_frames.keys() == their_frames.keys()
+    for ring, held in their_frames.items():
+        end = max(held)
+        # A segment may begin with frames that the replay has overwritten since.
+        first = max(min(held), min(our_frames[ring]))
+        pairs += [(our_frames[ring][n], held[n]) for n in range(first, end + 1)]
+        assert max(our_frames[ring]) == end
     return sum(
-        sum(a != b for a, b in zip(ours[name].tobytes(), value.tobytes(), strict=True))
-        for name, value in theirs.items()
+        int(np.count_nonzero(np.frombuffer(a, np.uint8) != np.frombuffer(b, np.uint8)))
+        for a, b in pairs
     )
 
 
