@@ -25,6 +25,8 @@ GOODPUT = (
 """A run of a minute or two whose checkpoints come more often than the kills."""
 
 KILL_SECONDS = 30.0
+PATIENCE = 3
+"""Kills in a row after which a run must have a newer checkpoint."""
 
 
 def random_kills(ledger: Ledger, agent: str, folder: Path, count: int) -> None:
@@ -66,34 +68,45 @@ def random_kills(ledger: Ledger, agent: str, folder: Path, count: int) -> None:
 
 
 def goodput(folder: Path) -> dict[str, Any]:
-    """Seconds of a run undisturbed, and killed every `KILL_SECONDS` seconds."""
+    """Seconds of a run undisturbed, and killed every `KILL_SECONDS` seconds.
+
+    Raises:
+      RuntimeError: a run fails, or gets no further between two kills on this machine.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     command = [sys.executable, "-m", "experiments.train", *GOODPUT]
-    undisturbed, killed = [*command, "--out", f"{folder}/a"], [*command, "--out", f"{folder}/b"]
-    started = time.monotonic()
-    subprocess.run(undisturbed, check=True, capture_output=True)
+    out, load, started = folder / "b", os.getloadavg()[0], time.monotonic()
+    subprocess.run([*command, "--out", f"{folder}/a"], check=True, capture_output=True)
     seconds = time.monotonic() - started
-    started, kills = time.monotonic(), 0
-    while True:
-        words = [*killed, *_resume(folder / "b")]
-        with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
-            try:
-                if process.wait(KILL_SECONDS) != 0:
-                    raise RuntimeError("the run failed")
-                break
-            except subprocess.TimeoutExpired:
-                process.kill()
-                kills += 1
+    started, reached = time.monotonic(), [0]
+    while (code := _killed([*command, "--out", str(out), *_resume(out)])) is None:
+        names = (path.name for path in out.glob("checkpoints/*"))
+        reached.append(max((int(name) for name in names if name.isdigit()), default=0))
+        if len(reached) > PATIENCE and reached[-1] == reached[-1 - PATIENCE]:
+            raise RuntimeError(f"{KILL_SECONDS:.0f} s are too few for a run here: load {load}")
+    if code != 0:
+        raise RuntimeError(f"the run ended with exit code {code}")
     disturbed = time.monotonic() - started
     return {
-        "command": " ".join(command[1:]),
+        "command": " ".join(["python", *command[1:]]),
+        "load_average": round(load, 1),
         "seconds": round(seconds, 1),
         "seconds_with_kills": round(disturbed, 1),
-        "kills": kills,
+        "kills": len(reached) - 1,
         "goodput": round(seconds / disturbed, 3),
-        "differing_bytes": differing_bytes(folder / "b", folder / "a"),
-        "lost_rows": differing_rows(folder / "b", folder / "a"),
+        "differing_bytes": differing_bytes(out, folder / "a"),
+        "lost_rows": differing_rows(out, folder / "a"),
     }
+
+
+def _killed(command: Sequence[str]) -> int | None:
+    """Exit code of a run that ended within `KILL_SECONDS`; None if it had to be killed."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            return process.wait(KILL_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return None
 
 
 def differing_bytes(run: Path, reference: Path) -> int:
