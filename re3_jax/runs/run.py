@@ -12,7 +12,7 @@ from pathlib import Path
 
 import jax
 
-from re3_jax.runs import installing, loggers, run_folder, suites, summary
+from re3_jax.runs import installing, loggers, run_folder, suites, summary, video
 from re3_jax.runs.build import devices_for, part_of
 from re3_jax.runs.config import RunConfig
 from re3_jax.runs.errors import UsageError, refusing
@@ -37,6 +37,9 @@ def run(config: RunConfig, processes: Processes = ALONE) -> int:
     Raises:
       UsageError: the configuration cannot be run; nothing was overwritten.
     """
+    if config.video:
+        # It is needed at the very end.
+        video.encoder()
     terminal = Terminal(quiet=not processes.is_first)
     session = ready(config, terminal.say, processes)
     folder = processes.from_first(partial(run_folder.claim, session.config))

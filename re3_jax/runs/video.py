@@ -27,6 +27,23 @@ SMALLEST_SIDE = 320
 """Side to which small frames are enlarged, in pixels; each pixel becomes a square."""
 
 
+def encoder() -> str:
+    """The path of ffmpeg.
+
+    Raises:
+      UsageError: it is not installed.
+    """
+    try:
+        import imageio_ffmpeg
+
+        return str(imageio_ffmpeg.get_ffmpeg_exe())
+    except (ImportError, RuntimeError):
+        raise UsageError(
+            f"a video needs an encoder: {installing.remedy(extras='video')}, or do without it "
+            "(a run: --no-video)"
+        ) from None
+
+
 def write(path: Path, frames: Sequence[UInt8[np.ndarray, "height width 3"]]) -> None:
     """Writes frames of one size as H.264; replaces `path` only once the video is whole.
 
@@ -39,17 +56,12 @@ def write(path: Path, frames: Sequence[UInt8[np.ndarray, "height width 3"]]) -> 
     """
     if not frames:
         raise UsageError(f"{path} would have no frames: record an episode first")
-    try:
-        import imageio_ffmpeg
-    except ImportError:
-        raise UsageError(
-            f"{path} needs a video encoder: {installing.remedy(extras='video')}"
-        ) from None
+    program = encoder()
     height, width = frames[0].shape[:2]
     factor = -(-SMALLEST_SIDE // min(height, width))
     enlarge = f"scale={factor}*iw:{factor}*ih:flags=neighbor,crop=iw-mod(iw\\,2):ih-mod(ih\\,2)"
     partial = path.with_name(f".{path.name}.partial.mp4")
-    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-v", "error"]
+    command = [program, "-y", "-v", "error"]
     command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"]
     command += ["-r", str(FRAMES_PER_SECOND), "-i", "-", "-vf", enlarge, "-c:v", "libx264"]
     command += ["-crf", "18", "-pix_fmt", "yuv420p", str(partial)]

@@ -1,10 +1,12 @@
 """A video holds the given frames in order."""
 
 import subprocess
+import sys
 
 import numpy as np
 import pytest
 
+from re3_jax.commands import train
 from re3_jax.runs import video
 from re3_jax.runs.errors import UsageError
 
@@ -39,6 +41,15 @@ def test_a_video_holds_the_frames(tmp_path, height, width):
 def test_a_video_without_frames_is_refused(tmp_path):
     with pytest.raises(UsageError, match="no frames"):
         video.write(tmp_path / "eval.mp4", [])
+
+
+def test_a_missing_encoder_is_refused_before_a_run_begins(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    words = ["--env", "pendulum_swingup", "--preset", "debug", "--out", str(tmp_path / "run")]
+    assert train.main([*words, "--video"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: a video needs an encoder: ") and "--no-video" in said
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_unwritable_path_is_refused(tmp_path):

@@ -220,7 +220,7 @@ A2C = (
 RAD = (
     *("--env", "pendulum_swingup", "--preset", "debug", "--dmc.renderer", "warp"),
     *("--dmc.image-size", "24", "--sac.augmentation", "shift", "--chunk-updates", "20"),
-    *("--evaluation.every-env-frames", "640", "--evaluation.episodes", "1", "--loggers", "none"),
+    *("--evaluation.every-env-frames", "400", "--evaluation.episodes", "1", "--loggers", "none"),
 )
 # Later the searches of RAD meet near ties, of which the slices may take the other row.
 LEGS = [
