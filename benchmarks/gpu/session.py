@@ -19,6 +19,7 @@ from re3_jax.runs.run_folder import write_json
 
 SUMMARY = "summary.md"
 LOGS = "logs"
+PROGRAMS = "programs"
 
 STOPPING_SECONDS = 45.0
 """Of its time, what a step that goes on has for its last chunk and a checkpoint."""
@@ -165,12 +166,16 @@ def _try(
 
 
 def _limited(step: Step, seconds: float, log: Path) -> tuple[int | None, str]:
-    """Exit code, None if it was killed for its time, and what it printed; ends its children too."""
+    """Exit code, None if it was killed for its time, and what it printed; ends its children too.
+
+    What it compiles is kept, so that a step that was stopped while it compiled ends next time.
+    """
+    kept = {"JAX_COMPILATION_CACHE_DIR": str(log.parents[1] / PROGRAMS)}
     with (
         log.open("a") as errors,
         subprocess.Popen(
             [sys.executable, "-m", *step.words],
-            env=os.environ | step.environment,
+            env=kept | os.environ | step.environment,
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

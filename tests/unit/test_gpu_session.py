@@ -31,6 +31,9 @@ if what == "hangs":
 if what == "goes_on":
     signal.signal(signal.SIGTERM, lambda *_: (print(json.dumps({"complete": False})), sys.exit()))
     time.sleep(60)
+if what == "compiles":
+    print(json.dumps({"kept": os.environ["JAX_COMPILATION_CACHE_DIR"]}))
+    sys.exit()
 print("two\\nlines" if what == "talks" else json.dumps({"value": 7}))
 """
 
@@ -88,6 +91,13 @@ def test_a_step_gets_its_variables(probe, tmp_path):
     kept = json.loads((tmp_path / "asks.json").read_text())
     assert kept["found"] == {"lines": ["two", "lines"]}
     assert kept["command"].startswith("PROBE=talks python -m probe_step")
+
+
+def test_what_a_step_compiles_is_kept(probe, tmp_path, monkeypatch):
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    run([probe("compiles")], tmp_path)
+    kept = json.loads((tmp_path / "compiles.json").read_text())["found"]["kept"]
+    assert kept == str(tmp_path / session.PROGRAMS)
 
 
 def test_a_step_that_prints_something_else_has_failed(probe, tmp_path):
@@ -185,7 +195,7 @@ def test_steps_are_programs_of_the_project_that_fit_the_time(debug, tmp_path):
 
 @pytest.mark.slow
 def test_on_a_cpu_every_step_runs_at_the_size_of_a_test(tmp_path):
-    assert command.main(["--out", str(tmp_path), "--minutes", "60"]) == 0
+    assert command.main(["--out", str(tmp_path), "--minutes", "90"]) == 0
     made = steps(tmp_path, debug=True)
     found = {step.name: json.loads((tmp_path / f"{step.name}.json").read_text()) for step in made}
     assert {name: one["reason"] for name, one in found.items() if one["result"] != "done"} == {}
