@@ -1,5 +1,6 @@
 """Worker processes: what they import, how lost ones are replaced, and that none stays behind."""
 
+import itertools
 import os
 import signal
 import subprocess
@@ -91,6 +92,17 @@ def test_a_hung_worker_is_replaced(start):
     assert len(said) == 1 and "lanes 1 to 1 did not answer for 3 s" in said[0]
     assert not hung.is_running()
     assert not step(env, 2).truncated.any()
+
+
+def test_a_clock_that_jumps_loses_no_worker(start, monkeypatch):
+    """As after a suspended machine, or a run that was stopped with Ctrl-Z for an hour."""
+    env, said = start()
+    env.reset(np.array([1, 2]))
+    monotonic, hours = time.monotonic, itertools.count()
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + 3600 * next(hours))
+    for number in range(3):
+        assert not step(env, number).truncated.any()
+    assert said == []
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterable
 
@@ -15,7 +14,13 @@ from re3_jax.envs.base import EnvSpec, LaneStep
 from re3_jax.envs.host import dmc, tasks
 from re3_jax.envs.host.config import DMCConfig
 from re3_jax.envs.host.worker import RESET, STEP, Setup, layout
-from re3_jax.envs.host.worker_process import Lost, WorkerProcess, environment, usable_cores
+from re3_jax.envs.host.worker_process import (
+    Lost,
+    Patience,
+    WorkerProcess,
+    environment,
+    usable_cores,
+)
 
 START_TIMEOUT_SECONDS = 300.0
 """Time limit for a worker to load its task and draw its first frame (kernels compile)."""
@@ -72,7 +77,7 @@ class DMCLanes:
         self._cut = np.zeros(num_lanes, np.bool_)
         self._frame = np.zeros_like(self._shared["frame"])
         self._losses = 0
-        self._sent_at: float | None = None
+        self._is_stepping = False
         self._workers = [
             WorkerProcess(
                 Setup(
@@ -96,7 +101,7 @@ class DMCLanes:
             for worker in self._workers:
                 worker.start()
             for worker in self._workers:
-                worker.wait("ready", START_TIMEOUT_SECONDS)
+                worker.wait("ready", Patience(START_TIMEOUT_SECONDS))
         except Lost as lost:
             self.close()
             raise RuntimeError(f"a worker for {task_id} {lost}") from None
@@ -109,7 +114,7 @@ class DMCLanes:
 
         If a `send` has had no `receive`, waits for its step and drops it.
         """
-        if self._sent_at is not None:
+        if self._is_stepping:
             self.receive()
         self._seed[:] = [int(seed) % 2**32 for seed in np.asarray(seeds)]
         self._restarts[:] = 0
@@ -119,12 +124,12 @@ class DMCLanes:
         self._run_all()
         for worker in self._workers:
             try:
-                worker.wait("done", self._timeout)
+                worker.wait("done", Patience(self._timeout))
             except Lost as lost:
                 self._replace(worker, lost)
         self._cut[:] = False
         self._losses = 0
-        self._sent_at = None
+        self._is_stepping = False
         self._frame[:] = self._shared["frame"]
         return self._frame.copy()
 
@@ -141,20 +146,20 @@ class DMCLanes:
         Raises:
           RuntimeError: if nothing was sent, or if too many workers are lost in a row.
         """
-        if self._sent_at is None:
+        if not self._is_stepping:
             raise RuntimeError("receive was called without a send before it")
-        deadline = self._sent_at + self._timeout
+        patience = Patience(self._timeout)
         lost_workers = []
         for worker in self._workers:
             try:
-                worker.wait("done", deadline - time.monotonic())
+                worker.wait("done", patience)
             except Lost as lost:
                 lost_workers.append((worker, lost))
         for worker, why in lost_workers:
             self._replace(worker, why)
         if not lost_workers:
             self._losses = 0
-        self._sent_at = None
+        self._is_stepping = False
         return self._collect()
 
     def _collect(self) -> LaneStep:
@@ -182,11 +187,11 @@ class DMCLanes:
         states: list[dict[str, np.ndarray]] = []
         for worker in self._workers:
             try:
-                states += worker.wait("state", self._timeout)
+                states += worker.wait("state", Patience(self._timeout))
             except Lost as lost:
                 self._replace(worker, lost)
                 worker.send("get_state")
-                states += worker.wait("state", self._timeout)
+                states += worker.wait("state", Patience(self._timeout))
         return {
             **{name: np.stack([state[name] for state in states]) for name in states[0]},
             "frame": self._frame.copy(),
@@ -216,7 +221,7 @@ class DMCLanes:
             worker.send("set_state", lanes)
         for worker in self._workers:
             try:
-                worker.wait("done", self._timeout)
+                worker.wait("done", Patience(self._timeout))
             except Lost as lost:
                 raise RuntimeError(f"a worker {lost} while its lanes were restored") from None
 
@@ -225,7 +230,7 @@ class DMCLanes:
         self._close()
 
     def _run_all(self) -> None:
-        self._sent_at = time.monotonic()
+        self._is_stepping = True
         for worker in self._workers:
             worker.send("run")
 
@@ -255,9 +260,9 @@ class DMCLanes:
             self._begin_instead(lanes)
             try:
                 worker.start()
-                worker.wait("ready", START_TIMEOUT_SECONDS)
+                worker.wait("ready", Patience(START_TIMEOUT_SECONDS))
                 worker.send("run")
-                worker.wait("done", self._timeout)
+                worker.wait("done", Patience(self._timeout))
             except Lost as again:
                 lost = again
             else:

@@ -7,15 +7,43 @@ import subprocess
 import sys
 import tempfile
 from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from re3_jax.envs.host import gl
 from re3_jax.envs.host.worker import Setup
 
+WAITING_SECONDS = 1.0
+"""What is counted at a time: at most so much of a stop."""
+
 
 class Lost(Exception):
     """A worker died or does not answer; the message says how."""
+
+
+class Patience:
+    """Time for which a process waits for others, counted by its own waiting.
+
+    A clock would count that in which all of them were stopped (Ctrl-Z, a suspended machine), and
+    its jumps.
+
+    Attributes:
+      seconds: in all.
+      left: of them.
+    """
+
+    def __init__(self, seconds: float):
+        """None of it has passed."""
+        self.seconds = self.left = seconds
+
+    def waits_for(self, connection: Connection) -> bool:
+        """Whether an answer comes in what is left."""
+        while not connection.poll(part := min(self.left, WAITING_SECONDS)):
+            self.left -= part
+            if self.left <= 0:
+                return False
+        return True
 
 
 class WorkerProcess:
@@ -61,7 +89,7 @@ class WorkerProcess:
         except OSError:
             return
 
-    def wait(self, expected: str, timeout_seconds: float) -> Any:
+    def wait(self, expected: str, patience: Patience) -> Any:
         """The content of the answer called `expected`.
 
         Raises:
@@ -69,8 +97,8 @@ class WorkerProcess:
           ValueError: if the worker cannot start because of a ValueError.
         """
         try:
-            if not self._connection.poll(max(timeout_seconds, 0.0)):
-                raise Lost(f"did not answer for {self._limit(timeout_seconds):g} s")
+            if not patience.waits_for(self._connection):
+                raise Lost(f"did not answer for {patience.seconds:g} s")
             kind, *content = self._connection.recv()
         except (EOFError, OSError):
             raise Lost(f"died{self._last_word()}") from None
@@ -92,9 +120,6 @@ class WorkerProcess:
         self._process.wait()
         self._stderr.close()
         self._process = None
-
-    def _limit(self, waited_seconds: float) -> float:
-        return max(waited_seconds, self._setup.config.step_timeout_seconds)
 
     def _last_word(self) -> str:
         assert self._process is not None
