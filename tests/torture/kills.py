@@ -83,7 +83,9 @@ def goodput(folder: Path) -> dict[str, Any]:
         names = (path.name for path in out.glob("checkpoints/*"))
         reached.append(max((int(name) for name in names if name.isdigit()), default=0))
         if len(reached) > PATIENCE and reached[-1] == reached[-1 - PATIENCE]:
-            raise RuntimeError(f"{KILL_SECONDS:.0f} s are too few for a run here: load {load}")
+            raise RuntimeError(
+                f"{KILL_SECONDS:.0f} s are too few to get further here, with a load of {load:.1f}"
+            )
     if code != 0:
         raise RuntimeError(f"the run ended with exit code {code}")
     disturbed = time.monotonic() - started
