@@ -1,10 +1,10 @@
-"""In which order a TPU keeps the axes of arrays with many short rows, such as latents and actions.
+"""In which order a TPU keeps the axes of arrays with many rows, such as latents and actions.
 
 A TPU keeps an array in tiles of 8 x 128 numbers. Left to itself it orders the axes of a program's
 arguments so that little is padded: with the leading axis `seed` it ends up with tiles that no
 instruction reads, and each program copies the whole array first, 450 MB for a million latents of
-50 numbers (`make compile TARGET=v5e`). With the rows innermost, a search, a lookup and a write take
-them where they are.
+50 numbers (`make compile TARGET=v5e`). In the order that its instructions choose, a search, a
+lookup and a write take the rows where they are.
 """
 
 from typing import Any
@@ -19,6 +19,9 @@ PLATFORMS = ("tpu",)
 TILE = 128
 """Numbers along the inner axis of a tile."""
 
+LINES = 8
+"""Lines of a tile."""
+
 MANY_ROWS = 32 * TILE
 """Fewer are not worth an order of their own."""
 
@@ -31,17 +34,20 @@ def format_of(leaf: Any, sharding: NamedSharding) -> Format | NamedSharding:
       sharding: where it is.
 
     Returns:
-      The rows innermost for rows of less than a tile; otherwise `sharding`, which leaves the order
-      to the compiler.
+      For many rows that fill no whole tiles, an order: rows whole, or, where that would pad them to
+      more than twice what it takes otherwise, rows innermost. Else `sharding`, which leaves the
+      order to the compiler.
     """
     platform = sharding.mesh.devices.flat[0].platform
     if platform not in PLATFORMS or leaf.ndim < 3 or leaf.dtype.itemsize != 4:
         return sharding
     rows, width = leaf.shape[-2:]
-    if rows < MANY_ROWS or not 1 < width < TILE:
+    if rows < MANY_ROWS or width == 1 or width % TILE == 0:
         return sharding
     *before, row_axis, axis = range(leaf.ndim)
-    return Format(Layout(major_to_minor=(*before, axis, row_axis)), sharding)
+    whole, turned = -(-width // TILE) * TILE, -(-width // LINES) * LINES
+    inner = (row_axis, axis) if whole <= 2 * turned else (axis, row_axis)
+    return Format(Layout(major_to_minor=(*before, *inner)), sharding)
 
 
 def put(leaf: Any, like: Any) -> Any:

@@ -83,6 +83,9 @@ def turned(monkeypatch):
     [
         ((1, CAPACITY, WIDTH), jnp.float32, TURNED),
         ((1, 3, CAPACITY, WIDTH), jnp.int32, (0, 1, 3, 2)),
+        ((1, CAPACITY, 56), jnp.float32, TURNED),
+        ((1, CAPACITY, 57), jnp.float32, (0, 1, 2)),
+        ((1, CAPACITY, 150), jnp.float32, (0, 1, 2)),
         ((CAPACITY, WIDTH), jnp.float32, None),
         ((1, CAPACITY, WIDTH), jnp.uint8, None),
         ((1, CAPACITY, 1), jnp.float32, None),
@@ -130,13 +133,13 @@ def test_inherited(turned, monkeypatch):
     assert np.isfinite(latents_of(trained(turned, state))).all()
 
 
-@pytest.mark.parametrize("seeds", [1, 4])
-def test_latents_on_a_tpu(seeds):
+@pytest.mark.parametrize(("seeds", "dim"), [(1, 50), (4, 50), (1, 150)])
+def test_latents_on_a_tpu(seeds, dim):
     """Storing some, looking them up and searching among all move rows, not the ring.
 
     Of fewer rows the compiler copies all, where a search looks up a good part of them.
     """
-    v5e, rows, dim, batch = targets.TARGETS["v5e"], 10**6, 50, 32
+    v5e, rows, batch = targets.TARGETS["v5e"], 10**6, 32
     if (missing := targets.missing_compiler(v5e)) is not None:
         pytest.skip(f"no compiler for v5e: {missing} is not installed")
     over_seeds = OverSeeds(targets.devices(v5e)[:1])
