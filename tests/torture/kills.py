@@ -49,9 +49,17 @@ def random_kills(ledger: Ledger, agent: str, folder: Path, count: int) -> None:
         seconds = time.monotonic() - started
     rng, kills = random.Random(f"{agent} {first}"), []
     while first + len(kills) < count or kills:
+        before = _newest(out)
         process = _start([*words, "--out", str(out), *_resume(out)])
-        enough = first + len(kills) >= count
-        process.join(None if enough else rng.uniform(0.3, 1.0) * seconds)
+        if first + len(kills) >= count:
+            process.join()
+        elif rng.random() < 0.5:
+            process.join(rng.uniform(0.3, 1.0) * seconds)
+        else:
+            # However slow the machine has become, half of them meet a run that trains.
+            while process.exitcode is None and _newest(out) == before:
+                process.join(0.05)
+            process.join(rng.uniform(0.0, 0.2) * seconds)
         if process.exitcode is None:
             process.kill()
             process.join()
@@ -78,10 +86,9 @@ def goodput(folder: Path) -> dict[str, Any]:
     out, load, started = folder / "b", os.getloadavg()[0], time.monotonic()
     subprocess.run([*command, "--out", f"{folder}/a"], check=True, capture_output=True)
     seconds = time.monotonic() - started
-    started, reached = time.monotonic(), [0]
+    started, reached = time.monotonic(), [-1]
     while (code := _killed([*command, "--out", str(out), *_resume(out)])) is None:
-        names = (path.name for path in out.glob("checkpoints/*"))
-        reached.append(max((int(name) for name in names if name.isdigit()), default=0))
+        reached.append(_newest(out))
         if len(reached) > PATIENCE and reached[-1] == reached[-1 - PATIENCE]:
             raise RuntimeError(
                 f"{KILL_SECONDS:.0f} s are too few to get further here, with a load of {load:.1f}"
@@ -128,6 +135,12 @@ def differing_bytes(run: Path, reference: Path) -> int:
         int(np.count_nonzero(np.frombuffer(a, np.uint8) != np.frombuffer(b, np.uint8)))
         for a, b in pairs
     )
+
+
+def _newest(out: Path) -> int:
+    """The number of the newest checkpoint; -1 before the first."""
+    names = (path.name for path in out.glob("checkpoints/*"))
+    return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
 def _resume(out: Path) -> tuple[str, ...]:
