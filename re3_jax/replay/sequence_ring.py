@@ -211,11 +211,26 @@ def _write(replay: SequenceReplay, values: _Rows, where: Bool[Array, "lanes n"])
 
     return replay._replace(
         frames=replay.frames.write((lane, row), values.frames, mode="drop", unique_indices=True),
-        action=write(replay.action, values.action),
+        action=_write_numbers(replay.action, lane, row, values.action),
         reward=write(replay.reward, values.reward),
         discount=write(replay.discount, values.discount),
         num_frames=replay.num_frames + jnp.sum(where, axis=1, dtype=jnp.int32),
     )
+
+
+def _write_numbers(
+    store: Float[Array, "lanes rows width"],
+    lane: Int[Array, "lanes 1"],
+    row: Int[Array, "lanes n"],
+    value: Float[Array, "lanes n width"],
+) -> Float[Array, "lanes rows width"]:
+    """Writes short rows number by number; one that is nowhere is dropped.
+
+    A TPU keeps such rows innermost (`re3_jax/training/layouts.py`). XLA turns the whole array to
+    write a row, but not to write single numbers.
+    """
+    place = lane[..., None], row[..., None], jnp.arange(store.shape[-1])
+    return store.at[place].set(value, mode="drop", unique_indices=True)
 
 
 def num_whole(replay: SequenceReplay) -> Int[Array, " lanes"]:

@@ -7,6 +7,7 @@ instruction reads, and each program copies the whole array first, 450 MB for a m
 lookup and a write take the rows where they are.
 """
 
+import math
 from typing import Any
 
 import jax
@@ -25,6 +26,10 @@ LINES = 8
 MANY_ROWS = 32 * TILE
 """Fewer are not worth an order of their own."""
 
+PADDED_BYTES = 2**26
+"""What an array of one seed may take for its rows to lie whole: a lookup of rows that lie otherwise
+copies the whole array wherever the compiler finds that faster."""
+
 
 def format_of(leaf: Any, sharding: NamedSharding) -> Format | NamedSharding:
     """How one array of a state lies on the devices of `sharding`.
@@ -34,9 +39,9 @@ def format_of(leaf: Any, sharding: NamedSharding) -> Format | NamedSharding:
       sharding: where it is.
 
     Returns:
-      For many rows that fill no whole tiles, an order: rows whole, or, where that would pad them to
-      more than twice what it takes otherwise, rows innermost. Else `sharding`, which leaves the
-      order to the compiler.
+      For many rows that fill no whole tiles, an order: rows whole, or, where that would take more
+      than `PADDED_BYTES` and more than twice what it takes otherwise, rows innermost. Else
+      `sharding`, which leaves the order to the compiler.
     """
     platform = sharding.mesh.devices.flat[0].platform
     if platform not in PLATFORMS or leaf.ndim < 3 or leaf.dtype.itemsize != 4:
@@ -46,7 +51,9 @@ def format_of(leaf: Any, sharding: NamedSharding) -> Format | NamedSharding:
         return sharding
     *before, row_axis, axis = range(leaf.ndim)
     whole, turned = -(-width // TILE) * TILE, -(-width // LINES) * LINES
-    inner = (row_axis, axis) if whole <= 2 * turned else (axis, row_axis)
+    padded = math.prod(leaf.shape[1:-1]) * whole * leaf.dtype.itemsize
+    keeps_rows = whole <= 2 * turned or padded <= PADDED_BYTES
+    inner = (row_axis, axis) if keeps_rows else (axis, row_axis)
     return Format(Layout(major_to_minor=(*before, *inner)), sharding)
 
 

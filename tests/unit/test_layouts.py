@@ -75,6 +75,7 @@ def usual():
 def turned(monkeypatch):
     monkeypatch.setattr(layouts, "PLATFORMS", ("cpu",))
     monkeypatch.setattr(layouts, "MANY_ROWS", CAPACITY)
+    monkeypatch.setattr(layouts, "PADDED_BYTES", 0)
     return make()
 
 
@@ -133,13 +134,13 @@ def test_inherited(turned, monkeypatch):
     assert np.isfinite(latents_of(trained(turned, state))).all()
 
 
-@pytest.mark.parametrize(("seeds", "dim"), [(1, 50), (4, 50), (1, 150)])
-def test_latents_on_a_tpu(seeds, dim):
-    """Storing some, looking them up and searching among all move rows, not the ring.
-
-    Of fewer rows the compiler copies all, where a search looks up a good part of them.
-    """
-    v5e, rows, batch = targets.TARGETS["v5e"], 10**6, 32
+@pytest.mark.parametrize(
+    ("seeds", "rows", "dim", "batch"),
+    [(1, 10**6, 50, 32), (4, 10**6, 50, 32), (1, 10**6, 150, 32), (1, 10**5, 50, 512)],
+)
+def test_latents_on_a_tpu(seeds, rows, dim, batch):
+    """Storing some, looking them up and searching among all move rows, not the ring."""
+    v5e = targets.TARGETS["v5e"]
     if (missing := targets.missing_compiler(v5e)) is not None:
         pytest.skip(f"no compiler for v5e: {missing} is not installed")
     over_seeds = OverSeeds(targets.devices(v5e)[:1])
