@@ -160,6 +160,7 @@ BONUSES = Registry(
         name="apt",
         make=lambda config, entropy: scaled(entropy, contrastive(entropy, config.learned)),
         inherits=(*_RE3_ENCODER, "learned.augmentation"),
+        unused=("learned.hidden_dim",),
         # Liu and Abbeel (2021): log(1 + the mean distance to the k nearest of the minibatch, over
         # its running mean), with the k of the Unsupervised RL Benchmark, which counts the
         # observation itself.
