@@ -1,0 +1,181 @@
+"""Writes the tables of options and costs in docs/bonuses.md and docs/bonuses/.
+
+    make figure FIG=bonus_pages
+
+Options, defaults and their meaning are those of the code, costs those of
+`benchmarks/results/bonuses.json`. A table replaces what stands between `<!-- NAME -->` and
+`<!-- end -->`; the rest of a page is written by hand.
+"""
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from experiments.figures import command
+from re3_jax.runs.bonuses import BONUSES, Bonus
+from re3_jax.runs.config import config_class, option_name
+from re3_jax.runs.errors import UsageError, refusing
+from re3_jax.runs.options import OF_ENCODERS
+
+ENTRY = Path("bonuses.md")
+COSTS = Path("benchmarks") / "results" / "bonuses.json"
+SHARED = "re3"
+"""The group of options that stands on its own page alone; others link to it."""
+
+IN_RING = "vcse in the ring"
+"""A row of the measurements that is no bonus of its own."""
+
+
+def page_of(bonus: Bonus) -> Path:
+    """The page of a bonus within docs/."""
+    return Path("bonuses") / f"{bonus.name}.md"
+
+
+def defaults(bonus: Bonus) -> dict[str, Any]:
+    """Options, dotted, of the table on a bonus's page, and their defaults."""
+    groups = [group for group in bonus.groups if group != SHARED or bonus.name == SHARED]
+    found = {
+        f"{group}.{field.name}": field.default
+        for group in groups
+        for field in dataclasses.fields(_config(group))
+    }
+    return {n: v for n, v in found.items() if n not in bonus.unused} | bonus.values
+
+
+def shared(bonus: Bonus) -> list[str]:
+    """Options, dotted, of the page of `SHARED` that have an effect on another bonus, too."""
+    if bonus.name == SHARED or SHARED not in bonus.groups:
+        return []
+    random_alone = bonus.weights or bonus.is_learned
+    without = [*OF_ENCODERS * bool(bonus.weights), *["ensemble_size"] * bool(random_alone)]
+    names = [field.name for field in dataclasses.fields(_config(SHARED))]
+    dotted = [f"{SHARED}.{name}" for name in names if name not in without]
+    return [name for name in dotted if name not in (*bonus.unused, *bonus.values)]
+
+
+def options_table(bonus: Bonus) -> str:
+    """The options of a bonus with their defaults and what they mean."""
+    rows = ["| option | default | |", "|---|---|---|"]
+    for name, value in defaults(bonus).items():
+        group, _, leaf = name.rpartition(".")
+        meaning = _meanings(_config(group))[leaf]
+        rows.append(f"| `{option_name(name)}` | {_shown(value)} | {meaning} |")
+    if others := shared(bonus):
+        named = ", ".join(f"`{option_name(name)}`" for name in others)
+        rows += ["", f"It also has these options of [RE3](re3.md#options): {named}."]
+    return "\n".join(rows)
+
+
+def cost_table(bonus: Bonus, costs: dict[str, Any]) -> str:
+    """Milliseconds of an update without and with a bonus."""
+    grid, pixels = (costs[part]["bonuses"] for part in ("minigrid", "pixels"))
+    rows = ["| | without | with it | ratio |", "|---|---|---|---|"]
+    if (found := grid.get(bonus.name)) is not None:
+        rows.append(_cost_row("A2C on DoorKey-8x8, ten seeds, with the rollout", grid, found))
+    for name, words in ((bonus.name, ""), (IN_RING, ", `--vcse.neighbours ring`")):
+        if name in pixels and name.startswith(bonus.name):
+            found, plain = pixels[name], pixels["none"]
+            rows.append(_cost_row(f"RAD, `PRESET=small`{words}", pixels, found))
+            rows.append(
+                f"| the same, work on a new frame{words} | {plain['ms_store_one']:.2f} ms "
+                f"| {found['ms_store_one']:.2f} ms | |"
+            )
+    machine = costs["minigrid"]["hardware"]
+    words = f"{machine['cpu']}{' with AVX-512' * machine['avx512']}, {machine['cores']} cores"
+    return "\n".join([*rows, "", f"{words}; [all bonuses](../bonuses.md#cost)."])
+
+
+def costs_table(costs: dict[str, Any]) -> str:
+    """Ratios of all bonuses, for the entry page."""
+    grid, pixels = (costs[part]["bonuses"] for part in ("minigrid", "pixels"))
+    rows = ["| | A2C | RAD | ms of a frame | operations of RAD |", "|---|---|---|---|---|"]
+    for name in [*grid, *(name for name in pixels if name not in grid)]:
+        on_grid, on_pixels = grid.get(name, {}), pixels.get(name, {})
+        shown = "`vcse`, `--vcse.neighbours ring`" if name == IN_RING else f"`{name}`"
+        cells = (
+            _ratio(on_grid.get("times_plain")),
+            _ratio(on_pixels.get("times_plain")),
+            on_pixels.get("ms_store_one", ""),
+            on_pixels.get("paper_operations_times_plain") or "",
+        )
+        rows.append(f"| {shown} | {' | '.join(str(cell) for cell in cells)} |")
+    return "\n".join(rows)
+
+
+def written(docs: Path, root: Path) -> dict[Path, str]:
+    """The pages, each with its present tables.
+
+    Args:
+      docs: the folder of the pages.
+      root: that of the repository.
+    """
+    costs = json.loads((root / COSTS).read_text())
+    pages = {docs / ENTRY: _replaced((docs / ENTRY).read_text(), costs=costs_table(costs))}
+    for bonus in BONUSES.values():
+        if bonus.rewards:
+            page = docs / page_of(bonus)
+            tables = {"options": options_table(bonus), "cost": cost_table(bonus, costs)}
+            pages[page] = _replaced(page.read_text(), **tables)
+    return pages
+
+
+def _config(group: str) -> type:
+    """The dataclass of a group of options."""
+    (found,) = (field for field in dataclasses.fields(config_class()) if field.name == group)
+    is_made = found.default_factory is not dataclasses.MISSING
+    return type(found.default_factory() if is_made else found.default)
+
+
+def _meanings(config: type) -> dict[str, str]:
+    """What the docstrings of a dataclass and its bases say about each field."""
+    found: dict[str, str] = {}
+    for parent in reversed(config.__mro__):
+        text = (parent.__doc__ or "").partition("Attributes:\n")[2].partition("\n\n")[0]
+        for name, words in re.findall(r"^      (\w+): (.+(?:\n        .+)*)", text, re.MULTILINE):
+            found[name] = " ".join(words.split()).replace("|", r"\|")
+    return found
+
+
+def _shown(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "on", False: "off"}[value]
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:g}" if isinstance(value, float) else f"`{value}`"
+
+
+def _cost_row(what: str, rows: dict[str, Any], found: dict[str, Any]) -> str:
+    plain, ratio = rows["none"]["ms"], _ratio(found["times_plain"])
+    return f"| {what} | {plain:.1f} ms | {found['ms']:.1f} ms | {ratio} |"
+
+
+def _ratio(times: float | None) -> str:
+    return "" if times is None else f"{times:.0f}" if times >= 10 else f"{times:.1f}"
+
+
+def _replaced(page: str, **tables: str) -> str:
+    for name, table in tables.items():
+        block = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end -->)", re.DOTALL)
+        if len(block.findall(page)) != 1:
+            raise UsageError(f"a page must have one table between <!-- {name} --> and <!-- end -->")
+        page = block.sub(lambda found, table=table: f"\n{table}\n\n", page)
+    return page
+
+
+def _make(words: command.Words) -> command.Lines:
+    if not COSTS.is_file():
+        raise UsageError(f"there is no {COSTS}: start this in the root of the repository")
+    with refusing(OSError):
+        for page, text in written(words.out, Path()).items():
+            page.write_text(text)
+            yield page
+
+
+OPTIONS: command.Options = {"--out": {"type": Path, "default": Path("docs")}}
+
+main = command.of("bonus_pages", _make, OPTIONS)
+
+if __name__ == "__main__":
+    raise SystemExit(main())
