@@ -14,7 +14,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
-PICTURE = re.compile(r"\]\(\.\./(results/[\w/.-]+\.png)\)")
+PICTURE = re.compile(r"\]\(((?:\.\./)*)\.\./(results/[\w/.-]+\.png)\)")
 LINK = re.compile(r'href="(?!\w+:|#)([^"#]+\.(?:md|py))(#[^"]*)?"')
 
 
@@ -22,7 +22,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pictures that pages show."""
     root = Path(config.docs_dir).parent
     pages = [file for file in files if file.src_uri.endswith(".md")]
-    found = {name for page in pages for name in PICTURE.findall(page.content_string)}
+    found = {name for page in pages for _, name in PICTURE.findall(page.content_string)}
     for name in sorted(found):
         files.append(File.generated(config, name, abs_src_path=str(root / name)))
     return files
@@ -30,7 +30,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Points a page to the site's copies."""
-    return PICTURE.sub(r"](\1)", markdown)
+    return PICTURE.sub(r"](\1\2)", markdown)
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -24,8 +24,9 @@ ROOT = Path(__file__).parent.parent
 NOT_TRIED = "reproduction.md"
 """Names runs of days; `tests/cli/test_reproduction.py` checks its commands."""
 
-DOCS = [page.name for page in (ROOT / "docs").glob("*.md") if page.name != NOT_TRIED]
-PAGES = ["README.md", "help", *sorted(f"docs/{name}" for name in DOCS)]
+FOUND = (*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "bonuses").glob("*.md"))
+DOCS = [str(page.relative_to(ROOT)) for page in FOUND if page.name != NOT_TRIED]
+PAGES = ["README.md", "help", *sorted(DOCS)]
 STARTS = ("make ", ".venv/bin/python -m ", "python -m experiments", "pip install ")
 
 SHORT = {

@@ -55,7 +55,9 @@ def test_the_readme_has_every_agent_and_bonus():
 def test_the_table_of_bonuses_is_that_of_their_entries():
     text = (ROOT / "docs" / "bonuses.md").read_text().partition("| `BONUS` |")[2]
     table = text.partition("\n\n")[0]
-    rows = re.findall(r"^\| `(\w+)` \|(.*)\|(.*)\|.*\|$", table, re.MULTILINE)
+    cell = r"(?:`none`|\[`(?P<name>\w+)`\]\(bonuses/(?P=name)\.md\))"
+    rows = re.findall(rf"^\| {cell} \|(.*)\|(.*)\|.*\|$", table, re.MULTILINE)
+    rows = [(name or "none", *cells) for name, *cells in rows]
     assert {name for name, *_ in rows} == set(BONUSES)
     for name, rewarded, options in rows:
         groups = {option_name(f"{group}.x").removesuffix(".x") for group in BONUSES[name].groups}
