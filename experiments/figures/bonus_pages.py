@@ -157,10 +157,12 @@ def _ratio(times: float | None) -> str:
 
 def _replaced(page: str, **tables: str) -> str:
     for name, table in tables.items():
-        block = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end -->)", re.DOTALL)
-        if len(block.findall(page)) != 1:
-            raise UsageError(f"a page must have one table between <!-- {name} --> and <!-- end -->")
-        page = block.sub(lambda found, table=table: f"\n{table}\n\n", page)
+        begin, end = f"<!-- {name} -->\n", "<!-- end -->"
+        before, found, rest = page.partition(begin)
+        _, closed, after = rest.partition(end)
+        if not (found and closed):
+            raise UsageError(f"a page has no table between {begin.strip()} and {end}")
+        page = f"{before}{begin}\n{table}\n\n{end}{after}"
     return page
 
 

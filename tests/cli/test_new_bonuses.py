@@ -44,7 +44,10 @@ PIXELS = ("--env", "pixels:bar", *DEBUG)
         ),
         ((*DOORKEY, "--bonus", "apt", "--re3.last-neighbour", "33"), ["lower --re3.last-neigh"]),
         ((*DOORKEY, "--bonus", "apt", "--re3.search-size", "9"), ["which searches the batch"]),
-        ((*DOORKEY, "--bonus", "apt", "--learned.hidden-dim", "9"), ["has no effect with --bonus apt"]),
+        (
+            (*DOORKEY, "--bonus", "apt", "--learned.hidden-dim", "9"),
+            ["has no effect with --bonus apt"],
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_sentence(capsys, words, said):
