@@ -7,7 +7,6 @@ Options, defaults and their meaning are those of the code, costs those of
 `<!-- end -->`; the rest of a page is written by hand.
 """
 
-import dataclasses
 import json
 import re
 from pathlib import Path
@@ -37,21 +36,22 @@ def defaults(bonus: Bonus) -> dict[str, Any]:
     """Options, dotted, of the table on a bonus's page, and their defaults."""
     groups = [group for group in bonus.groups if group != SHARED or bonus.name == SHARED]
     found = {
-        f"{group}.{field.name}": field.default
+        f"{group}.{name}": value
         for group in groups
-        for field in dataclasses.fields(_config(group))
+        for name, value in vars(_config(group)).items()
+        if f"{group}.{name}" not in bonus.unused
     }
-    return {n: v for n, v in found.items() if n not in bonus.unused} | bonus.values
+    return {**found, **bonus.values}
 
 
 def shared(bonus: Bonus) -> list[str]:
     """Options, dotted, of the page of `SHARED` that have an effect on another bonus, too."""
     if bonus.name == SHARED or SHARED not in bonus.groups:
         return []
-    random_alone = bonus.weights or bonus.is_learned
-    without = [*OF_ENCODERS * bool(bonus.weights), *["ensemble_size"] * bool(random_alone)]
-    names = [field.name for field in dataclasses.fields(_config(SHARED))]
-    dotted = [f"{SHARED}.{name}" for name in names if name not in without]
+    without: set[str] = set(OF_ENCODERS) if bonus.weights else set()
+    if bonus.weights or bonus.is_learned:
+        without.add("ensemble_size")
+    dotted = [f"{SHARED}.{name}" for name in vars(_config(SHARED)) if name not in without]
     return [name for name in dotted if name not in (*bonus.unused, *bonus.values)]
 
 
@@ -60,7 +60,7 @@ def options_table(bonus: Bonus) -> str:
     rows = ["| option | default | |", "|---|---|---|"]
     for name, value in defaults(bonus).items():
         group, _, leaf = name.rpartition(".")
-        meaning = _meanings(_config(group))[leaf]
+        meaning = _meanings(type(_config(group)))[leaf]
         rows.append(f"| `{option_name(name)}` | {_shown(value)} | {meaning} |")
     if others := shared(bonus):
         named = ", ".join(f"`{option_name(name)}`" for name in others)
@@ -121,11 +121,9 @@ def written(docs: Path, root: Path) -> dict[Path, str]:
     return pages
 
 
-def _config(group: str) -> type:
-    """The dataclass of a group of options."""
-    (found,) = (field for field in dataclasses.fields(config_class()) if field.name == group)
-    is_made = found.default_factory is not dataclasses.MISSING
-    return type(found.default_factory() if is_made else found.default)
+def _config(group: str) -> Any:
+    """The defaults of a group of options."""
+    return getattr(config_class()(), group)
 
 
 def _meanings(config: type) -> dict[str, str]:
