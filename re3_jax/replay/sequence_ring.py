@@ -233,6 +233,13 @@ def _write_numbers(
     return store.at[place].set(value, mode="drop", unique_indices=True)
 
 
+def _read_numbers(
+    store: Float[Array, "lanes rows width"], lane: Int[Array, "batch 1"], row: Int[Array, "batch n"]
+) -> Float[Array, "batch n width"]:
+    """Reads short rows number by number, for the same reason."""
+    return store[lane[..., None], row[..., None], jnp.arange(store.shape[-1])]
+
+
 def num_whole(replay: SequenceReplay) -> Int[Array, " lanes"]:
     """Finished episodes of each lane of which nothing is overwritten."""
     used = jnp.arange(replay.starts.shape[1]) < replay.num_episodes[:, None]
@@ -281,7 +288,7 @@ def sample(key: PRNGKeyArray, replay: SequenceReplay, batch_size: int, length: i
     row = onward[:, :-1]
     return Sequences(
         replay.frames.read((lane, onward)),
-        replay.action[lane, onward],
+        _read_numbers(replay.action, lane, onward),
         replay.reward[lane, row],
         replay.discount[lane, row],
         replay.bonus_index[lane, row],

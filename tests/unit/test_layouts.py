@@ -3,6 +3,8 @@
 A CPU keeps arrays in any order that it is asked for, so it can stand in for a TPU here.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +16,7 @@ from re3_jax.agents.sac.config import SACConfig
 from re3_jax.agents.sac.learner import make_learner
 from re3_jax.intrinsic import RE3Config, from_config
 from re3_jax.knn import nearest_distances
-from re3_jax.replay import latent_ring
+from re3_jax.replay import latent_ring, sequence_ring
 from re3_jax.runs import fine_tuning
 from re3_jax.training import layouts, transfer
 from re3_jax.training.checkpoint import CheckpointStore
@@ -134,30 +136,59 @@ def test_inherited(turned, monkeypatch):
     assert np.isfinite(latents_of(trained(turned, state))).all()
 
 
+def of_seeds(over_seeds, seeds, tree):
+    """The shapes of a tree, with so many seeds, where they lie."""
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct((seeds, *x.shape), x.dtype), tree)
+    return over_seeds.with_shardings(shapes)
+
+
+@pytest.fixture
+def over_seeds():
+    """One TPU that is not here."""
+    v5e = targets.TARGETS["v5e"]
+    if (missing := targets.missing_compiler(v5e)) is not None:
+        pytest.skip(f"no compiler for v5e: {missing} is not installed")
+    return OverSeeds(targets.devices(v5e)[:1])
+
+
 @pytest.mark.parametrize(
     ("seeds", "rows", "dim", "batch"),
     [(1, 10**6, 50, 32), (4, 10**6, 50, 32), (1, 10**6, 150, 32), (1, 10**5, 50, 512)],
 )
-def test_latents_on_a_tpu(seeds, rows, dim, batch):
+def test_latents_on_a_tpu(over_seeds, seeds, rows, dim, batch):
     """Storing some, looking them up and searching among all move rows, not the ring."""
-    v5e = targets.TARGETS["v5e"]
-    if (missing := targets.missing_compiler(v5e)) is not None:
-        pytest.skip(f"no compiler for v5e: {missing} is not installed")
-    over_seeds = OverSeeds(targets.devices(v5e)[:1])
-
-    def of_all_seeds(tree):
-        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct((seeds, *x.shape), x.dtype), tree)
-        return over_seeds.with_shardings(shapes)
 
     def search(ring, index):
         return nearest_distances(ring.latents[index], ring, k=3)
 
-    ring = of_all_seeds(jax.eval_shape(lambda: latent_ring.init(rows, dim)))
-    latents = of_all_seeds(jax.ShapeDtypeStruct((batch, dim), jnp.float32))
-    index = of_all_seeds(jax.ShapeDtypeStruct((batch,), jnp.int32))
+    def shapes(tree):
+        return of_seeds(over_seeds, seeds, tree)
+
+    ring = shapes(jax.eval_shape(lambda: latent_ring.init(rows, dim)))
+    latents = shapes(jax.ShapeDtypeStruct((batch, dim), jnp.float32))
+    index = shapes(jax.ShapeDtypeStruct((batch,), jnp.int32))
     for lowered in (
         over_seeds.compile(latent_ring.add, donate=0).lower(ring, latents),
         over_seeds.compile(search).lower(ring, index),
     ):
         found = report(lowered.compile())
         assert max(found.largest_copy, found.temporaries) < 4 * rows * dim / 2
+
+
+def test_actions_of_sequences_on_a_tpu(over_seeds):
+    """Writing an episode's first frame and drawing sequences move some actions, not all."""
+    rows, length, size = 250_000, 50, (16, 16, 3)
+    shapes = partial(of_seeds, over_seeds, 1)
+    replay = shapes(jax.eval_shape(lambda: sequence_ring.init(rows, 1, size, 6, length)))
+    key = shapes(jax.eval_shape(lambda: jax.random.key(0)))
+    frame = shapes(jax.ShapeDtypeStruct((1, *size), jnp.uint8))
+
+    def drawn(key, replay):
+        return sequence_ring.sample(key, replay, 8, length)
+
+    for lowered in (
+        over_seeds.compile(sequence_ring.begin, donate=0).lower(replay, frame),
+        over_seeds.compile(drawn).lower(key, replay),
+    ):
+        found = report(lowered.compile())
+        assert max(found.largest_copy, found.temporaries) < 4 * rows * 6 / 2
