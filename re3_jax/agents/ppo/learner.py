@@ -10,6 +10,7 @@ from re3_jax.agents.ppo.agent import make_ppo, shuffled
 from re3_jax.agents.ppo.config import PPOConfig
 from re3_jax.agents.ppo.memory import past_of
 from re3_jax.agents.rollout import Rollout
+from re3_jax.cpu.by_platform import in_turn
 from re3_jax.envs.base import EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.rewarding import rollout_with_bonus
@@ -40,5 +41,8 @@ def make_learner(config: PPOConfig, spec: EnvSpec, bonus: IntrinsicReward) -> On
         return state._replace(agent=learned, intrinsic=intrinsic), {**info, **bonus_info}
 
     sizes = config.num_envs, config.rollout_length
-    learner = on_policy_learner(spec, bonus, sizes, agent.init, agent.acting, learn)
+    # Vectors pass through layers so small that seeds together are as fast.
+    has_images = len(spec.observation_shape) == 3
+    learns = in_turn(learn) if has_images else learn
+    learner = on_policy_learner(spec, bonus, sizes, agent.init, agent.acting, learns)
     return learner._replace(observed=lambda belief: belief.observation) if recurrent else learner
