@@ -51,7 +51,7 @@ def search(name: str, task: str, preset: PresetName, seeds: int, runs: Runs) -> 
     every = max(1, budget // figures // LEAST_EVALUATIONS) * figures
     changes = {"evaluation.every-env-frames": str(every), "evaluation.episodes": str(EPISODES)}
 
-    def score(beta: float, steps: int) -> float:
+    def score(steps: int, beta: float) -> float:
         run = VARIANTS[name].run(task, preset, beta)
         run = run._replace(seeds=seeds, steps=steps, seed=FIRST_SEED)
         return area(runs.ensure(run._replace(changes={**changes, **run.changes})), steps)
@@ -67,7 +67,7 @@ def search(name: str, task: str, preset: PresetName, seeds: int, runs: Runs) -> 
 def halved(
     betas: Sequence[float],
     rungs: Sequence[tuple[int, int]],
-    score: Callable[[float, int], float],
+    score: Callable[[int, float], float],
     runs: Runs,
 ) -> tuple[float, list[dict[str, Any]]]:
     """The best of some betas, and a report of each rung.
@@ -75,13 +75,14 @@ def halved(
     Args:
       betas: all that are tried.
       rungs: env frames, and how many of the best betas so far are trained to them.
-      score: (beta, env frames) -> what should be large.
+      score: (env frames, beta) -> what should be large.
       runs: how many are trained at a time.
     """
     left, report = list(betas), []
     for steps, kept in rungs:
         left = left[:kept]
-        scores = dict(zip(left, runs.map(partial(score, steps=steps), left), strict=True))
+        of_rung = runs.map(partial(score, steps), left)
+        scores = dict(zip(left, of_rung, strict=True))
         left.sort(key=scores.__getitem__, reverse=True)
         rounded = {f"{beta:g}": round(scores[beta], 5) for beta in left}
         report.append({"env_frames": steps, "scores": rounded})

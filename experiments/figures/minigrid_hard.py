@@ -91,8 +91,8 @@ def run(task: str, name: BonusName, preset: PresetName) -> Run:
         "evaluation.every-env-frames": str(BUDGETS[task] // EVALUATIONS),
         "evaluation.episodes": str(EPISODES),
     }
-    sizes = {"seeds": SEEDS, "seed": FIRST_SEED, "steps": BUDGETS[task]}
-    return Run(task, name, preset, agent="ppo", changes=changes, **sizes)
+    sizes = SEEDS, BUDGETS[task]
+    return Run(task, name, preset, *sizes, agent="ppo", changes=changes, seed=FIRST_SEED)
 
 
 def state(runs: Runs, wanted: Sequence[Run]) -> str:

@@ -34,10 +34,10 @@ def search(task: str, name: str, preset: PresetName, seeds: int, runs: Runs) -> 
     each, option = minigrid_hard.run(task, name, preset), minigrid_hard.weight(name)
     assert option is not None
 
-    def score(beta: float, steps: int) -> float:
+    def score(steps: int, beta: float) -> float:
         changes = {**each.changes, option: f"{beta:g}"}
-        sizes = {"seeds": seeds, "seed": FIRST_SEED, "steps": steps}
-        return area(runs.ensure(each._replace(changes=changes, **sizes)), steps)
+        of_search = each._replace(changes=changes, seeds=seeds, seed=FIRST_SEED, steps=steps)
+        return area(runs.ensure(of_search), steps)
 
     rungs = [(BUDGETS[task] // EVALUATIONS * number, kept) for number, kept in RUNGS]
     best, report = halved(BETAS, rungs, score, runs)
