@@ -1,10 +1,12 @@
 """One function for a CPU, another for accelerators, and a `vmap` that loops on a CPU.
 
 Reason: `vmap` over seeds turns several convolutions into one grouped convolution, which
-jaxlib 0.10.2 runs many times slower on a CPU than the same convolutions one after the other.
+jaxlib 0.10.2 runs many times slower on a CPU than the same convolutions one after the other. It
+also turns their products into batched products, which are slower than each alone (`in_turn`).
 
 Remove when: `benchmarks.conv` shows a vmapped convolution on a CPU as fast as those of its seeds
-one after the other.
+one after the other; and `in_turn` when `python -m benchmarks.a2c --agent ppo` is as fast per seed
+with several seeds on a core as with one without it.
 """
 
 from collections.abc import Callable
