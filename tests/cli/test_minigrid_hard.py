@@ -88,7 +88,7 @@ def test_the_state_is_one_line_and_trains_nothing(monkeypatch, tmp_path, capsys)
     (begun / "config.json").write_text("{}")
     asked_for = ["--tasks", "doorkey_8x8", "--rows", "none", "re3", "rnd", "--state"]
     assert minigrid_hard.main(words(tmp_path, *asked_for)) == 0
-    # Two more cells at 100 seconds each.
+    # Two more cells of 100 seconds each.
     expected = "1 of 3 cells done, 1 begun, 1 left, about 0.1 hours to go\n"
     assert capsys.readouterr().out == expected
     finished = words(tmp_path, *asked_for[:-1], "--finished")
@@ -134,7 +134,7 @@ def test_the_search_keeps_the_best_two_and_skips_what_it_has(asked, tmp_path, ca
     assert minigrid_hard_betas.main(asked_for) == 0
     weights = [float(run.changes["e3b.beta"]) for run in asked]
     assert weights == [*minigrid_hard_betas.BETAS, 0.01, 0.1]
-    assert [run.steps for run in asked] == [98_304] * 5 + [196_608] * 2
+    assert [run.steps for run in asked] == [81_920] * 5 + [163_840] * 2
     assert {(run.seeds, run.seed) for run in asked} == {(2, 301)}
     found = searched(tmp_path / "out" / "recommended.json")
     assert found["doorkey_8x8"]["e3b"]["beta"] == 0.01
@@ -144,8 +144,8 @@ def test_the_search_keeps_the_best_two_and_skips_what_it_has(asked, tmp_path, ca
 
 
 def test_the_search_counts_the_frames_of_resumed_runs_once():
-    # Five weights for 6 of 20 evaluations and two for 6 more, of 16,384 frames each.
-    assert minigrid_hard_betas.env_frames("doorkey_8x8", 3) == 42 * 16_384 * 3
+    # Five weights for 5 of 20 evaluations and two for 5 more, of 16,384 frames each.
+    assert minigrid_hard_betas.env_frames("doorkey_8x8", 3) == 35 * 16_384 * 3
 
 
 def test_the_preset_has_the_weights_that_the_search_found():
