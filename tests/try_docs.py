@@ -47,6 +47,12 @@ SHORT = {
     "figure minigrid": 'ARGS="--presets debug --seeds 1 --tasks doorkey_6x6 --rows none re3"',
     "figure minigrid_betas": 'ARGS="--preset debug --seeds 1 --tasks doorkey_6x6 --rows re3"',
     "figure minigrid_ablations": 'ARGS="--seeds 1 --steps 4000 --groups ensemble"',
+    "figure minigrid_hard": (
+        'ARGS="--preset debug --steps 2000 --seeds 1 --tasks doorkey_8x8 --rows none re3"'
+    ),
+    "figure minigrid_hard_betas": (
+        'ARGS="--preset debug --seeds 1 --tasks doorkey_8x8 --rows counts"'
+    ),
     "figure minigrid_deviations": 'ARGS="--seeds 1 --steps 4000"',
     "figure bonus_faults": 'ARGS="--seeds 1 --steps 4000"',
     "figure flops": 'ARGS="--presets debug --rows none re3"',

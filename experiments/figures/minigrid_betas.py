@@ -13,6 +13,7 @@ Writes one JSON per preset; a search of some tasks or rows keeps the others. Wha
 import json
 import math
 import threading
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,20 +51,42 @@ def search(name: str, task: str, preset: PresetName, seeds: int, runs: Runs) -> 
     every = max(1, budget // figures // LEAST_EVALUATIONS) * figures
     changes = {"evaluation.every-env-frames": str(every), "evaluation.episodes": str(EPISODES)}
 
-    def score(beta: float, steps: int) -> float:
+    def score(steps: int, beta: float) -> float:
         run = VARIANTS[name].run(task, preset, beta)
         run = run._replace(seeds=seeds, steps=steps, seed=FIRST_SEED)
         return area(runs.ensure(run._replace(changes={**changes, **run.changes})), steps)
 
-    left, report = list(BETAS), []
-    for share, kept in RUNGS:
+    rungs = [
+        (budget if share == 1 else every * math.ceil(share * budget / every), kept)
+        for share, kept in RUNGS
+    ]
+    best, report = halved(BETAS, rungs, score, runs)
+    return {"beta": best, "seeds": list(range(FIRST_SEED, FIRST_SEED + seeds)), "rungs": report}
+
+
+def halved(
+    betas: Sequence[float],
+    rungs: Sequence[tuple[int, int]],
+    score: Callable[[int, float], float],
+    runs: Runs,
+) -> tuple[float, list[dict[str, Any]]]:
+    """The best of some betas, and a report of each rung.
+
+    Args:
+      betas: all that are tried.
+      rungs: env frames, and how many of the best betas so far are trained to them.
+      score: (env frames, beta) -> what should be large.
+      runs: how many are trained at a time.
+    """
+    left, report = list(betas), []
+    for steps, kept in rungs:
         left = left[:kept]
-        steps = budget if share == 1 else every * math.ceil(share * budget / every)
-        scores = dict(zip(left, runs.map(partial(score, steps=steps), left), strict=True))
+        of_rung = runs.map(partial(score, steps), left)
+        scores = dict(zip(left, of_rung, strict=True))
         left.sort(key=scores.__getitem__, reverse=True)
         rounded = {f"{beta:g}": round(scores[beta], 5) for beta in left}
         report.append({"env_frames": steps, "scores": rounded})
-    return {"beta": left[0], "seeds": list(range(FIRST_SEED, FIRST_SEED + seeds)), "rungs": report}
+    return left[0], report
 
 
 def area(folder: Path, env_frames: int) -> float:

@@ -1,13 +1,16 @@
 """One function for a CPU, another for accelerators, and a `vmap` that loops on a CPU.
 
 Reason: `vmap` over seeds turns several convolutions into one grouped convolution, which
-jaxlib 0.10.2 runs many times slower on a CPU than the same convolutions one after the other.
+jaxlib 0.10.2 runs many times slower on a CPU than the same convolutions one after the other. It
+also turns their products into batched products, which are slower than each alone (`in_turn`).
 
 Remove when: `benchmarks.conv` shows a vmapped convolution on a CPU as fast as those of its seeds
-one after the other.
+one after the other; and `in_turn` when `python -m benchmarks.a2c --agent ppo` is as fast per seed
+with several seeds on a core as with one without it.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 from jax import lax
@@ -49,5 +52,45 @@ def by_platform(on_cpu: OfTwoArrays, elsewhere: OfTwoArrays) -> OfTwoArrays:
             elsewhere, in_axes=[0 if is_batched else None for is_batched in batched]
         )
         return lax.platform_dependent(first, second, cpu=one_by_one, default=all_at_once), True
+
+    return run
+
+
+def in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, of which a CPU computes the elements of a mapped axis one after the other.
+
+    Under `vmap` the products of all elements become one batched product, which a CPU runs more
+    slowly than each alone; one element at a time also stays in its caches. Other backends compute
+    `vmap(function)`.
+
+    Args:
+      function: of pytrees of arrays; it closes over no traced value and is not differentiated.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def run(*arguments):
+        return function(*arguments)
+
+    @run.def_vmap
+    def _(axis_size, batched, *arguments):
+        del axis_size
+        leaves, tree = jax.tree.flatten(arguments)
+        is_mapped = jax.tree.leaves(batched)
+
+        def one_by_one(*leaves):
+            def body(slices):
+                rest = iter(slices)
+                pairs = zip(leaves, is_mapped, strict=True)
+                own = [next(rest) if mapped else leaf for leaf, mapped in pairs]
+                return function(*jax.tree.unflatten(tree, own))
+
+            return lax.map(body, [x for x, m in zip(leaves, is_mapped, strict=True) if m])
+
+        def all_at_once(*leaves):
+            axes = jax.tree.unflatten(tree, [0 if mapped else None for mapped in is_mapped])
+            return jax.vmap(function, in_axes=axes)(*jax.tree.unflatten(tree, leaves))
+
+        out = lax.platform_dependent(*leaves, cpu=one_by_one, default=all_at_once)
+        return out, jax.tree.map(lambda _: True, out)
 
     return run

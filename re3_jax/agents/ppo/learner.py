@@ -6,12 +6,13 @@ import jax
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from re3_jax.agents.base import Info, LearnerState, OnPolicyLearner, on_policy_learner
-from re3_jax.agents.ppo.agent import make_ppo, shuffled
+from re3_jax.agents.ppo.agent import PPOState, make_ppo, shuffled
 from re3_jax.agents.ppo.config import PPOConfig
 from re3_jax.agents.ppo.memory import past_of
 from re3_jax.agents.rollout import Rollout
+from re3_jax.cpu.by_platform import in_turn
 from re3_jax.envs.base import EnvSpec
-from re3_jax.intrinsic.base import IntrinsicReward
+from re3_jax.intrinsic.base import IntrinsicReward, IntrinsicState
 from re3_jax.intrinsic.rewarding import rollout_with_bonus
 
 
@@ -19,25 +20,42 @@ def make_learner(config: PPOConfig, spec: EnvSpec, bonus: IntrinsicReward) -> On
     """PPO for one task, with discrete or continuous actions."""
     agent, recurrent = make_ppo(config, spec), config.recurrent
 
-    def learn(
-        state: LearnerState, rollout: Rollout, agent_steps: Int[Array, ""], key: PRNGKeyArray
-    ) -> tuple[LearnerState, Info]:
+    def learn_from(
+        learned: PPOState,
+        intrinsic: IntrinsicState,
+        rollout: Rollout,
+        agent_steps: Int[Array, ""],
+        key: PRNGKeyArray,
+    ) -> tuple[PPOState, IntrinsicState, Info]:
         bonus_key, order_key = jax.random.split(key)
         # The bonus sees what was executed; the policy's density is that of what it chose.
         executed = rollout._replace(action=spec.action_space.executed(rollout.action))
         rewarded, intrinsic, bonus_info = rollout_with_bonus(
             bonus,
-            state.intrinsic,
+            intrinsic,
             executed,
             agent_steps,
             bonus_key,
-            partial(agent.value, state.agent, past=past_of(rollout) if recurrent else None),
+            partial(agent.value, learned, past=past_of(rollout) if recurrent else None),
         )
         rollout = rollout._replace(bonus=rewarded.bonus)
         with jax.named_scope("update"):
             order = shuffled(order_key, config)
-            learned, info = agent.update(state.agent, rollout, order, agent_steps)
-        return state._replace(agent=learned, intrinsic=intrinsic), {**info, **bonus_info}
+            learned, info = agent.update(learned, rollout, order, agent_steps)
+        return learned, intrinsic, {**info, **bonus_info}
+
+    # Vectors pass through layers so small that seeds together are as fast.
+    has_images = len(spec.observation_shape) == 3
+    in_its_turn = in_turn(learn_from) if has_images else learn_from
+
+    def learn(
+        state: LearnerState, rollout: Rollout, agent_steps: Int[Array, ""], key: PRNGKeyArray
+    ) -> tuple[LearnerState, Info]:
+        # What an update leaves as it is does not pass through `in_turn`, which would copy it.
+        learned, intrinsic, info = in_its_turn(
+            state.agent, state.intrinsic, rollout, agent_steps, key
+        )
+        return state._replace(agent=learned, intrinsic=intrinsic), info
 
     sizes = config.num_envs, config.rollout_length
     learner = on_policy_learner(spec, bonus, sizes, agent.init, agent.acting, learn)

@@ -1,0 +1,156 @@
+"""The figure of PPO's bonuses on hard tasks, its search of weights, and what it writes."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.figures import minigrid_hard, minigrid_hard_betas
+from experiments.figures.minigrid_betas import searched
+from experiments.figures.minigrid_hard import BUDGETS, LABELS, TASKS
+from experiments.figures.runs import Runs
+from re3_jax.envs.registry import make
+from re3_jax.runs.config import flatten, option_with
+from re3_jax.runs.curves import Curve
+from re3_jax.runs.options import parse
+from re3_jax.runs.resolve import resolve
+
+
+def write_run(folder, run, returns):
+    """A finished run whose seeds all have the same evaluations: env frames -> return."""
+    folder.mkdir(parents=True, exist_ok=True)
+    seeds = range(run.seed, run.seed + run.seeds)
+    with (folder / "eval.csv").open("w") as out:
+        out.write("seed,env_frames,wall_seconds,episodes,return_mean,return_std,length_mean\n")
+        for frames, value in returns.items():
+            out.writelines(f"{seed},{frames},1.0,4,{value},0,9\n" for seed in seeds)
+    summary = {
+        "complete": True,
+        "env_frames": run.steps,
+        "final_return": dict.fromkeys(map(str, seeds), returns[run.steps]),
+        "wall_seconds": 100.0,
+        "train_seconds": 80.0,
+        "evaluation_seconds": 9.0,
+    }
+    (folder / "summary.json").write_text(json.dumps(summary))
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The requested runs; 0.01 is the best weight, and a bonus is better than none."""
+    asked = []
+
+    def ensure(runs, run):
+        asked.append(run)
+        betas = [float(value) for name, value in run.changes.items() if name.endswith(".beta")]
+        height = sum(1 - abs(np.log10(beta) + 1.9) / 10 for beta in betas) or 0.5
+        height = 0.1 if run.bonus == "none" else height
+        folder = runs.folder_of(run)
+        write_run(folder, run, {0: 0.0, run.steps // 2: 0.9 * height, run.steps: height})
+        return folder
+
+    monkeypatch.setattr(Runs, "ensure", ensure)
+    return asked
+
+
+def words(tmp_path, *more):
+    return ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out"), *more]
+
+
+def test_every_cell_has_the_same_settings_and_fresh_seeds(asked, tmp_path):
+    assert minigrid_hard.main(words(tmp_path)) == 0
+    # Counts need numbered states.
+    assert len(asked) == len(TASKS) * len(LABELS) - 4
+    assert {run.steps for run in asked if run.task == "doorkey_8x8"} == {BUDGETS["doorkey_8x8"]}
+    assert {(run.agent, run.seed, run.seeds) for run in asked} == {("ppo", 201, 10)}
+    assert not any(name.endswith("beta") for run in asked for name in run.changes)
+    with (tmp_path / "out" / "table.csv").open() as lines:
+        table = {(row["task"], row["label"]): row for row in csv.DictReader(lines)}
+    row = table["multiroom_n6", "PPO + RE3"]
+    assert (row["seeds_to_0.8"], row["frames_to_0.8"]) == ("10", "512000")
+    assert (row["train_seconds"], row["better_than_none"]) == ("80.0", "1")
+    row = table["multiroom_n6", "PPO"]
+    assert (row["seeds_to_0.8"], row["frames_to_0.8"]) == ("0", "")
+    with (tmp_path / "out" / "tasks.csv").open() as lines:
+        over_tasks = {row["label"]: row["final_return_iqm"] for row in csv.DictReader(lines)}
+    assert over_tasks["PPO + RE3"] == "0.5" and "PPO + counts" not in over_tasks
+    assert (tmp_path / "out" / "profiles.png").exists()
+
+
+def test_the_state_is_one_line_and_trains_nothing(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(Runs, "ensure", None)
+    run, runs = minigrid_hard.run("doorkey_8x8", "re3", "recommended"), Runs(tmp_path / "runs")
+    write_run(runs.folder_of(run), run, {0: 0.0, run.steps: 1.0})
+    begun = runs.folder_of(run._replace(bonus="rnd"))
+    begun.mkdir()
+    (begun / "config.json").write_text("{}")
+    asked_for = ["--tasks", "doorkey_8x8", "--rows", "none", "re3", "rnd", "--state"]
+    assert minigrid_hard.main(words(tmp_path, *asked_for)) == 0
+    # Two more cells of 100 seconds each.
+    expected = "1 of 3 cells done, 1 begun, 1 left, about 0.1 hours to go\n"
+    assert capsys.readouterr().out == expected
+    finished = words(tmp_path, *asked_for[:-1], "--finished")
+    assert minigrid_hard.main(finished) == 0
+
+
+def test_frames_to_a_height():
+    curve = Curve("", np.array([0, 10, 20]), np.array([[0.0, 0.8, 0.1], [0.0, 0.1, 0.2]]))
+    assert minigrid_hard.frames_to(curve, 0.8).tolist() == [10, np.inf]
+    assert minigrid_hard.best_return([curve]) == pytest.approx(0.45)
+
+
+def test_seeds_of_trials_figure_and_search_differ():
+    figure = range(minigrid_hard.FIRST_SEED, minigrid_hard.FIRST_SEED + minigrid_hard.SEEDS)
+    search = minigrid_hard_betas.FIRST_SEED
+    assert 103 < figure[0] <= figure[-1] < search
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_counts_are_a_row_where_states_are_numbered(task):
+    spec = make(resolve(task).env).spec
+    assert (spec.num_states is not None) == (task in minigrid_hard.COUNTED)
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_options_of_every_row_are_options_of_a_run(name):
+    run = minigrid_hard.run("doorkey_8x8", name, "recommended")
+    given = ["--env", run.task, "--agent", "ppo", "--bonus", name]
+    changes = dict(run.changes)
+    if option := minigrid_hard.weight(name):
+        changes[option] = "0.5"
+    for each, value in changes.items():
+        given += option_with(each, value).split()
+    config = parse(given)
+    assert option is None or flatten(config)[option] == 0.5
+    # A twentieth of every budget is a whole number of updates.
+    updates = config.frames_per_update(action_repeat=1) * minigrid_hard.EVALUATIONS
+    assert {budget % updates for budget in BUDGETS.values()} == {0}
+
+
+def test_the_search_keeps_the_best_two_and_skips_what_it_has(asked, tmp_path, capsys):
+    asked_for = words(tmp_path, "--tasks", "doorkey_8x8", "--rows", "e3b", "--seeds", "2")
+    assert minigrid_hard_betas.main(asked_for) == 0
+    weights = [float(run.changes["e3b.beta"]) for run in asked]
+    assert weights == [*minigrid_hard_betas.BETAS, 0.01, 0.1]
+    assert [run.steps for run in asked] == [81_920] * 5 + [163_840] * 2
+    assert {(run.seeds, run.seed) for run in asked} == {(2, 301)}
+    found = searched(tmp_path / "out" / "recommended.json")
+    assert found["doorkey_8x8"]["e3b"]["beta"] == 0.01
+    assert "1 of 1 cells done, 0 running, 0 left" in capsys.readouterr().out
+    assert minigrid_hard_betas.main(asked_for) == 0
+    assert len(asked) == 7
+
+
+def test_the_search_counts_the_frames_of_resumed_runs_once():
+    # Five weights for 5 of 20 evaluations and two for 5 more, of 16,384 frames each.
+    assert minigrid_hard_betas.env_frames("doorkey_8x8", 3) == 35 * 16_384 * 3
+
+
+def test_the_preset_has_the_weights_that_the_search_found():
+    found = searched(Path("results/minigrid_hard_betas/recommended.json"))
+    for task, of_task in found.items():
+        for name, result in of_task.items():
+            config = resolve(task, "ppo", bonus=name)
+            assert flatten(config)[minigrid_hard.weight(name)] == result["beta"]
