@@ -17,7 +17,7 @@ export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073
 glibc.malloc.trim_threshold=1073741824
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: run test test-all torture lint bench figure compare report watch look profile compile compile-here gpu doctor docs \
+.PHONY: run test test-all torture lint bench figure compare report watch look profile compile compile-here test-compile test-compile-here gpu doctor docs \
   try-docs dist help clean
 
 # $(call option,VARIABLE,--flag): the flag if VARIABLE was written after `make`; the
@@ -44,7 +44,8 @@ help:
 	  'make test                  lint, types and tests [TESTS="tests/unit -k ring"]' \
 	  'make test-all              lint, types and all tests, those of minutes too [TESTS=]' \
 	  'make torture               kills, flips bits, fills disks, and counts losses [ARGS=--quick]' \
-	  'make lint                  ruff and mypy' \
+	  'make test-compile          the tests that compile for GPUs and TPUs, with both compilers' \
+  'make lint                  ruff and mypy' \
 	  'make bench                 the benchmarks, one JSON each [BENCH=knn] [ARGS=]' \
 	  'make figure FIG=name       one figure of the paper [ARGS=]' \
 	  'make compare RUNS="a b"    run folders side by side: curves, profiles, a table [OUT=folder]' \
@@ -103,6 +104,16 @@ $(VENV)/.ready-compile-%: requirements-compile-%.txt requirements.txt | $(PY)
 # With an NVIDIA driver, JAX for it goes into .venv, so that `make run` uses the GPU from then on.
 gpu: $(RUN_READY) $(if $(shell command -v nvidia-smi),$(VENV)/.ready-compile-cuda)
 	@$(PY) -m benchmarks.gpu $(call option,OUT,--out) $(call option,MINUTES,--minutes) $(call given,ARGS)
+
+# The tests that compile for devices that are not here; `make test` skips them.
+TESTS_OF_COMPILERS := tests/unit/test_no_copies.py tests/unit/test_layouts.py \
+  tests/unit/test_determinism.py tests/unit/test_cost.py tests/property/test_knn_kernel.py
+test-compile:
+	@$(MAKE) VENV=.venv-compile test-compile-here
+
+test-compile-here: $(VENV)/.ready-compile-cuda $(VENV)/.ready-compile-tpu
+	$(call install,requirements-dev.txt,--no-deps)
+	@$(PY) -m pytest -q -m "slow or not slow" $(TESTS_OF_COMPILERS)
 
 doctor: $(RUN_READY)
 	@$(PY) -m experiments.doctor $(call given,ARGS)

@@ -226,18 +226,19 @@ def _write_numbers(
 ) -> Float[Array, "lanes rows width"]:
     """Writes short rows number by number; one that is nowhere is dropped.
 
-    A TPU keeps such rows innermost (`re3_jax/training/layouts.py`). XLA turns the whole array to
-    write a row, but not to write single numbers.
+    A TPU keeps such rows innermost (`re3_jax/training/layouts.py`): XLA turns the whole array to
+    write or read a row, but not for single numbers of the array whose last axis is that of rows.
     """
-    place = lane[..., None], row[..., None], jnp.arange(store.shape[-1])
-    return store.at[place].set(value, mode="drop", unique_indices=True)
+    place = lane[..., None], jnp.arange(store.shape[-1]), row[..., None]
+    turned = store.swapaxes(1, 2).at[place].set(value, mode="drop", unique_indices=True)
+    return turned.swapaxes(1, 2)
 
 
 def _read_numbers(
     store: Float[Array, "lanes rows width"], lane: Int[Array, "batch 1"], row: Int[Array, "batch n"]
 ) -> Float[Array, "batch n width"]:
     """Reads short rows number by number, for the same reason."""
-    return store[lane[..., None], row[..., None], jnp.arange(store.shape[-1])]
+    return store.swapaxes(1, 2)[lane[..., None], jnp.arange(store.shape[-1]), row[..., None]]
 
 
 def num_whole(replay: SequenceReplay) -> Int[Array, " lanes"]:
