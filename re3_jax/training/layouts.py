@@ -26,7 +26,7 @@ LINES = 8
 MANY_ROWS = 32 * TILE
 """Fewer are not worth an order of their own."""
 
-PADDED_BYTES = 2**26
+PADDED_BYTES = 2**27
 """What an array of one seed may take for its rows to lie whole: a lookup of rows that lie otherwise
 copies the whole array wherever the compiler finds that faster."""
 
