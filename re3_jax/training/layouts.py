@@ -26,9 +26,9 @@ LINES = 8
 MANY_ROWS = 32 * TILE
 """Fewer are not worth an order of their own."""
 
-PADDED_BYTES = 2**27
-"""What an array of one seed may take for its rows to lie whole: a lookup of rows that lie otherwise
-copies the whole array wherever the compiler finds that faster."""
+PADDING_BYTES = 10**8
+"""What an array of one seed may waste for its rows to lie whole: a lookup of rows that lie
+otherwise copies the whole array wherever the compiler finds that faster."""
 
 
 def format_of(leaf: Any, sharding: NamedSharding) -> Format | NamedSharding:
@@ -39,8 +39,8 @@ def format_of(leaf: Any, sharding: NamedSharding) -> Format | NamedSharding:
       sharding: where it is.
 
     Returns:
-      For many rows that fill no whole tiles, an order: rows whole, or, where that would take more
-      than `PADDED_BYTES` and more than twice what it takes otherwise, rows innermost. Else
+      For many rows that fill no whole tiles, an order: rows whole, or, where that would waste more
+      than `PADDING_BYTES` and take more than twice what it takes otherwise, rows innermost. Else
       `sharding`, which leaves the order to the compiler.
     """
     platform = sharding.mesh.devices.flat[0].platform
@@ -51,8 +51,8 @@ def format_of(leaf: Any, sharding: NamedSharding) -> Format | NamedSharding:
         return sharding
     *before, row_axis, axis = range(leaf.ndim)
     whole, turned = -(-width // TILE) * TILE, -(-width // LINES) * LINES
-    padded = math.prod(leaf.shape[1:-1]) * whole * leaf.dtype.itemsize
-    keeps_rows = whole <= 2 * turned or padded <= PADDED_BYTES
+    padding = math.prod(leaf.shape[1:-1]) * (whole - turned) * leaf.dtype.itemsize
+    keeps_rows = whole <= 2 * turned or padding <= PADDING_BYTES
     inner = (row_axis, axis) if keeps_rows else (axis, row_axis)
     return Format(Layout(major_to_minor=(*before, *inner)), sharding)
 

@@ -77,7 +77,7 @@ def usual():
 def turned(monkeypatch):
     monkeypatch.setattr(layouts, "PLATFORMS", ("cpu",))
     monkeypatch.setattr(layouts, "MANY_ROWS", CAPACITY)
-    monkeypatch.setattr(layouts, "PADDED_BYTES", 0)
+    monkeypatch.setattr(layouts, "PADDING_BYTES", 0)
     return make()
 
 
