@@ -176,13 +176,7 @@ def over_seeds():
 
 @pytest.mark.parametrize(
     ("seeds", "rows", "dim", "batch"),
-    [
-        (1, 10**6, 50, 32),
-        (4, 10**6, 50, 32),
-        (1, 10**6, 150, 32),
-        (1, 10**5, 50, 512),
-        (1, 250_500, 50, 2_500),
-    ],
+    [(1, 10**6, 50, 32), (4, 10**6, 50, 32), (1, 10**6, 150, 32), (1, 10**5, 50, 512)],
 )
 def test_latents_on_a_tpu(over_seeds, seeds, rows, dim, batch):
     """Storing some, looking them up and searching among all move rows, not the ring."""
@@ -202,6 +196,16 @@ def test_latents_on_a_tpu(over_seeds, seeds, rows, dim, batch):
     ):
         found = report(lowered.compile())
         assert max(found.largest_copy, found.temporaries) < 4 * rows * dim / 2
+
+
+def test_lookup_of_latents_on_a_tpu(over_seeds):
+    """Dreamer looks the latents of a batch up and, by default, searches among these alone."""
+    rows, dim, batch = 250_500, 50, 2_500
+    latents = of_seeds(over_seeds, 1, jax.ShapeDtypeStruct((rows, dim), jnp.float32))
+    index = of_seeds(over_seeds, 1, jax.ShapeDtypeStruct((batch,), jnp.int32))
+    lowered = over_seeds.compile(lambda latents, index: latents[index]).lower(latents, index)
+    found = report(lowered.compile())
+    assert max(found.largest_copy, found.temporaries) < 4 * rows * dim / 2
 
 
 def test_actions_of_sequences_on_a_tpu(over_seeds):
