@@ -74,19 +74,29 @@ def missing_compiler(target: Target) -> str | None:
 def devices(target: Target) -> list[jax.Device]:
     """Four devices for which programs can be compiled, but not run.
 
-    Pass them where devices are asked for, and shapes in place of arrays.
+    Pass them where devices are asked for, and shapes in place of arrays. Without an NVIDIA driver
+    a process that compiles for such GPUs must name its platform, `JAX_PLATFORMS=cpu`, before it
+    first uses JAX: else the plugin looks for the driver and is not there afterwards.
 
     Raises:
       ImportError: the compiler of the target is not installed.
-      RuntimeError: the compiler refuses.
+      RuntimeError: the compiler refuses, or JAX has not taken it.
     """
+    if (missing := missing_compiler(target)) is not None:
+        raise ImportError(f"compiling for {target.name} needs {missing}")
     if target.platform == "tpu":
         for name, value in WITHOUT_TPU.items():
             os.environ.setdefault(name, value)
         described = topologies.get_topology_desc(target.topology, "tpu")
     else:
         text = (resources.files(__package__) / f"{target.name}.txtpb").read_text()
-        described = topologies.get_topology_desc(
-            target.name, target.platform, topology=target.topology, target_config=text
-        )
+        try:
+            described = topologies.get_topology_desc(
+                target.name, target.platform, topology=target.topology, target_config=text
+            )
+        except NotImplementedError as error:
+            raise RuntimeError(
+                f"JAX has not taken the compiler for {target.name}: set JAX_PLATFORMS=cpu before "
+                "the process first uses JAX"
+            ) from error
     return list(described.devices)

@@ -198,3 +198,23 @@ def test_a_compiler_takes_the_form_of_its_device(name):
     )
     found = report(program.lower(of_shape(256, 256)).compile())
     assert found.cost.operations == 2 * 256**3
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_compiler_that_is_not_there(monkeypatch, name):
+    target = TARGETS[name]
+    monkeypatch.setattr(targets.importlib.util, "find_spec", lambda package: None)
+    with pytest.raises(ImportError, match=f"compiling for {name} needs "):
+        targets.devices(target)
+
+
+def test_a_compiler_that_jax_has_not_taken(monkeypatch):
+    """JAX raises this once the plugin has looked for a driver and found none."""
+
+    def refuse(*names, **options):
+        raise NotImplementedError("topology not implemented for cuda")
+
+    monkeypatch.setattr(targets, "missing_compiler", lambda target: None)
+    monkeypatch.setattr(targets.topologies, "get_topology_desc", refuse)
+    with pytest.raises(RuntimeError, match="set JAX_PLATFORMS=cpu before"):
+        targets.devices(TARGETS["h100"])
