@@ -21,6 +21,8 @@ RUNS = {
         *("minigrid:DoorKey-5x5", "--chunk-updates", "2", "--ppo.num-envs", "2"),
         *("--ppo.rollout-length", "25", "--ppo.recurrent"),
     ),
+    # Joints and contacts of the physics, in the middle of their episodes.
+    "rad on brax": ("brax:inverted_pendulum", "--chunk-updates", "25"),
     "ppo from pixels": ("pendulum_swingup", "--dmc.renderer", "warp"),
 }
 
