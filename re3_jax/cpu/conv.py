@@ -5,10 +5,12 @@ pass. They are convolutions with dilation, or with an order of axes that XLA tra
 outside of loops (https://github.com/jax-ml/jax/issues/12868). Here a CPU computes them as
 convolutions without dilation and with the axes in order: `conv_input_gradient`,
 `conv_kernel_gradient`. Seeds under `vmap` run one after the other (`by_platform`). GPUs and TPUs
-use XLA's own gradients.
+use XLA's own gradients, but for several seeds not those of images, which XLA would compute with
+four times the products (`input_gradient_in_groups`).
 
 Remove when: the ways `xla` of `benchmarks.conv` are as fast as `re3_jax`, also in `scan` and under
-`vmap`. Then `convolve` is `lax.conv_general_dilated`, and `convolve_transposed` its transpose with
+`vmap`, and `tests/unit/test_cost.py` finds no more products for two seeds than twice those of one.
+Then `convolve` is `lax.conv_general_dilated`, and `convolve_transposed` its transpose with
 respect to the images.
 
 Axes are `NHWC` and `HWIO`; there is no padding, and one stride for both axes.
@@ -21,7 +23,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from re3_jax.cpu.by_platform import by_platform
-from re3_jax.cpu.conv_input_gradient import input_gradient
+from re3_jax.cpu.conv_input_gradient import input_gradient, input_gradient_in_groups
 from re3_jax.cpu.conv_kernel_gradient import kernel_gradient
 from re3_jax.cpu.conv_side_by_side import (
     convolve_side_by_side,
@@ -93,7 +95,8 @@ def _input_gradient(kernel, d_out, size, stride: int):
         return pull(d_out)[0]
 
     on_cpu = partial(input_gradient, size=tuple(size), stride=stride)
-    return by_platform(on_cpu, native)(kernel, d_out)
+    mapped = partial(input_gradient_in_groups, size=tuple(size), stride=stride)
+    return by_platform(on_cpu, native, mapped)(kernel, d_out)
 
 
 def _kernel_gradient(x, d_out, kernel_size, stride: int):

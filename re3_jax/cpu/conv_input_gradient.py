@@ -33,6 +33,24 @@ def input_gradient(
     return of_images(kernel, d_out, size, stride)
 
 
+def input_gradient_in_groups(
+    kernel: Float[Array, "rows columns channels features"],
+    d_out: Float[Array, "batch out_height out_width features"],
+    size: tuple[int, int],
+    stride: int,
+) -> Float[Array, "batch height width channels"]:
+    """`input_gradient`, for accelerators under `vmap` over seeds.
+
+    There the convolution has groups, and XLA passes a dilated one with groups to no library of a
+    GPU: it writes the zeros between the pixels into memory, and multiplies by them.
+    """
+    if d_out.shape[1:3] != (1, 1):
+        return _by_phases(kernel, d_out, size, stride)
+    d_x = jnp.einsum("bhwf,ijcf->bijc", d_out, kernel)
+    height, width = size
+    return jnp.pad(d_x, ((0, 0), (0, height - d_x.shape[1]), (0, width - d_x.shape[2]), (0, 0)))
+
+
 def _by_patches(kernel, d_out, size: tuple[int, int], stride: int):
     """Computes the gradients of all patches in one product and adds up their overlaps."""
     rows, columns, channels, features = kernel.shape

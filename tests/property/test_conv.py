@@ -5,10 +5,11 @@ from functools import partial
 import jax
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from re3_jax.cpu import compilation
+from re3_jax.cpu.conv_input_gradient import input_gradient_in_groups
 from re3_jax.networks.conv import conv2d, conv_transpose2d
 
 
@@ -80,3 +81,24 @@ def test_transposed_forward_and_gradients_equal_pytorch(problem, seed, is_pixel)
     theirs = expected.detach(), *(tensor.grad for tensor in on_torch)
     for own, other in zip(ours(x, kernel, bias, d_out), theirs, strict=True):
         np.testing.assert_allclose(own, other.numpy(), rtol=1e-5, atol=2e-4)
+
+
+@settings(max_examples=10, deadline=None)
+@given(problem=problems(), seed=st.integers(0, 2**16))
+@example(problem=((2, 5, 6, 3), (4, 4, 3, 2), 2), seed=0)  # one position, pixels out of reach
+def test_input_gradients_of_several_seeds_equal_pytorch(problem, seed):
+    image_shape, kernel_shape, stride = problem
+    rng = np.random.default_rng(seed)
+    sides = [(n - k) // stride + 1 for n, k in zip(image_shape[1:3], kernel_shape[:2], strict=True)]
+    d_out = rng.normal(size=(2, image_shape[0], *sides, kernel_shape[-1])).astype(np.float32)
+    kernels = rng.normal(size=(2, *kernel_shape)).astype(np.float32)
+    of_seed = partial(input_gradient_in_groups, size=image_shape[1:3], stride=stride)
+    ours = jax.jit(jax.vmap(of_seed))(kernels, d_out)
+    for own, kernel, gradient in zip(ours, kernels, d_out, strict=True):
+        theirs = torch.nn.grad.conv2d_input(
+            (image_shape[0], image_shape[3], *image_shape[1:3]),
+            torch.tensor(kernel.astype(np.float64)).permute(3, 2, 0, 1),
+            torch.tensor(gradient.astype(np.float64)).permute(0, 3, 1, 2),
+            stride=stride,
+        )
+        np.testing.assert_allclose(own, theirs.permute(0, 2, 3, 1), rtol=1e-5, atol=2e-4)

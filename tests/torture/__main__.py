@@ -1,6 +1,7 @@
 """Does to runs what machines do, and counts what was lost.
 
-    python -m tests.torture [--quick] [--only KIND] [--kills N] [--folder FOLDER] [--out FILE]
+    python -m tests.torture [--quick] [--only KIND] [--kills N] [--agents AGENT ...]
+      [--folder FOLDER] [--out FILE]
 
 Every trial's outcome is kept in FOLDER, so the same command goes on after a stop. Prints a JSON
 object; exits with 1 if a trial did not survive, or a byte or a row was lost.
@@ -8,9 +9,10 @@ object; exits with 1 if a trial did not survive, or a byte or a row was lost.
 
 import argparse
 import json
+import shlex
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,8 +46,17 @@ REHEARSED = {
 QUICK = {"a2c": _of_files(writes=70, flips=30, refusals=150, clocks=1)}
 
 
-def torture(folder: Path, quick: bool, only: str = "", kills: int = 0) -> Ledger:
-    """Runs the trials whose names contain `only`; their outcomes are kept in `folder`."""
+def torture(
+    folder: Path,
+    quick: bool,
+    only: str = "",
+    kills: int = 0,
+    agents: Sequence[str] = tuple(CASES),
+) -> Ledger:
+    """Runs the trials whose names contain `only`; their outcomes are kept in `folder`.
+
+    Of `agents`, each is killed at random `kills` times.
+    """
     ledger = Ledger(folder / "trials.jsonl")
     for agent, kinds in (QUICK if quick else REHEARSED).items():
         if wanted := {name: run for name, run in kinds.items() if only in name}:
@@ -57,7 +68,7 @@ def torture(folder: Path, quick: bool, only: str = "", kills: int = 0) -> Ledger
     if not quick and only in "other_devices":
         other_devices(ledger, "a2c", folder / "devices")
     if not quick and only in "random_kills":
-        for agent in CASES:
+        for agent in agents:
             random_kills(ledger, agent, folder / agent / "kills", kills)
     return ledger
 
@@ -76,17 +87,22 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a few trials of one agent")
     parser.add_argument("--only", default="", metavar="KIND", help="trials whose name contains it")
     parser.add_argument("--kills", type=int, default=20, help="random kills of each agent")
+    parser.add_argument("--agents", nargs="+", default=[*CASES], choices=CASES, help="killed ones")
     parser.add_argument("--folder", type=Path, default=Path("runs/torture"))
     parser.add_argument("--out", type=Path, help="where to write the JSON object as well")
     options = parser.parse_args()
     machine.keep_compiled_programs()
-    ledger = torture(options.folder, options.quick, options.only, options.kills)
+    ledger = torture(options.folder, options.quick, options.only, options.kills, options.agents)
     counts = ledger.counts()
     totals = {
         name: sum(row[name] for row in counts)
         for name in ("tried", "survived", "differing_bytes", "lost_rows")
     }
-    report = {"command": "python -m tests.torture", "hardware": hardware.describe(), **totals}
+    report = {
+        "command": shlex.join(["python", "-m", "tests.torture", *sys.argv[1:]]),
+        "hardware": hardware.describe(),
+        **totals,
+    }
     report["of_each"] = counts
     if not options.quick and options.only in "goodput":
         try:
