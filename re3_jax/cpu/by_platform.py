@@ -20,17 +20,17 @@ OfTwoArrays = Callable[[Shaped[Array, "..."], Shaped[Array, "..."]], Shaped[Arra
 
 
 def by_platform(
-    on_cpu: OfTwoArrays, elsewhere: OfTwoArrays, mapped: OfTwoArrays | None = None
+    on_cpu: OfTwoArrays, elsewhere: OfTwoArrays, mapped_on_gpu: OfTwoArrays | None = None
 ) -> OfTwoArrays:
     """A function of two arrays that runs `on_cpu` on a CPU and `elsewhere` on other backends.
 
     Under `vmap` a CPU computes the elements of the mapped axis one after the other; other backends
-    compute `vmap(mapped)`.
+    compute `vmap(elsewhere)`, a GPU `vmap(mapped_on_gpu)`.
 
     Args:
       on_cpu: function for CPUs; its result has the shapes and dtypes of `elsewhere`'s.
       elsewhere: function for GPUs and TPUs.
-      mapped: the same as `elsewhere`, which it is by default, but faster under `vmap`.
+      mapped_on_gpu: the same as `elsewhere`, which it is by default, but faster there under `vmap`.
     """
 
     @jax.custom_batching.custom_vmap
@@ -52,8 +52,10 @@ def by_platform(
             return lax.map(body, of_axis)
 
         in_axes = [0 if is_batched else None for is_batched in batched]
-        all_at_once = jax.vmap(mapped or elsewhere, in_axes=in_axes)
-        return lax.platform_dependent(first, second, cpu=one_by_one, default=all_at_once), True
+        all_at_once = jax.vmap(elsewhere, in_axes=in_axes)
+        on_gpu = jax.vmap(mapped_on_gpu or elsewhere, in_axes=in_axes)
+        of_platform = {"cpu": one_by_one, "cuda": on_gpu, "rocm": on_gpu, "default": all_at_once}
+        return lax.platform_dependent(first, second, **of_platform), True
 
     return run
 

@@ -5,8 +5,8 @@ pass. They are convolutions with dilation, or with an order of axes that XLA tra
 outside of loops (https://github.com/jax-ml/jax/issues/12868). Here a CPU computes them as
 convolutions without dilation and with the axes in order: `conv_input_gradient`,
 `conv_kernel_gradient`. Seeds under `vmap` run one after the other (`by_platform`). GPUs and TPUs
-use XLA's own gradients, but for several seeds not those of images, which XLA would compute with
-four times the products (`input_gradient_in_groups`).
+use XLA's own gradients, but a GPU not those of images for several seeds, which XLA would compute
+with four times the products (`input_gradient_in_groups`).
 
 Remove when: the ways `xla` of `benchmarks.conv` are as fast as `re3_jax`, also in `scan` and under
 `vmap`, and `tests/unit/test_cost.py` finds no more products for two seeds than twice those of one.
@@ -95,8 +95,8 @@ def _input_gradient(kernel, d_out, size, stride: int):
         return pull(d_out)[0]
 
     on_cpu = partial(input_gradient, size=tuple(size), stride=stride)
-    mapped = partial(input_gradient_in_groups, size=tuple(size), stride=stride)
-    return by_platform(on_cpu, native, mapped)(kernel, d_out)
+    of_seeds = partial(input_gradient_in_groups, size=tuple(size), stride=stride)
+    return by_platform(on_cpu, native, mapped_on_gpu=of_seeds)(kernel, d_out)
 
 
 def _kernel_gradient(x, d_out, kernel_size, stride: int):

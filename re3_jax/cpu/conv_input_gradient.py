@@ -39,9 +39,9 @@ def input_gradient_in_groups(
     size: tuple[int, int],
     stride: int,
 ) -> Float[Array, "batch height width channels"]:
-    """`input_gradient`, for accelerators under `vmap` over seeds.
+    """`input_gradient`, for a GPU under `vmap` over seeds.
 
-    There the convolution has groups, and XLA passes a dilated one with groups to no library of a
+    There the convolution has groups, and XLA passes a dilated one with groups to no library of the
     GPU: it writes the zeros between the pixels into memory, and multiplies by them.
     """
     if d_out.shape[1:3] != (1, 1):

@@ -92,7 +92,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="where to write the JSON object as well")
     options = parser.parse_args()
     machine.keep_compiled_programs()
-    ledger = torture(options.folder, options.quick, options.only, options.kills, options.agents)
+    folder = options.folder.resolve()
+    ledger = torture(folder, options.quick, options.only, options.kills, options.agents)
     counts = ledger.counts()
     totals = {
         name: sum(row[name] for row in counts)
@@ -106,7 +107,7 @@ def main() -> int:
     report["of_each"] = counts
     if not options.quick and options.only in "goodput":
         try:
-            report["kill_every_30_seconds"] = _kept(options.folder)
+            report["kill_every_30_seconds"] = _kept(folder)
         except RuntimeError as error:
             report["kill_every_30_seconds"] = f"not measured: {error}"
     text = json.dumps(report, indent=2)
