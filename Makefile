@@ -45,7 +45,7 @@ help:
 	  'make test-all              lint, types and all tests, those of minutes too [TESTS=]' \
 	  'make torture               kills, flips bits, fills disks, and counts losses [ARGS=--quick]' \
 	  'make test-compile          the tests that compile for GPUs and TPUs, with both compilers' \
-  'make lint                  ruff and mypy' \
+	  'make lint                  ruff and mypy' \
 	  'make bench                 the benchmarks, one JSON each [BENCH=knn] [ARGS=]' \
 	  'make figure FIG=name       one figure of the paper [ARGS=]' \
 	  'make compare RUNS="a b"    run folders side by side: curves, profiles, a table [OUT=folder]' \
@@ -61,7 +61,7 @@ help:
 	  'make docs                  the documentation, into site/; runs its tutorials: minutes' \
 	  'make dist                  the package: sdist and wheel in dist/, installed and tried once' \
 	  '    [PYTHONS="python3.11 python3.12 python3.13"] on each of these' \
-  'make try-docs              every documented command in fresh clones [PYTHONS="python3.12"]' \
+	  'make try-docs              every documented command in fresh clones [PYTHONS="python3.12"]' \
 	  'make clean                 remove what was built, .venv too; runs/ is kept' \
 	  '' \
 	  'PYTHON=python3.12 chooses the interpreter of .venv. Exit codes: 0; 130 after Ctrl-C and' \
