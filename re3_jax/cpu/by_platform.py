@@ -53,8 +53,10 @@ def by_platform(
 
         in_axes = [0 if is_batched else None for is_batched in batched]
         all_at_once = jax.vmap(elsewhere, in_axes=in_axes)
-        on_gpu = jax.vmap(mapped_on_gpu or elsewhere, in_axes=in_axes)
-        of_platform = {"cpu": one_by_one, "cuda": on_gpu, "rocm": on_gpu, "default": all_at_once}
+        of_platform = {"cpu": one_by_one, "default": all_at_once}
+        if mapped_on_gpu is not None:
+            on_gpu = jax.vmap(mapped_on_gpu, in_axes=in_axes)
+            of_platform |= {"cuda": on_gpu, "rocm": on_gpu}
         return lax.platform_dependent(first, second, **of_platform), True
 
     return run

@@ -9,8 +9,8 @@ use XLA's own gradients, but a GPU not those of images for several seeds, which 
 with four times the products (`input_gradient_in_groups`).
 
 Remove when: the ways `xla` of `benchmarks.conv` are as fast as `re3_jax`, also in `scan` and under
-`vmap`, and `tests/unit/test_cost.py` finds no more products for two seeds than twice those of one.
-Then `convolve` is `lax.conv_general_dilated`, and `convolve_transposed` its transpose with
+`vmap`, and XLA compiles a transposed convolution of two seeds for a GPU to twice the products of
+one. Then `convolve` is `lax.conv_general_dilated`, and `convolve_transposed` its transpose with
 respect to the images.
 
 Axes are `NHWC` and `HWIO`; there is no padding, and one stride for both axes.

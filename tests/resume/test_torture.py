@@ -1,11 +1,13 @@
 """A small torture survives, and a ledger that was stopped goes on without trying anything twice."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from re3_jax.training.checkpoint import CheckpointStore
 from tests.resume.test_replay_journal import advance, empty
+from tests.torture import __main__ as command
 from tests.torture.__main__ import torture
 from tests.torture.kills import differing_bytes
 from tests.torture.ledger import Ledger, Outcome
@@ -23,6 +25,23 @@ def test_a_few_trials_of_each_kind(tmp_path):
     for row in counts:
         assert row["survived"] == row["tried"] > 0, row
         assert row["differing_bytes"] == row["lost_rows"] == 0, row
+
+
+def test_the_command_kills_those_asked_for_in_a_folder_that_orbax_can_read(monkeypatch, tmp_path):
+    """Orbax refuses relative paths, and the default folder is one."""
+    called = []
+
+    def killed(ledger, agent, folder, count):
+        called.append((agent, folder, count))
+
+    monkeypatch.setattr(command, "random_kills", killed)
+    monkeypatch.chdir(tmp_path)
+    words = "torture --only random_kills --agents dreamer ppo --kills 3 --out found.json"
+    monkeypatch.setattr("sys.argv", words.split())
+    assert command.main() == 0
+    folder = tmp_path / "runs" / "torture"
+    assert called == [(agent, folder / agent / "kills", 3) for agent in ("dreamer", "ppo")]
+    assert json.loads((tmp_path / "found.json").read_text())["command"].endswith(words[8:])
 
 
 def test_a_ledger_goes_on_and_counts_what_was_lost(tmp_path):
