@@ -8,7 +8,8 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from re3_jax.agents.base import Acting
+from re3_jax.agents.base import Acting, AgentState
+from re3_jax.cpu.by_platform import in_turn
 from re3_jax.envs.base import DeviceEnv
 from re3_jax.training.evaluate import EvalStats, evaluate
 from re3_jax.training.host_evaluation import Record
@@ -54,9 +55,14 @@ class DeviceProgram:
         """
         episodes, greedy = options["eval_episodes"], options["eval_greedy"]
 
+        # In turn: side by side, every seed would play on until the last one's episodes end.
+        @in_turn
+        def play(agent: AgentState, key: PRNGKeyArray) -> EvalStats:
+            return evaluate(env, acting, agent, key, episodes=episodes, greedy=greedy)
+
         def evaluate_one(state: TrainState) -> EvalStats:
             key = jax.random.fold_in(state.evaluation_key, state.counters.env_frames)
-            return evaluate(env, acting, state.agent, key, episodes=episodes, greedy=greedy)
+            return play(state.agent, key)
 
         over_seeds = OverSeeds.of(options)
         self.env_frames_per_chunk, self._over_seeds = env_frames_per_chunk, over_seeds

@@ -195,6 +195,19 @@ def test_evaluation_counts_one_whole_episode_a_lane_and_repeats_itself():
     np.testing.assert_allclose(greedy.return_mean, np.round(greedy.return_mean), rtol=1e-6)
 
 
+def test_evaluation_of_several_seeds_equals_that_of_each_alone():
+    """Also where the episodes of one seed go on after another's have ended."""
+    seeds, env = [4, 9, 2], corridor(4)
+    many = make(env)
+    together = many.evaluate(many.init(jnp.array(seeds)))
+    assert len(set(np.asarray(together.length_mean))) == len(seeds)
+    for row, seed in enumerate(seeds):
+        alone = make(env)
+        single = alone.evaluate(alone.init(jnp.array([seed])))
+        for found, expected in zip(together, single, strict=True):
+            np.testing.assert_array_equal(found[row], expected[0])
+
+
 def test_evaluation_leaves_out_what_follows_a_lanes_first_episode():
     """Each lane earns 0 or 1 in its first episode, and more in those that follow."""
     env = corridor(2)
