@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
 
 from re3_jax.replay.frame_rows import FrameRows, num_places
 from re3_jax.replay.frame_stack import FrameStack
-from re3_jax.replay.transitions import Transitions
+from re3_jax.replay.transitions import Later, Transitions
 
 
 class FrameReplay(NamedTuple):
@@ -196,12 +196,20 @@ def num_valid(replay: FrameReplay, stack: int) -> Int[Array, " lanes"]:
 
 
 def sample(
-    key: PRNGKeyArray, replay: FrameReplay, batch_size: int, stack: int
+    key: PRNGKeyArray,
+    replay: FrameReplay,
+    batch_size: int,
+    stack: int,
+    n: int = 1,
+    gamma: float = 1.0,
 ) -> tuple[Transitions, Int[Array, " batch"]]:
     """Draws transitions uniformly, with replacement; also returns the index stored with each.
 
     Observations are uint8 [batch, height, width, channels * stack], newest frame last; at the
     start of an episode its first frame stands for those before it. Bonuses are zero.
+
+    With `n` > 1, a transition goes on for n steps, or for fewer where its episode ends or the
+    newest transition is reached. `gamma` discounts its rewards and is used for nothing else.
 
     The replay must hold a transition; from an empty one come zeros.
 
@@ -226,21 +234,41 @@ def sample(
     # The newest transitions are the valid ones: older ones are overwritten first.
     back = ends[lane] - 1 - drawn
     row = (replay.num_transitions - 1 - back) % capacity
-    following, age = replay.frame_number[lane, row] + 1, replay.age[lane, row] + 1
+    number, age = replay.frame_number[lane, row], replay.age[lane, row]
 
-    def frame_at(back: Int[Array, " batch"]) -> UInt8[Array, "batch height width channels"]:
-        return replay.frames.read((lane, (following - back) % rows))
+    def stacks(
+        steps: Int[Array, " batch"] | int, extra: int = 0
+    ) -> UInt8[Array, "batch height width channels"]:
+        """What is seen so many steps later, and `extra` frames before it."""
+        newest = number + steps
 
-    seen = FrameStack(stack).gather(frame_at, age, extra=1)
-    channels = replay.frames.frame_shape[-1]
-    return (
-        Transitions(
-            observation=seen[..., :-channels],
-            action=replay.action[lane, row],
-            reward=replay.reward[lane, row],
-            bonus=jnp.zeros(batch_size, jnp.float32),
-            discount=replay.discount[lane, row],
-            next_observation=seen[..., channels:],
-        ),
-        replay.bonus_index[lane, row],
+        def frame_at(back: Int[Array, " batch"]) -> UInt8[Array, "batch height width channels"]:
+            return replay.frames.read((lane, (newest - back) % rows))
+
+        return FrameStack(stack).gather(frame_at, age + steps, extra)
+
+    seen, channels = stacks(1, extra=1), replay.frames.frame_shape[-1]
+    batch = Transitions(
+        observation=seen[..., :-channels],
+        action=replay.action[lane, row],
+        reward=replay.reward[lane, row],
+        bonus=jnp.zeros(batch_size, jnp.float32),
+        discount=replay.discount[lane, row],
+        next_observation=seen[..., channels:],
     )
+    if n > 1:
+        steps = jnp.ones_like(age)
+        weight = jnp.ones(batch_size, jnp.float32)
+        goes_on = jnp.ones(batch_size, bool)
+        for k in range(1, n):
+            after = lane, (row + k) % capacity
+            # The next transition of the lane is of the same episode if its frame is a step older.
+            goes_on &= (k <= back) & (replay.age[after] == age + k)
+            steps += goes_on
+            weight += jnp.where(goes_on, gamma**k, 0.0)
+            batch = batch._replace(
+                reward=batch.reward + jnp.where(goes_on, gamma**k * replay.reward[after], 0.0),
+                discount=batch.discount * jnp.where(goes_on, gamma * replay.discount[after], 1.0),
+            )
+        batch = batch._replace(later=Later(stacks(steps), weight))
+    return batch, replay.bonus_index[lane, row]

@@ -19,7 +19,7 @@ RINGS = [(7, 3, 1), (20, 3, 4), (1, 2, 1), (33, 1, 50), (16, 4, 100)]
 
 add = jax.jit(frame_ring.add, donate_argnums=0)
 start = jax.jit(frame_ring.start, donate_argnums=0)
-sample = jax.jit(frame_ring.sample, static_argnums=(2, 3))
+sample = jax.jit(frame_ring.sample, static_argnums=(2, 3, 4, 5))
 num_valid = jax.jit(frame_ring.num_valid, static_argnums=1)
 
 
@@ -39,6 +39,7 @@ class Whole(NamedTuple):
     next_observation: np.ndarray
     first_frame: int
     """Number, in the order of writing, of the oldest frame in its stacks."""
+    episode: int
 
 
 class Model:
@@ -48,7 +49,7 @@ class Model:
         self.replay = frame_ring.init(capacity, 1, SHAPE, ACTIONS, stack, shortest)
         self.capacity, self.stack_size = capacity, stack
         self.whole: list[Whole] = []
-        self.frames = 0
+        self.frames = self.episode = 0
         self.start()
 
     def start(self) -> None:
@@ -57,6 +58,7 @@ class Model:
 
     def _begin(self) -> np.ndarray:
         frame = image(self.frames)
+        self.episode += 1
         self.stack = deque([frame] * self.stack_size, maxlen=self.stack_size)
         self.places = deque([self.frames] * self.stack_size, maxlen=self.stack_size)
         self.frames += 1
@@ -72,7 +74,7 @@ class Model:
         self.places.append(self.frames)
         self.frames += 1
         after = np.concatenate(self.stack, axis=-1)
-        self.whole.append(Whole(before, action, reward, discount, after, first))
+        self.whole.append(Whole(before, action, reward, discount, after, first, self.episode))
         if done:
             frame = self._begin()
         number = np.int32(len(self.whole) - 1)
@@ -99,6 +101,29 @@ class Model:
             np.testing.assert_array_equal(getattr(found, name), expected)
         assert not found.bonus.any()
         return valid
+
+    def check_steps(self, seed: int, n: int, gamma: float) -> set[int]:
+        """Checks samples of n steps against sums over the list; returns how many steps they had."""
+        batch, index = sample(jax.random.key(seed), self.replay, BATCH, self.stack_size, n, gamma)
+        seen = set()
+        for place, number in enumerate(np.asarray(index)):
+            later = self.whole[number : number + n]
+            steps = [step for step in later if step.episode == later[0].episode]
+            factors = gamma ** np.arange(len(steps))
+            goes_on = np.prod([step.discount for step in steps])
+            expected = {
+                "observation": steps[0].observation,
+                "action": steps[0].action,
+                "reward": np.dot(factors, [step.reward for step in steps]),
+                "discount": factors[-1] * goes_on,
+                "next_observation": steps[0].next_observation,
+                "last_observation": steps[-1].next_observation,
+            }
+            for name, value in expected.items():
+                np.testing.assert_allclose(getattr(batch, name)[place], value, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(batch.later.weight[place], factors.sum(), rtol=1e-6)
+            seen.add(len(steps))
+        return seen
 
     def held(self) -> int:
         """Number of transitions whose frames fit into a ring of this size."""
@@ -139,6 +164,25 @@ def test_shorter_episodes_keep_fewer_correct_transitions(ring, seed, lengths):
             model.step(rng, False)
             model.start()
         assert model.check(seed) == model.held()
+
+
+@pytest.mark.parametrize("ring", RINGS)
+@settings(max_examples=12, deadline=None)
+@given(seeds, st.lists(st.integers(1, 9), min_size=1, max_size=20), st.integers(2, 5))
+def test_several_steps_equal_sums_over_the_list(ring, seed, lengths, n):
+    """Where episodes end, break off or are not over yet, transitions have fewer steps."""
+    rng, model = np.random.default_rng(seed), Model(*ring)
+    model.run(rng, lengths)
+    model.step(rng, False)
+    model.start()
+    model.step(rng, False)
+    assert model.check_steps(seed, n, 0.9) <= set(range(1, n + 1))
+
+
+def test_transitions_have_all_steps_that_there_are():
+    model = Model(20, 3, 4)
+    model.run(np.random.default_rng(0), [5, 5])
+    assert model.check_steps(0, 3, 0.9) == {1, 2, 3}
 
 
 def test_draws_are_uniform_over_what_is_valid():

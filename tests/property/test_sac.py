@@ -13,7 +13,7 @@ from re3_jax.agents.sac import networks
 from re3_jax.agents.sac.agent import draw, make_sac
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs.base import Box, EnvSpec
-from re3_jax.replay.transitions import Transitions
+from re3_jax.replay.transitions import Later, Transitions
 
 BATCH = 4
 CONFIG = SACConfig(num_filters=2, latent_dim=5, hidden_dim=8, crop_size=16, batch_size=BATCH)
@@ -72,6 +72,14 @@ def test_acting_without_exploring_is_the_tanh_of_the_mean_of_the_centre(agent, s
     for key in (0, 1):
         action = act(agent, state, observation, jax.random.key(key), False)
         np.testing.assert_allclose(action, jnp.tanh(mean), rtol=1e-5, atol=1e-6)
+
+
+def test_several_steps_bootstrap_from_the_last_with_the_bonus_of_all(phases, state):
+    batch, last, key = make_batch(1), make_batch(2).next_observation, jax.random.key(3)
+    weight = jnp.linspace(1, 2, BATCH)
+    several = batch._replace(later=Later(last, weight))
+    one = batch._replace(next_observation=last, bonus=weight * batch.bonus)
+    assert_equal(phases[0](state, several, key), phases[0](state, one, key))
 
 
 def test_exploring_samples_the_policy_within_bounds(agent, state):

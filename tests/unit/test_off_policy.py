@@ -213,6 +213,7 @@ def test_evaluation_leaves_the_state_alone_and_repeats_itself(program):
     [
         ({"initial_agent_steps": 0}, "initial_agent_steps must be at least 1"),
         ({"replay_capacity": 2}, "does not hold one step of 3 lanes"),
+        ({"n_steps": 3}, "set n_steps to 1 instead of 3"),
     ],
 )
 def test_numbers_that_cannot_work_are_one_sentence(changes, message):

@@ -100,7 +100,7 @@ def draw(key: PRNGKeyArray, batch: Transitions, config: SACConfig) -> Draws:
 
     return Draws(
         augmented(keys[0], batch.observation),
-        augmented(keys[1], batch.next_observation),
+        augmented(keys[1], batch.last_observation),
         jax.random.normal(keys[2], (copies * size, action_dim)),
         jax.random.normal(keys[3], (size, action_dim)),
     )
@@ -167,7 +167,7 @@ def make_sac(config: SACConfig, spec: EnvSpec) -> SAC:
             jnp.exp(state.log_alpha),
             draws.next_observation,
             draws.next_noise,
-            batch.reward + batch.bonus,
+            batch.reward + batch.bonuses,
             batch.discount,
             config,
         )

@@ -34,6 +34,7 @@ class SACConfig:
       log_std_max: its upper bound.
       init_temperature: alpha at the start.
       discount: gamma.
+      n_steps: rewards from images summed before the value is bootstrapped; 1 in the paper.
       actor_learning_rate: Adam's step size for the actor.
       critic_learning_rate: for the critic, the shared convolutions included.
       temperature_learning_rate: for log(alpha).
@@ -65,6 +66,7 @@ class SACConfig:
     log_std_max: float = 2.0
     init_temperature: float = 0.1
     discount: float = 0.99
+    n_steps: int = 1
     actor_learning_rate: float = 2e-4
     critic_learning_rate: float = 2e-4
     temperature_learning_rate: float = 1e-3
@@ -84,7 +86,7 @@ class SACConfig:
         checks.one_of(self, augmentation=Augmentation, torso=Torso)
         sizes = "num_augmentations", "crop_size", "shift_pad", "num_filters", "latent_dim"
         periods = "hidden_dim", "actor_every", "target_every", "batch_size", "replay_capacity"
-        loop = "initial_agent_steps", "update_every", "updates_per_step", "num_envs"
+        loop = "n_steps", "initial_agent_steps", "update_every", "updates_per_step", "num_envs"
         checks.at_least(self, 1, *sizes, *periods, *loop)
         rates = "actor_learning_rate", "critic_learning_rate", "temperature_learning_rate"
         checks.positive(self, "init_temperature", *rates)

@@ -34,8 +34,8 @@ def make_learner(config: SACConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Le
       bonus: rewards it for exploring; RE3's `ring_size` must be `replay_capacity`.
 
     Raises:
-      ValueError: the agent cannot act in the task, or the replay is smaller than one step of all
-        lanes.
+      ValueError: the agent cannot act in the task, the replay is smaller than one step of all
+        lanes, or there are no images and `n_steps` is above 1.
     """
     agent, lanes = make_sac(config, spec), config.num_envs
     frames = FrameStack(spec.frame_stack)
@@ -44,7 +44,13 @@ def make_learner(config: SACConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Le
             f"a replay of {config.replay_capacity} transitions does not hold one step of {lanes} "
             "lanes: raise replay_capacity or lower num_envs"
         )
-    if len(spec.observation_shape) == 3:
+    is_image = len(spec.observation_shape) == 3
+    if config.n_steps > 1 and not is_image:
+        raise ValueError(
+            f"{spec.task} has flat observations, of which single steps are stored: set n_steps to "
+            f"1 instead of {config.n_steps}"
+        )
+    if is_image:
         store_of = replays.of_frames(config, spec, agent.action_dim, bonus.index_shape)
     else:
         store_of = replays.of_transitions(config, spec, bonus.index_shape)

@@ -69,7 +69,7 @@ def of_frames(
         begin=frame_ring.start,
         add=add,
         sample=lambda key, replay: frame_ring.sample(
-            key, replay, config.batch_size, spec.frame_stack
+            key, replay, config.batch_size, spec.frame_stack, config.n_steps, config.discount
         ),
     )
 
