@@ -34,7 +34,8 @@ class SACConfig:
       log_std_max: its upper bound.
       init_temperature: alpha at the start.
       discount: gamma.
-      n_steps: rewards from images summed before the value is bootstrapped; 1 in the paper.
+      n_steps: rewards summed before the value is bootstrapped; 1 in the paper. The bonus of the
+        first step stands for those of all. Flat observations allow 1 only.
       actor_learning_rate: Adam's step size for the actor.
       critic_learning_rate: for the critic, the shared convolutions included.
       temperature_learning_rate: for log(alpha).
