@@ -11,15 +11,16 @@ ratios within a round. PyTorch's update is the one that `tests/parity/test_sac.p
 ours.
 
 The sizes, ring of latents included, are those of the presets `released` (batch 512, 9x84x84 out
-of 100x100, 100,000 latents) and `small`, of whose latents both sides search the newest. The replay
-holds fewer transitions than the ring has latents, to save memory; only the time of random access
-could depend on it.
+of 100x100, 100,000 latents) and `small`, of whose latents both sides search the newest and whose
+returns have one step here, as PyTorch's. The replay holds fewer transitions than the ring has
+latents, to save memory; only the time of random access could depend on it.
 """
 
 import argparse
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -182,6 +183,7 @@ def contenders(
 def report(preset: PresetName, rounds: int, transitions: int, with_torch: bool) -> dict[str, Any]:
     """Times one size."""
     config = resolve(TASK, preset=preset)
+    config = replace(config, sac=replace(config.sac, n_steps=1))
     rng = np.random.default_rng(0)
     searched = config.re3.search_size or config.re3.ring_size
     side, transitions = config.dmc.image_size, min(transitions, searched)
