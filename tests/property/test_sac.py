@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from re3_jax.agents.sac import networks
+from re3_jax.agents.sac import networks, replays
 from re3_jax.agents.sac.agent import draw, make_sac
 from re3_jax.agents.sac.config import SACConfig
-from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.envs.base import Box, EnvSpec, LaneStep
 from re3_jax.replay.transitions import Later, Transitions
 
 BATCH = 4
@@ -80,6 +80,26 @@ def test_several_steps_bootstrap_from_the_last_with_the_bonus_of_all(phases, sta
     several = batch._replace(later=Later(last, weight))
     one = batch._replace(next_observation=last, bonus=weight * batch.bonus)
     assert_equal(phases[0](state, several, key), phases[0](state, one, key))
+
+
+def test_its_replay_sums_the_rewards_of_its_steps_and_shows_the_bonus_single_ones():
+    config = dataclasses.replace(CONFIG, n_steps=3, discount=0.5, batch_size=64)
+    spec = dataclasses.replace(IMAGES, frame_stack=2)
+    store = replays.of_frames(config, spec, 2, ())
+    frames = [jnp.full((1, *spec.frame_shape), number, jnp.uint8) for number in range(5)]
+    ring = store.begin(store.init(), frames[0])
+    for number, frame in enumerate(frames[1:]):
+        no, index = jnp.zeros(1, bool), jnp.full(1, number)
+        step = LaneStep(frame, jnp.ones(1), no, no, frame, no)
+        ring = store.add(ring, None, jnp.zeros((1, 2)), step, index)
+    batch, index = store.sample(jax.random.key(0), ring)
+    steps = np.minimum(3, 4 - np.asarray(index))
+    assert set(steps) == {1, 2, 3}
+    np.testing.assert_allclose(batch.reward, 2 - 0.5 ** (steps - 1.0))
+    np.testing.assert_allclose(batch.later.weight, batch.reward)
+    np.testing.assert_allclose(batch.discount, 0.5 ** (steps - 1.0))
+    np.testing.assert_array_equal(batch.next_observation[:, 0, 0, -1], index + 1)
+    np.testing.assert_array_equal(batch.last_observation[:, 0, 0, -1], index + steps)
 
 
 def test_exploring_samples_the_policy_within_bounds(agent, state):
