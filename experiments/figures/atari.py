@@ -3,10 +3,11 @@
     make figure FIG=atari ARGS="RUN_DIR [RUN_DIR ...]"
     python -m experiments.figures.atari RUN_DIR [RUN_DIR ...] [--out DIR]
 
-Draws the runs in the given folders and starts none: a game takes hours. Writes curves.png, every
-run's eval.csv, its screens as NAME-screens.csv, and table.csv: the human-normalised score (0 is a
-random player's, 1 a human's, see `re3_jax.envs.host.atari_games`) and the screens seen by the last
-frame that all runs of the game reached. Screens are counted as Go-Explore's cells are.
+Draws the runs in the given folders and starts none: a game takes hours. Runs that differ in their
+seeds only are pooled. Writes curves.png, every run's eval.csv, its screens as NAME-screens.csv, and
+table.csv: also the human-normalised score (0 is a random player's, 1 a human's, see
+`re3_jax.envs.host.atari_games`) and the screens seen by the last frame that all runs of the game
+reached. Screens are counted as Go-Explore's cells are.
 """
 
 from collections.abc import Sequence
@@ -23,48 +24,72 @@ from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError
 
 LABELS = {"none": "Rainbow", "re3": "Rainbow + RE3"}
-COLUMNS = (
-    *("game", "label", "seeds", "env_frames", "final_return_mean", "human_normalised"),
-    *("screens_seen", "screens_at_env_frames"),
-)
 
 
-class Run(NamedTuple):
-    """Contents of a run folder; `screens` is a curve of screens in place of returns."""
+class Row(NamedTuple):
+    """Runs that differ in their seeds only; `screens` is a curve of screens in place of returns."""
 
     game: str
+    bonus: str
     evaluations: Curve
     screens: Curve
 
 
-def _load(folder: Path) -> Run:
+def _kind(folder: Path) -> tuple[str, str]:
+    """Game and bonus of the run in a folder."""
     env, bonus = runs.options(folder, "env", "bonus")
     suite, game = suites.find(env)
     if suite.name != "atari":
         raise UsageError(f"the run in {folder} is of {env}: give runs of Atari games")
-    label = LABELS.get(bonus, f"Rainbow + {bonus}")
-    screens = curves.common(label, curves.read(folder / "train.csv", "screens_seen").values())
+    return find(game), bonus
+
+
+def _screens(label: str, folders: Sequence[Path]) -> Curve:
+    seeds = [curves.read(folder / "train.csv", "screens_seen") for folder in folders]
+    screens = curves.common(label, [points for table in seeds for points in table.values()])
     if not screens.env_frames.size:
-        raise UsageError(f"the run in {folder} has no row in train.csv: let it train first")
-    return Run(find(game), curves.load(label, [folder]), screens)
+        raise UsageError(
+            f"the runs of {label} have no row of train.csv in common: let them train first"
+        )
+    return screens
 
 
-def _table_rows(runs: Sequence[Run]) -> list[list[object]]:
-    found = []
-    for run in runs:
-        frame = min(one.screens.env_frames[-1] for one in runs if one.game == run.game)
-        seen = run.screens.returns[:, np.searchsorted(run.screens.env_frames, frame)].mean()
-        label, env_frames, returns = run.evaluations
-        final = returns[:, -1].mean()
-        scores = f"{final:.6g}", f"{human_normalised(run.game, final):.4f}", f"{seen:.6g}"
-        found.append([run.game, label, len(returns), env_frames[-1], *scores, frame])
-    return found
+def _load(folders: Sequence[Path]) -> list[Row]:
+    rows = []
+    for (game, bonus), row in runs.pooled(folders, _kind).items():
+        label = LABELS.get(bonus, f"Rainbow + {bonus}")
+        evaluations = row.curve._replace(label=label)
+        rows.append(Row(game, bonus, evaluations, _screens(label, row.folders)))
+    return rows
 
 
-def _draw(runs: Sequence[Run]) -> Figure:
-    games = {run.game: [one for one in runs if one.game == run.game] for run in runs}
-    panels = {game: [run.evaluations for run in some] for game, some in games.items()}
-    panels |= {f"{game}: screens": [run.screens for run in some] for game, some in games.items()}
+def _write_table(rows: Sequence[Row], path: Path) -> None:
+    baselines = {row.game: row.evaluations for row in rows if row.bonus == "none"}
+    pairs = [(row.evaluations, baselines.get(row.game)) for row in rows]
+    pairs = [(ours, theirs if theirs is not ours else None) for ours, theirs in pairs]
+    scores, seen, frames = [], [], []
+    for row in rows:
+        frame = min(one.screens.env_frames[-1] for one in rows if one.game == row.game)
+        at_frame = row.screens.returns[:, np.searchsorted(row.screens.env_frames, frame)]
+        score = human_normalised(row.game, row.evaluations.returns[:, -1].mean())
+        scores.append(f"{score:.4f}")
+        seen.append(f"{at_frame.mean():.6g}")
+        frames.append(str(frame))
+    curves.write_table(
+        [row.evaluations for row in rows],
+        path,
+        game=[row.game for row in rows],
+        human_normalised=scores,
+        screens_seen=seen,
+        screens_at_env_frames=frames,
+        **curves.better_than("none", pairs),
+    )
+
+
+def _draw(rows: Sequence[Row]) -> Figure:
+    games = {row.game: [one for one in rows if one.game == row.game] for row in rows}
+    panels = {game: [row.evaluations for row in some] for game, some in games.items()}
+    panels |= {f"{game}: screens": [row.screens for row in some] for game, some in games.items()}
     figure = curves.draw_panels(panels, (4.6, 3.5), len(games))
     for axes in figure.axes[len(games) :]:
         axes.set_ylabel("different screens seen")
@@ -72,13 +97,13 @@ def _draw(runs: Sequence[Run]) -> Figure:
 
 
 def _make(words: command.Words) -> command.Lines:
-    drawn = [_load(folder) for folder in words.folders]
+    drawn = _load(words.folders)
     names = runs.copy_evaluations(words.folders, words.out)
-    for name, run in zip(names, drawn, strict=True):
-        mean = run.screens.returns.mean(axis=0)
-        seen = zip(run.screens.env_frames, mean, strict=True)
+    for name, folder in zip(names, words.folders, strict=True):
+        screens = _screens(name, [folder])
+        seen = zip(screens.env_frames, screens.returns.mean(axis=0), strict=True)
         curves.write_csv(words.out / f"{name}-screens.csv", ("env_frames", "screens_seen"), seen)
-    curves.write_csv(words.out / "table.csv", COLUMNS, _table_rows(drawn))
+    _write_table(drawn, words.out / "table.csv")
     _draw(drawn).savefig(words.out / "curves.png")
     yield words.out / "curves.png"
 

@@ -26,6 +26,10 @@ OF_RUNS: Options = {
 STEPS: Options = {"--steps": {"type": int, "help": "env frames; by default the figure's"}}
 
 
+STATE: Options = {
+    "--state": {"action": "store_true", "help": "say how far all runs are, and do nothing"}
+}
+
 FINISHED: Options = {
     "--finished": {"action": "store_true", "help": "train nothing, draw what is finished"}
 }

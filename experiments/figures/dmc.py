@@ -4,13 +4,16 @@
     python -m experiments.figures.dmc [RUN_DIR ...] [--tasks TASK ...] [--reference FILE.csv]
     python -m experiments.figures.dmc --bonuses none re3 rnd icm contrastive inverse_dynamics
     python -m experiments.figures.dmc --bonuses imagenet atc --weights imagenet=FILE atc=FILE
+    python -m experiments.figures.dmc --preset small --options sac.n_steps=1 --state
 
 Draws the runs in the given folders; without any, it trains missing runs and resumes interrupted
 ones. Each run has as many seeds as its preset, and there are as many runs as the figure's seeds
 take. Stop it at any time and start it again: it goes on where it was. `--finished` draws what is
-finished and trains nothing.
+finished and trains nothing; `--state` only says in one line how far the whole is. `--options` go to
+every run.
 
-Runs of the same task, agent, bonus and preset are pooled. Writes curves.png, table.csv and every
+Runs that differ in their seeds only are pooled, and those of the same task, agent, bonus and preset
+must not differ otherwise. Writes curves.png, table.csv and every
 run's eval.csv; the table says how probably a run with a bonus ends above one without. A reference
 has the columns env, seed, step (in env frames) and episode_reward, and is drawn up to the last
 frame of the runs.
@@ -72,16 +75,14 @@ def _load_reference(path: Path) -> dict[str, Curve]:
 
 def _panels(folders: Sequence[Path], reference: dict[str, Curve]) -> dict[str, list[Curve]]:
     """Task -> its curves: those without a bonus first, the reference last."""
-    pooled = defaultdict(list)
-    for folder in folders:
-        pooled[_kind(folder)].append(folder)
+    pooled = runs.pooled(folders, _kind)
     several = len({preset for *_, preset in pooled}) > 1
     order = [*AGENTS, *BONUSES].index
     found = defaultdict(list)
-    for one in sorted(pooled, key=lambda one: (order(one[1]), order(one[2]), one[3])):
-        task, agent, bonus, preset = one
+    for kind in sorted(pooled, key=lambda one: (order(one[1]), order(one[2]), one[3])):
+        task, agent, bonus, preset = kind
         label = AGENTS[agent] + several * f" {preset}" + BONUSES[bonus]
-        found[task].append(curves.load(label, pooled[one]))
+        found[task].append(pooled[kind].curve._replace(label=label))
     for task, drawn in found.items():
         if task in reference:
             theirs = reference[task]
@@ -98,8 +99,9 @@ def _wanted(words: command.Words) -> list[Run]:
     for task in words.tasks:
         steps = words.steps or resolve(task, words.agent, preset=words.preset).steps
         rows = [
-            Run(task, bonus, words.preset, 1, steps, words.agent, changes=files.get(bonus, {}))
+            Run(task, bonus, words.preset, 1, steps, words.agent, changes=changes)
             for bonus in words.bonuses
+            for changes in [_given(words.options) | files.get(bonus, {})]
         ]
         wanted += runs.seed_by_seed(rows, words.seeds or FIGURE_SEEDS)
     return wanted
@@ -116,11 +118,24 @@ def _weights(pairs: Sequence[str]) -> dict[str, dict[str, str | bool]]:
     return files
 
 
+def _given(pairs: Sequence[str]) -> dict[str, str | bool]:
+    """Options of every run."""
+    split = [pair.partition("=") for pair in pairs]
+    for pair, (_, equals, _) in zip(pairs, split, strict=True):
+        if not equals:
+            raise UsageError(f"--options {pair} gives no value: write it as sac.n_steps=1")
+    return {name: value for name, _, value in split}
+
+
 def _make(words: command.Words) -> command.Lines:
     reference = _load_reference(words.reference) if words.reference else {}
-    wanted = words.folders
+    wanted: Sequence[Path | None] = words.folders
     if not wanted:
-        wanted = runs.Runs(words.runs, words.jobs).of_figure(_wanted(words), not words.finished)
+        all_runs, of_figure = runs.Runs(words.runs, words.jobs), _wanted(words)
+        yield all_runs.state(of_figure)
+        if words.state:
+            return
+        wanted = all_runs.of_figure(of_figure, not words.finished)
     folders = [folder for folder in wanted if folder is not None]
     drawn = _panels(folders, reference)
     runs.copy_evaluations(folders, words.out)
@@ -144,10 +159,13 @@ OPTIONS: command.Options = {
     "--preset": {"default": "released", "choices": get_args(PresetName)},
     "--bonuses": {"nargs": "+", "default": ["none", "re3"], "choices": list(BONUSES)},
     "--weights": {"nargs": "+", "default": [], "metavar": "BONUS=FILE"},
+    "--options": {"nargs": "+", "default": [], "metavar": "NAME=VALUE"},
     "--reference": {"type": Path, "metavar": "FILE.csv"},
 }
 
-main = command.of("dmc", _make, OPTIONS | command.FINISHED | command.STEPS | command.OF_RUNS)
+OPTIONS |= command.STATE | command.FINISHED | command.STEPS | command.OF_RUNS
+
+main = command.of("dmc", _make, OPTIONS)
 
 if __name__ == "__main__":
     raise SystemExit(main())

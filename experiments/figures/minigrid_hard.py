@@ -67,9 +67,6 @@ FIRST_SEED, SEEDS = 201, 10
 EVALUATIONS, EPISODES = 20, 32
 """Of each seed; of one evaluation."""
 
-FRAMES_PER_SECOND = 20_000
-"""Of all seeds together on one core, until finished cells say better."""
-
 REACHED = 0.8
 """The share of a task's best return that `frames_to_0.8` waits for."""
 
@@ -94,22 +91,6 @@ def run(task: str, name: BonusName, preset: PresetName) -> Run:
     }
     sizes = SEEDS, BUDGETS[task]
     return Run(task, name, preset, *sizes, agent="ppo", changes=changes, seed=FIRST_SEED)
-
-
-def state(runs: Runs, wanted: Sequence[Run]) -> str:
-    """How many cells are done, begun and left, and the hours until all are."""
-    ends = [folder / "summary.json" for folder in runs.finished(wanted)]
-    summaries = [json.loads(end.read_text()) for end in ends]
-    seconds = sum(summary["wall_seconds"] for summary in summaries)
-    trained = sum(s["env_frames"] * len(s["final_return"]) for s in summaries)
-    rate = trained / seconds if seconds else FRAMES_PER_SECOND
-    missing = [each for each in wanted if not runs.finished([each])]
-    begun = sum((runs.folder_of(each) / "config.json").exists() for each in missing)
-    hours = sum(each.steps * each.seeds for each in missing) / rate / runs.at_once / 3600
-    return (
-        f"{len(wanted) - len(missing)} of {len(wanted)} cells done, {begun} begun, "
-        f"{len(missing) - begun} left, about {hours:.1f} hours to go"
-    )
 
 
 def frames_to(curve: Curve, height: float) -> Float[np.ndarray, " seed"]:
@@ -163,7 +144,7 @@ def _make(words: command.Words) -> command.Lines:
     runs, pairs = Runs(words.runs, words.jobs), cells(words)
     given = {n: v for n in ("seeds", "steps") if (v := getattr(words, n)) is not None}
     wanted = {pair: run(*pair, words.preset)._replace(**given) for pair in pairs}
-    yield state(runs, [*wanted.values()])
+    yield runs.state(wanted.values())
     if words.state:
         return
     names = {f"{task}-{name}": (task, name) for task, name in pairs}
@@ -196,12 +177,11 @@ OPTIONS: command.Options = {
     "--tasks": command.some_of(TASKS),
     "--rows": command.some_of(LABELS),
     "--preset": {"default": "recommended", "choices": get_args(PresetName)},
-    "--state": {"action": "store_true", "help": "say how far the whole is, and do nothing"},
 }
 
-main = command.of(
-    "minigrid_hard", _make, OPTIONS | command.FINISHED | command.STEPS | command.OF_RUNS
-)
+OPTIONS |= command.STATE | command.FINISHED | command.STEPS | command.OF_RUNS
+
+main = command.of("minigrid_hard", _make, OPTIONS)
 
 if __name__ == "__main__":
     raise SystemExit(main())

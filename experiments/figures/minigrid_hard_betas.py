@@ -74,16 +74,13 @@ def _make(words: command.Words) -> command.Lines:
 
     def state() -> str:
         missing = [(task, name) for task, name in left if name not in results.get(task, {})]
-        rate = (
-            trained / (time.monotonic() - began)
-            if trained
-            else (minigrid_hard.FRAMES_PER_SECOND * runs.at_once)
-        )
-        hours = sum(env_frames(task, seeds) for task, _ in missing) / rate / 3600
+        frames = sum(env_frames(task, seeds) for task, _ in missing)
+        hours = frames / trained * (time.monotonic() - began) / 3600 if trained else None
         done, running = len(cells) - len(missing), min(runs.at_once, len(missing))
         return (
             f"{done} of {len(cells)} cells done, {running} running, "
-            f"{len(missing) - running} left, about {hours:.1f} hours to go"
+            f"{len(missing) - running} left"
+            + (f", about {hours:.1f} hours to go" if hours is not None else "")
         )
 
     if left:

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,9 +21,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Optional, TypeVar
 
 from experiments.figures import command
-from re3_jax.runs import run_folder
-from re3_jax.runs.config import PresetName, option_with
+from re3_jax.runs import comparison, run_folder
+from re3_jax.runs.config import PresetName, RunConfig, flatten, option_name, option_with
 from re3_jax.runs.errors import UsageError
+from re3_jax.runs.options import parse
 from re3_jax.runs.resolve import resolve
 
 Item = TypeVar("Item")
@@ -89,9 +89,71 @@ class Runs:
             changes["init"] = str(self.folder_of(before))
         return changes
 
+    def config(self, run: Run) -> RunConfig:
+        """What `experiments.train` makes of the run's options."""
+        return parse(self._words(run))
+
+    def _words(self, run: Run) -> list[str]:
+        options = {"env": run.task, "agent": run.agent, "bonus": run.bonus, "preset": run.preset}
+        options |= {"seeds": str(run.seeds), "out": str(self.folder_of(run))}
+        changes = self._changes(run)
+        # `--pretrain` gives the length of a pre-training run.
+        if "pretrain" not in changes:
+            options["steps"] = str(run.steps)
+        words = [option_with(name, value) for name, value in {**options, **changes}.items()]
+        return [word for each in words for word in each.split(" ", 1)]
+
     def finished(self, runs: Iterable[Run]) -> list[Path]:
         """The folders of those runs that are finished, in their order."""
-        return [folder for run in runs if _is_finished(folder := self.folder_of(run), run)]
+        return [self.folder_of(run) for run in runs if self._is_finished(run)]
+
+    def _is_finished(self, run: Run) -> bool:
+        """Whether the folder of a run holds all of it.
+
+        Raises:
+          UsageError: it holds another number of seeds or a run with other options.
+        """
+        folder = self.folder_of(run)
+        if not (folder / "summary.json").exists():
+            return False
+        reached = json.loads((folder / "summary.json").read_text())
+        remedy = "or name another folder for all runs with --runs"
+        if len(reached["final_return"]) != run.seeds:
+            raise UsageError(
+                f"the run in {folder} has {len(reached['final_return'])} seed(s), not {run.seeds}: "
+                f"give as many with --seeds, {remedy}"
+            )
+        then, now = (flatten(c) for c in (run_folder.stored_config(folder), self.config(run)))
+        for name, value in now.items():
+            if name not in (*comparison.POOLED, "init", "pretrain") and then[name] != value:
+                raise UsageError(
+                    f"the run in {folder} was trained with {option_with(name, then[name])}, not "
+                    f"{value}, as this figure is: move it away, {remedy}"
+                )
+        return bool(reached["complete"]) and reached["env_frames"] >= run.steps
+
+    def state(self, wanted: Iterable[Run]) -> str:
+        """How many runs are done, begun and waiting, and the hours until all are done.
+
+        Hours are those of the frames that are missing, at the pace of what has been trained.
+        """
+        wanted, pace, missing, done, begun = list(wanted), [], 0, 0, 0
+        for run in wanted:
+            path, frames = self.folder_of(run) / "summary.json", 0
+            if path.exists():
+                reached = json.loads(path.read_text())
+                frames = reached["env_frames"]
+                pace.append((frames * run.seeds, reached["wall_seconds"]))
+            finished = self._is_finished(run)
+            done += finished
+            begun += not finished and (path.parent / run_folder.CONFIG).exists()
+            missing += 0 if finished else max(run.steps - frames, 0) * run.seeds
+        trained, seconds = map(sum, zip(*pace, strict=True)) if pace else (0, 0)
+        hours = ""
+        if trained and seconds:
+            hours = f", about {missing * seconds / trained / self.at_once / 3600:.1f} hours to go"
+        waiting = len(wanted) - done - begun
+        return f"{done} of {len(wanted)} runs done, {begun} begun, {waiting} waiting{hours}"
 
     def of_figure(self, wanted: Sequence[Run], train: bool) -> list[Path | None]:
         """The folder of each run, None for one that is not finished if none is to be trained.
@@ -112,23 +174,17 @@ class Runs:
         """The folder of a finished run, which is trained or resumed if necessary.
 
         Raises:
-          UsageError: the folder holds a run of another number of seeds.
+          UsageError: the folder holds a run of another number of seeds or with other options.
           SystemExit: the run failed or was stopped; with its exit code.
         """
         if before := first_run(run):
             self.ensure(before)
-        folder, changes = self.folder_of(run), self._changes(run)
-        options = {"env": run.task, "agent": run.agent, "bonus": run.bonus, "preset": run.preset}
-        options |= {"seeds": str(run.seeds), "out": str(folder)}
-        # `--pretrain` gives the length of a pre-training run.
-        if "pretrain" not in changes:
-            options["steps"] = str(run.steps)
+        folder = self.folder_of(run)
         command = [sys.executable, "-m", "experiments.train", "--loggers", "none"]
-        for option, value in {**options, **changes}.items():
-            command += option_with(option, value).split(" ", 1)
+        command += self._words(run)
         # Two threads never train the same run: the second finds it finished.
         with self._locks.setdefault(str(folder), threading.Lock()):
-            if _is_finished(folder, run):
+            if self._is_finished(run):
                 return folder
             if (folder / run_folder.CONFIG).exists():
                 command.append("--resume")
@@ -137,25 +193,15 @@ class Runs:
         return folder
 
     def ensure_all(self, runs: Iterable[Run]) -> list[Path]:
-        """`ensure` of each, in their order; a line says how many are done whenever one ends."""
-        runs, began, counting = list(runs), time.monotonic(), threading.Lock()
-        done, ended = len(self.finished(runs)), 0
+        """`ensure` of each, in their order; a line says how far all are whenever one ends."""
+        runs, saying = list(runs), threading.Lock()
 
         def ensure(run: Run) -> Path:
-            nonlocal ended
-            trained = not self.finished([run])
+            trained = not self._is_finished(run)
             folder = self.ensure(run)
             if trained and len(runs) > 1:
-                with counting:
-                    ended += 1
-                    left = len(runs) - done - ended
-                    running = min(self.at_once, left)
-                    hours = (time.monotonic() - began) / ended * left / 3600
-                    print(
-                        f"{len(runs) - left} of {len(runs)} runs done, {running} running, "
-                        f"{left - running} waiting, about {hours:.1f} hours to go",
-                        flush=True,
-                    )
+                with saying:
+                    print(self.state(runs), flush=True)
             return folder
 
         before = signal.signal(signal.SIGTERM, self._stop)
@@ -261,6 +307,25 @@ def options(folder: Path, *names: str) -> list[str]:
     return [config[name] for name in names]
 
 
+def pooled(folders: Sequence[Path], kind: Callable[[Path], Key]) -> dict[Key, comparison.Row]:
+    """Kind -> its runs, which differ in their seeds only.
+
+    Raises:
+      UsageError: runs of one kind differ otherwise, or a seed is there twice.
+    """
+    kinds = {folder: kind(folder) for folder in folders}
+    found: dict[Key, comparison.Row] = {}
+    for row in comparison.rows_of(folders):
+        other = found.setdefault(kinds[row.folders[0]], row)
+        if other is not row:
+            names = comparison.differences([row.options, other.options])
+            raise UsageError(
+                f"the runs in {other.folders[0]} and {row.folders[0]} differ in "
+                f"{', '.join(map(option_name, names))}: give runs that differ in their seeds only"
+            )
+    return found
+
+
 def copy_evaluations(folders: Sequence[Path], out: Path) -> list[str]:
     """Copies each run's eval.csv as FOLDER.csv; the folders must have different names."""
     names = [folder.resolve().name for folder in folders]
@@ -276,16 +341,3 @@ def copy_evaluations(folders: Sequence[Path], out: Path) -> list[str]:
 def first_run(run: Run) -> Run | None:
     """The run that this one starts from, seed by seed; None if it starts afresh."""
     return run.init and run.init._replace(seeds=run.seeds, seed=run.seed)
-
-
-def _is_finished(folder: Path, run: Run) -> bool:
-    summary = folder / "summary.json"
-    if not summary.exists():
-        return False
-    reached = json.loads(summary.read_text())
-    if len(reached["final_return"]) != run.seeds:
-        raise UsageError(
-            f"the run in {folder} has {len(reached['final_return'])} seed(s), not {run.seeds}: "
-            "give as many with --seeds, or another folder for all runs with --runs"
-        )
-    return bool(reached["complete"]) and reached["env_frames"] >= run.steps

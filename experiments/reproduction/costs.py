@@ -1,6 +1,7 @@
 """How long the paper's runs take here, from committed measurements: why many did not run."""
 
 from experiments.reproduction.results import Results
+from re3_jax.runs.resolve import resolve
 
 MEASURED = "benchmarks/results"
 SECONDS_PER_DAY = 86_400
@@ -14,16 +15,17 @@ RAINBOW_UPDATES = 12_500_000
 The paper does not state the length of its runs."""
 
 
-def rad(results: Results) -> str:
+def rad(results: Results, task: str = "hopper_hop") -> str:
     """Of one run of RAD + RE3, 500,000 env frames at the paper's size."""
     measured = results.json(f"{MEASURED}/sac_update.json")["sizes"]["released"]["ms"]
-    calls = results.json("results/flops/counts.json")["operations_of_one_call"]["released"]
-    seconds = measured["re3_jax"]["mean"] / 1e3
-    return _words("run", seconds, calls["re3"]["updates"])
+    config = resolve(task, "rad", preset="released")
+    updates = config.steps // config.dmc.action_repeat - config.sac.initial_agent_steps
+    return _words("run", measured["re3_jax"]["mean"] / 1e3, updates)
 
 
-def dreamer(results: Results) -> str:
-    """Of one run of Dreamer + RE3, 500,000 env frames at the paper's size."""
+def dreamer(results: Results, task: str = "") -> str:
+    """Of one run of Dreamer + RE3, 500,000 env frames at the paper's size, on any task."""
+    del task
     measured = results.json(f"{MEASURED}/dreamer_update.json")["of_one_update"]
     return _words("run", measured["re3_jax+re3"]["seconds"], DREAMER_UPDATES)
 

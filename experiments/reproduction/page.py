@@ -52,7 +52,6 @@ CONTRIBUTIONS = (
 OUTSIDE = {
     "bonus_faults": "diagnostics of a right bonus and of two with planted faults",
     "bonus_losses": "losses of the learned bonuses over 1,000 updates",
-    "dmc_small_three_steps": "Figure 4 begun anew, one seed each so far: no comparison",
     "dreamer": "Dreamer on a task of ours, a bar in pixels",
     "gymnax_cartpole": "CartPole, to show the contract with gymnax",
     "ppo": "PPO, an agent that the paper does not have",

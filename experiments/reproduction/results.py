@@ -5,7 +5,10 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from re3_jax.runs import curves
+import numpy as np
+from jaxtyping import Float
+
+from re3_jax.runs import curves, statistics
 from re3_jax.runs.curves import Curve
 
 Row = dict[str, str]
@@ -18,9 +21,15 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    @classmethod
+    def of_mean(cls, values: Float[np.ndarray, " seed"]) -> "Interval":
+        """Student's t interval of the mean over seeds."""
+        mean, half = float(values.mean()), float(statistics.mean_half_width(values))
+        return cls(mean, mean - half, mean + half)
+
     def __str__(self) -> str:
-        """Two decimals for values such as returns of MiniGrid, none for those up to 1,000."""
-        digits = 2 if abs(self.value) < 20 else 0
+        """Two decimals for returns of MiniGrid, three below 0.1, none for values up to 1,000."""
+        digits = 3 if abs(self.value) < 0.1 else 2 if abs(self.value) < 20 else 0
         value, low, high = (f"{x:.{digits}f}" for x in self)
         return f"{value} ({low} to {high})"
 

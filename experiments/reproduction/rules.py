@@ -24,8 +24,8 @@ IN_WORDS = (
     "*A is better than B*: the 95% interval of the probability that a run of A is above a run of B "
     "(ties count half; percentile bootstrap over seeds) lies above 0.5. MiniGrid compares areas "
     "under the curve from frame 0, pre-training included; other tables compare returns at the end. "
-    "Rows that a table does not compare must have 95% intervals of the mean (Student's t over "
-    "seeds) that lie apart.",
+    "Where results are paired by seed, the 95% interval of the mean difference (Student's t over "
+    "seeds) lies above 0. Other rows must have 95% intervals of the mean that lie apart.",
     "*A number*: the 95% interval of our mean contains the paper's number. A wide interval "
     "contains much, so look at its width.",
     f'*A count of operations*: differs by at most {WITHIN:.0%}. "Roughly twice" is '
@@ -123,6 +123,11 @@ def apart(pairs: Sequence[tuple[Interval, Interval]], seeds: int, reproduced: Ve
     if len(pairs) == 1:
         return Verdict.NOT_REPRODUCED, "worse" if lost else "no difference shown"
     return Verdict.NOT_REPRODUCED, f"apart in {won} of {len(pairs)}"
+
+
+def above_zero(differences: Sequence[Interval], seeds: int, reproduced: Verdict) -> Judged:
+    """`apart` of differences, ours less theirs with the same seeds, from 0."""
+    return apart([(each, Interval(0, 0, 0)) for each in differences], seeds, reproduced)
 
 
 def alike(comparisons: Sequence[Comparison], reproduced: Verdict) -> Judged:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from experiments.reproduction import costs, rules
-from experiments.reproduction.entry import Entry, Find, Finding, Verdict, not_run
-from experiments.reproduction.results import Interval, Results, interval, seeds_and_frames
+from experiments.reproduction.entry import Entry, Find, Finding, Verdict, never, not_run
+from experiments.reproduction.results import Results, interval, seeds_and_frames
 
 ROBUSTNESS = "results/robustness/table.csv"
 ABLATIONS = "results/minigrid_ablations/table.csv"
@@ -15,7 +15,7 @@ K = "3"
 
 
 def _neighbours_found(conditions: Sequence[str], other: str) -> Find:
-    """Compares how many true neighbours an ensemble and another distance find."""
+    """Compares how many true neighbours an ensemble and another distance find, seed by seed."""
 
     def find(results: Results) -> Finding:
         table = [
@@ -26,17 +26,16 @@ def _neighbours_found(conditions: Sequence[str], other: str) -> Find:
         if not table:
             return not_run("no committed result of ensembles")
         cells = {(row["condition"], row["representation"]): row for row in table}
-        pairs, words = [], []
+        gains, words = [], []
         for condition in conditions:
-            pair = [cells[condition, name] for name in (ENSEMBLE, other)]
-            ours, theirs = (interval(row, "recall") for row in pair)
-            # Paired by seed where the table has it, which is the sharper comparison.
-            gain = interval(pair[0], "recall_minus_1_encoder")
-            pairs.append((gain, Interval(0, 0, 0)) if other == ONE else (ours, theirs))
-            words.append(f"{condition}: {ours} against {theirs}")
-            words[-1] += f", difference {gain}" if other == ONE else ""
+            ours, theirs = (cells[condition, name] for name in (ENSEMBLE, other))
+            gains.append(interval(ours, f"recall_minus_{other.replace(' ', '_')}"))
+            words.append(
+                f"{condition}: {interval(ours, 'recall')} against {interval(theirs, 'recall')}, "
+                f"difference {gains[-1]}"
+            )
         seeds = min(int(row["seeds"]) for row in table)
-        verdict, reason = rules.apart(pairs, seeds, Verdict.REPRODUCED)
+        verdict, reason = rules.above_zero(gains, seeds, Verdict.REPRODUCED)
         shares = "share of the true nearest frames among those found: " + "; ".join(words)
         ran = f"all tasks of the table, released encoder, {seeds} seeds, k = {K}"
         return Finding(verdict, shares, ran, reason, "make figure FIG=robustness")
@@ -85,9 +84,15 @@ ENTRIES = (
     ),
     Entry(
         "Figure 10 (b)",
-        "With changed colours, an ensemble finds similar positions, raw pixels similar colours.",
+        "With changed colours, an ensemble finds more similar positions than raw pixels.",
         "",
         _neighbours_found(("tinted", "recoloured"), PIXELS),
+    ),
+    Entry(
+        "Figure 10 (b)",
+        "With changed colours, raw pixels find similar colours.",
+        "make figure FIG=robustness",
+        never("the picture shows it for one frame; nothing scores colours"),
     ),
     Entry(
         "Figure 10 (c)",

@@ -8,19 +8,20 @@ import pytest
 from experiments.figures import atari
 
 
-def write_run(folder, bonus, screens, env="atari:montezuma_revenge"):
+def write_run(folder, bonus, screens, env="atari:montezuma_revenge", first=1):
     """Two seeds, evaluated at 0 and 100 frames, with a row of training at every ten."""
     folder.mkdir()
-    config = {"config": {"env": env, "bonus": bonus}}
-    (folder / "config.json").write_text(json.dumps(config))
+    config = {"env": env, "agent": "rainbow", "bonus": bonus, "preset": "data_efficient"}
+    config |= {"pretrain": None, "init": None}
+    (folder / "config.json").write_text(json.dumps({"config": config}))
     with (folder / "eval.csv").open("w") as out:
         out.write("seed,env_frames,return_mean\n")
-        for seed, final in ((1, 400.0), (2, 0.0)):
+        for seed, final in ((first, 400.0), (first + 1, 0.0)):
             out.write(f"{seed},0,0.0\n{seed},100,{final}\n")
     with (folder / "train.csv").open("w") as out:
         out.write("seed,env_frames,loss,screens_seen\n")
         for row, seen in enumerate(screens, 1):
-            out.writelines(f"{seed},{10 * row},nan,{seen + seed}\n" for seed in (1, 2))
+            out.writelines(f"{first - 1 + n},{10 * row},nan,{seen + n}\n" for n in (1, 2))
 
 
 def test_screens_are_compared_at_the_last_frame_that_all_runs_reached(tmp_path, capsys):
@@ -43,6 +44,25 @@ def test_screens_are_compared_at_the_last_frame_that_all_runs_reached(tmp_path, 
     assert (out / "curves.png").stat().st_size > 10_000
 
 
+def test_runs_that_differ_in_their_seeds_are_one_row(tmp_path):
+    folders = [tmp_path / name for name in ("none-1", "none-3", "re3-1", "re3-3")]
+    for folder in folders:
+        bonus, first = folder.name.split("-")
+        write_run(folder, bonus, [5, 8 + int(first)], first=int(first))
+    out = tmp_path / "out"
+    assert atari.main([*map(str, folders), "--out", str(out)]) == 0
+    with (out / "table.csv").open() as lines:
+        rows = list(csv.DictReader(lines))
+    assert [(row["label"], row["seeds"]) for row in rows] == [
+        ("Rainbow", "4"),
+        ("Rainbow + RE3", "4"),
+    ]
+    assert [float(row["final_return_mean"]) for row in rows] == [200.0, 200.0]
+    # 9 and 11 screens, and one and two more for the seeds of a run.
+    assert [float(row["screens_seen"]) for row in rows] == [11.5, 11.5]
+    assert [row["better_than_none"] for row in rows] == ["", "0.5"]
+
+
 def test_other_runs_are_refused(tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     write_run(tmp_path / "pixels", "re3", [1], env="dmc:hopper_hop")
@@ -52,7 +72,7 @@ def test_other_runs_are_refused(tmp_path, capsys):
     for name, sentence in (
         ("empty", "holds no run"),
         ("pixels", "give runs of Atari games"),
-        ("young", "let it train first"),
+        ("young", "let them train first"),
         ("cut", "has no train.csv"),
     ):
         assert atari.main([str(tmp_path / name), "--out", str(tmp_path / "out")]) == 2
@@ -60,5 +80,5 @@ def test_other_runs_are_refused(tmp_path, capsys):
     write_run(tmp_path / "whole", "re3", [1])
     same = str(tmp_path / "whole")
     assert atari.main([same, same, "--out", str(tmp_path / "out")]) == 2
-    assert "two of the folders are called whole: rename one" in capsys.readouterr().err
+    assert "both hold seed 1" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

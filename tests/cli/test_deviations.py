@@ -71,6 +71,19 @@ def test_the_table_of_deepmind_control_names_what_separates_them(task, agent):
     assert named == differences(task, agent)
 
 
+def test_the_table_of_small_names_what_separates_it_from_the_released_size():
+    options = (resolve("cheetah_run_sparse", preset=name) for name in ("released", "small"))
+    released, small = map(flatten, options)
+    # Other bonuses have the sizes of RE3's.
+    groups = {"", "sac", "dmc", "re3", "evaluation"}
+    different = {
+        name
+        for name in small
+        if small[name] != released[name] and name.rpartition(".")[0] in groups and name != "preset"
+    }
+    assert set.union(*(options_in(row[-1]) for row in rows("## `small`", "\n## "))) == different
+
+
 def test_the_table_of_deepmind_control_gives_the_values_of_the_presets():
     paper = flatten(resolve("cheetah_run_sparse", preset="paper"))
     released = flatten(resolve("cheetah_run_sparse", preset="released"))

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import time
 
 import numpy as np
 import pytest
@@ -11,12 +10,14 @@ from matplotlib.figure import Figure
 from experiments.figures import dmc
 from experiments.figures.runs import Run, Runs
 from re3_jax.runs.curves import Curve, improvement
+from tests.cli.written_runs import finish
 
 
 def write_run(folder, task="walker_walk", agent="rad", bonus="re3", preset="small", **change):
     final, seeds = change.get("final", 100.0), change.get("seeds", (1, 2))
     folder.mkdir(parents=True)
     config = {"env": task, "agent": agent, "bonus": bonus, "preset": preset}
+    config |= {"pretrain": None, "init": None, "sac": change.get("sac", {"n_steps": 3})}
     (folder / "config.json").write_text(json.dumps({"config": config}))
     with (folder / "eval.csv").open("w") as out:
         out.write("seed,env_frames,wall_seconds,episodes,return_mean,return_std,length_mean\n")
@@ -107,25 +108,64 @@ def test_presets_are_told_apart(tmp_path):
     assert labels == ["RAD paper + RE3", "RAD small + RE3"]
 
 
-def finish(folder, *run, **change):
-    """A finished run in a folder."""
-    write_run(folder, *run, **change)
-    summary = {"final_return": dict.fromkeys("1"), "complete": True, "env_frames": 5000}
-    (folder / "summary.json").write_text(json.dumps(summary))
+def test_runs_of_other_options_are_not_pooled(tmp_path, capsys):
+    folders = [
+        write_run(tmp_path / f"{steps}", seeds=(steps,), sac={"n_steps": steps}) for steps in (1, 3)
+    ]
+    assert dmc.main([*folders, "--out", str(tmp_path / "out")]) == 2
+    assert (
+        "differ in --sac.n-steps: give runs that differ in their seeds" in capsys.readouterr().err
+    )
+
+
+def test_a_seed_counts_once(tmp_path, capsys):
+    folders = [write_run(tmp_path / name) for name in ("a", "b")]
+    assert dmc.main([*folders, "--out", str(tmp_path / "out")]) == 2
+    assert "both hold seed 1" in capsys.readouterr().err
+
+
+def test_a_finished_run_of_other_options_is_refused(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(Runs, "start", None)
+    run = Run("walker_walk", "re3", "small", seeds=1, steps=5_000, agent="rad")
+    runs = Runs(tmp_path / "runs")
+    folder = finish(runs, run._replace(changes={"sac.n_steps": "1"}), {0: 0.0, 5000: 1.0})
+    folder.rename(runs.folder_of(run))
+    words = ["--tasks", "walker_walk", "--preset", "small", "--seeds", "1", "--steps", "5000"]
+    words += ["--bonuses", "re3", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+    assert dmc.main(words) == 2
+    assert "was trained with --sac.n-steps 1, not 3" in capsys.readouterr().err
+
+
+def test_options_go_to_every_run_and_into_its_name(monkeypatch, tmp_path):
+    monkeypatch.setattr(Runs, "ensure", lambda runs, run: finish(runs, run, {0: 0.0, 5000: 1.0}))
+    words = ["--tasks", "walker_walk", "--preset", "small", "--seeds", "1", "--steps", "5000"]
+    words += ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+    assert dmc.main([*words, "--options", "sac.n_steps=1"]) == 0
+    for bonus in ("none", "re3"):
+        folder = tmp_path / "runs" / f"walker_walk-rad-{bonus}-small-n_steps_1"
+        assert json.loads((folder / "config.json").read_text())["config"]["sac"]["n_steps"] == 1
+
+
+def test_the_state_is_said_and_nothing_trained(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(Runs, "ensure", None)
+    runs = Runs(tmp_path / "runs")
+    run = Run("walker_walk", "re3", "small", seeds=1, steps=5_000, agent="rad")
+    finish(runs, run, {0: 0.0, 2500: 1.0}, complete=False, wall_seconds=3_600.0)
+    words = ["--tasks", "walker_walk", "--preset", "small", "--seeds", "1", "--steps", "5000"]
+    assert dmc.main([*words, "--state", "--runs", str(tmp_path / "runs")]) == 0
+    # 7,500 frames at 2,500 an hour.
+    expected = "0 of 2 runs done, 1 begun, 1 waiting, about 3.0 hours to go\n"
+    assert capsys.readouterr().out == expected
 
 
 def test_missing_runs_are_trained_seed_by_seed_where_the_preset_has_one(
     monkeypatch, tmp_path, capsys
 ):
-    asked, clock = [], [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    asked = []
 
     def ensure(runs, run):
         asked.append(run)
-        clock[0] += 7_200.0
-        folder = runs.folder_of(run)
-        finish(folder, run.task, run.agent, run.bonus, run.preset, seeds=(run.seed,))
-        return folder
+        return finish(runs, run, {0: 0.0, 5000: 100.0}, wall_seconds=7_200.0)
 
     monkeypatch.setattr(Runs, "ensure", ensure)
     words = ["--tasks", "walker_walk", "pendulum_swingup", "--preset", "small", "--steps", "5000"]
@@ -138,8 +178,11 @@ def test_missing_runs_are_trained_seed_by_seed_where_the_preset_has_one(
         for bonus in ("none", "re3")
     ]
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == "1 of 8 runs done, 1 running, 6 waiting, about 14.0 hours to go"
-    assert said[7] == "8 of 8 runs done, 0 running, 0 waiting, about 0.0 hours to go"
+    assert said[:2] == [
+        "0 of 8 runs done, 0 begun, 8 waiting",
+        "1 of 8 runs done, 0 begun, 7 waiting, about 14.0 hours to go",
+    ]
+    assert said[8] == "8 of 8 runs done, 0 begun, 0 waiting, about 0.0 hours to go"
     rows = read(tmp_path / "out" / "table.csv")
     assert [(row["task"], row["label"], row["seeds"]) for row in rows] == [
         ("walker_walk", "RAD", "2"),
@@ -181,7 +224,8 @@ def test_finished_runs_are_drawn_without_training(monkeypatch, tmp_path, capsys)
     words += ["--finished", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
     assert dmc.main(words) == 2
     assert "none of the runs is finished" in capsys.readouterr().err
-    finish(tmp_path / "runs" / "walker_walk-rad-re3-small", seeds=(1,))
+    run = Run("walker_walk", "re3", "small", seeds=1, steps=5_000, agent="rad")
+    finish(Runs(tmp_path / "runs"), run, {0: 0.0, 5000: 1.0})
     titles = []
     monkeypatch.setattr(Figure, "suptitle", lambda figure, title: titles.append(title))
     assert dmc.main(words) == 0
@@ -210,13 +254,17 @@ def test_the_agent_is_in_the_name_of_a_run_made_for_it(monkeypatch, tmp_path):
         (lambda path: [write_run(path / "x", agent="a2c")], "draws rad, drq, dreamer with"),
         (lambda path: ["--tasks", "walker_wallk"], "walker_walk"),
         (lambda path: ["--weights", "imagenet"], "write it as imagenet=FILE"),
+        (lambda path: ["--options", "sac.n_steps"], "write it as sac.n_steps=1"),
         (lambda path: ["--reference", str(path / "none.csv")], "cannot be read as a reference"),
         (
             lambda path: write_reference(path / "r.csv", "task,seed,step,episode_reward"),
             "the columns env, seed, step and episode_reward",
         ),
         (
-            lambda path: [write_run(path / "x" / "same"), write_run(path / "y" / "same")],
+            lambda path: [
+                write_run(path / "x" / "same"),
+                write_run(path / "y" / "same", seeds=(3,)),
+            ],
             "two of the folders are called same",
         ),
     ],

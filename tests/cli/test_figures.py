@@ -1,32 +1,17 @@
 """The paper's figures: the runs they start, and what they draw from made-up rows."""
 
 import csv
-import json
 import os
 import time
 
 import pytest
 
 from experiments.figures import dreamer, minigrid, minigrid_deviations, rainbow
+from experiments.figures.minigrid import VARIANTS
 from experiments.figures.rows import file_name
 from experiments.figures.runs import Run, Runs
 from re3_jax.runs.errors import UsageError
-
-
-def write_run(folder, *, seeds=2, complete=True, env_frames=100, final=0.5):
-    """A run folder with the files of `experiments.train` that figures read."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text("{}")
-    summary = {
-        "complete": complete,
-        "env_frames": env_frames,
-        "final_return": {str(seed): final for seed in range(seeds)},
-    }
-    (folder / "summary.json").write_text(json.dumps(summary))
-    with (folder / "eval.csv").open("w") as out:
-        out.write("seed,env_frames,wall_seconds,episodes,return_mean,return_std,length_mean\n")
-        for frame, value in ((0, 0.0), (env_frames, final)):
-            out.writelines(f"{seed},{frame},1.0,4,{value},0,9\n" for seed in range(seeds))
+from tests.cli.written_runs import finish
 
 
 @pytest.fixture
@@ -50,18 +35,19 @@ def ensure(folder, **changes):
 
 
 FOLDER = "doorkey_6x6-re3-released"
+RETURNS = {0: 0.0, 100: 0.5}
 BONUSES = ("none", "re3")
 
 
 def test_a_complete_run_is_not_run_again(started, tmp_path):
-    write_run(tmp_path / FOLDER)
+    assert finish(Runs(tmp_path), RUN, RETURNS) == tmp_path / FOLDER
     assert ensure(tmp_path) == tmp_path / FOLDER
     assert started == []
 
 
 @pytest.mark.parametrize("left", [{"complete": False}, {"env_frames": 99}])
 def test_an_interrupted_or_too_short_run_is_resumed(started, tmp_path, left):
-    write_run(tmp_path / FOLDER, **left)
+    finish(Runs(tmp_path), RUN, RETURNS, **left)
     ensure(tmp_path)
     (command,) = started
     assert "--resume" in command
@@ -69,7 +55,7 @@ def test_an_interrupted_or_too_short_run_is_resumed(started, tmp_path, left):
 
 
 def test_a_run_killed_before_its_summary_is_resumed(started, tmp_path):
-    write_run(tmp_path / FOLDER)
+    finish(Runs(tmp_path), RUN, RETURNS)
     (tmp_path / FOLDER / "summary.json").unlink()
     ensure(tmp_path)
     assert "--resume" in started[0]
@@ -101,7 +87,7 @@ def test_rows_that_share_a_run_train_it_once(monkeypatch, tmp_path):
     def start(runs, command, log):
         begun.append(log)
         time.sleep(0.2)
-        write_run(tmp_path / FOLDER)
+        finish(Runs(tmp_path), RUN, RETURNS)
         return 0
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
@@ -113,7 +99,7 @@ def test_rows_that_share_a_run_train_it_once(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("complete", [True, False])
 def test_a_run_of_other_seeds_is_refused(started, tmp_path, complete):
-    write_run(tmp_path / FOLDER, seeds=3, complete=complete)
+    finish(Runs(tmp_path), RUN._replace(seeds=3), RETURNS, complete=complete)
     with pytest.raises(UsageError, match=r"has 3 seed\(s\), not 2: .* --seeds, .* --runs"):
         ensure(tmp_path)
     assert started == []
@@ -137,8 +123,8 @@ def test_minigrid_has_a_panel_per_task_and_a_row_per_curve(started, tmp_path):
     tasks = ("empty_16x16", "doorkey_6x6")
     for i, task in enumerate(tasks):
         for j, bonus in enumerate(BONUSES):
-            final = (2 * i + j + 1) / 10
-            write_run(runs / f"{task}-{bonus}-paper-seed_11", env_frames=400_000, final=final)
+            run = VARIANTS[bonus].run(task, "paper")._replace(seeds=2)
+            finish(Runs(runs), run, {0: 0.0, 400_000: (2 * i + j + 1) / 10})
     words = ["--presets", "paper", "--tasks", *tasks, "--seeds", "2"]
     words += ["--rows", "none", "re3"]
     assert minigrid.main([*words, "--runs", str(runs), "--out", str(out)]) == 0
@@ -167,9 +153,8 @@ def asked(monkeypatch):
     asked = []
 
     def ensure(runs, run):
-        folder = runs.folder / str(len(asked))
         asked.append(run)
-        write_run(folder, seeds=run.seeds, env_frames=run.steps, final=len(asked) / 10)
+        folder = finish(runs, run, {0: 0.0, run.steps: len(asked) / 10})
         with (folder / "train.csv").open("w") as out:
             out.write("seed,env_frames,image_loss,reward_loss,kl\n")
             out.writelines(f"{i},{run.steps},{i + 1},nan,1\n" for i in range(run.seeds))
@@ -230,10 +215,11 @@ def test_deviations_have_one_row_per_change(asked, tmp_path):
 
 @pytest.mark.parametrize("figure", [minigrid, minigrid_deviations])
 def test_other_seeds_end_the_command_with_one_sentence(figure, started, tmp_path, capsys):
-    preset = "recommended" if figure is minigrid else "released"
-    for bonus in BONUSES:
-        write_run(tmp_path / f"empty_16x16-{bonus}-{preset}-seed_11", seeds=3)
-        write_run(tmp_path / f"doorkey_6x6-{bonus}-{preset}-seed_11", seeds=3)
+    rows = minigrid_deviations.ROWS.values()
+    if figure is minigrid:
+        rows = [VARIANTS[name].run("empty_16x16", "recommended") for name in BONUSES]
+    for run in rows:
+        finish(Runs(tmp_path), run._replace(seeds=3), RETURNS)
     words = ["--seeds", "2", "--runs", str(tmp_path), "--out", str(tmp_path / "out")]
     assert figure.main(words) == 2
     said = capsys.readouterr().err

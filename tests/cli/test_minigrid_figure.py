@@ -15,6 +15,7 @@ from re3_jax.runs import curves
 from re3_jax.runs.config import option_with
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.options import parse
+from tests.cli.written_runs import finish
 
 TRAINED = 100_480
 """Env frames of a pre-training run, which ends after whole chunks."""
@@ -118,10 +119,8 @@ def test_finished_rows_are_drawn_without_training(monkeypatch, tmp_path, capsys)
     assert minigrid.main(words) == 2
     assert "none of the runs is finished" in capsys.readouterr().err
     run = VARIANTS["rnd"].run("doorkey_6x6", "recommended")
-    folder = Runs(tmp_path / "runs").folder_of(run)
-    write_evaluations(folder, [(0, 0.0), (400_000, 1.0)], seeds=2)
-    summary = {"final_return": {"11": 1, "12": 1}, "complete": True, "env_frames": 400_000}
-    (folder / "summary.json").write_text(json.dumps(summary))
+    runs = Runs(tmp_path / "runs")
+    finish(runs, run._replace(seeds=2), {0: 0.0, 400_000: 1.0})
     titles = []
     monkeypatch.setattr(Figure, "suptitle", lambda figure, title: titles.append(title))
     assert [row["label"] for row in drawn(tmp_path, *words)] == ["A2C + RND"]

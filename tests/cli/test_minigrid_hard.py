@@ -1,7 +1,6 @@
 """The figure of PPO's bonuses on hard tasks, its search of weights, and what it writes."""
 
 import csv
-import json
 from pathlib import Path
 
 import numpy as np
@@ -16,25 +15,7 @@ from re3_jax.runs.config import flatten, option_with
 from re3_jax.runs.curves import Curve
 from re3_jax.runs.options import parse
 from re3_jax.runs.resolve import resolve
-
-
-def write_run(folder, run, returns):
-    """A finished run whose seeds all have the same evaluations: env frames -> return."""
-    folder.mkdir(parents=True, exist_ok=True)
-    seeds = range(run.seed, run.seed + run.seeds)
-    with (folder / "eval.csv").open("w") as out:
-        out.write("seed,env_frames,wall_seconds,episodes,return_mean,return_std,length_mean\n")
-        for frames, value in returns.items():
-            out.writelines(f"{seed},{frames},1.0,4,{value},0,9\n" for seed in seeds)
-    summary = {
-        "complete": True,
-        "env_frames": run.steps,
-        "final_return": dict.fromkeys(map(str, seeds), returns[run.steps]),
-        "wall_seconds": 100.0,
-        "train_seconds": 80.0,
-        "evaluation_seconds": 9.0,
-    }
-    (folder / "summary.json").write_text(json.dumps(summary))
+from tests.cli.written_runs import finish
 
 
 @pytest.fixture
@@ -47,9 +28,7 @@ def asked(monkeypatch):
         betas = [float(value) for name, value in run.changes.items() if name.endswith(".beta")]
         height = sum(1 - abs(np.log10(beta) + 1.9) / 10 for beta in betas) or 0.5
         height = 0.1 if run.bonus == "none" else height
-        folder = runs.folder_of(run)
-        write_run(folder, run, {0: 0.0, run.steps // 2: 0.9 * height, run.steps: height})
-        return folder
+        return finish(runs, run, {0: 0.0, run.steps // 2: 0.9 * height, run.steps: height})
 
     monkeypatch.setattr(Runs, "ensure", ensure)
     return asked
@@ -82,14 +61,14 @@ def test_every_cell_has_the_same_settings_and_fresh_seeds(asked, tmp_path):
 def test_the_state_is_one_line_and_trains_nothing(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(Runs, "ensure", None)
     run, runs = minigrid_hard.run("doorkey_8x8", "re3", "recommended"), Runs(tmp_path / "runs")
-    write_run(runs.folder_of(run), run, {0: 0.0, run.steps: 1.0})
+    finish(runs, run, {0: 0.0, run.steps: 1.0})
     begun = runs.folder_of(run._replace(bonus="rnd"))
     begun.mkdir()
     (begun / "config.json").write_text("{}")
     asked_for = ["--tasks", "doorkey_8x8", "--rows", "none", "re3", "rnd", "--state"]
     assert minigrid_hard.main(words(tmp_path, *asked_for)) == 0
     # Two more cells of 100 seconds each.
-    expected = "1 of 3 cells done, 1 begun, 1 left, about 0.1 hours to go\n"
+    expected = "1 of 3 runs done, 1 begun, 1 waiting, about 0.1 hours to go\n"
     assert capsys.readouterr().out == expected
     finished = words(tmp_path, *asked_for[:-1], "--finished")
     assert minigrid_hard.main(finished) == 0

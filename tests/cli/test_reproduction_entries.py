@@ -154,35 +154,65 @@ def test_neighbours_nearer_than_chance(root, seeds, high, verdict):
 def test_entropy_and_ensembles(root):
     folder = root / "results" / "pretraining"
     folder.mkdir()
-    rows = [
-        ("RE3", 30, 29, 31),
-        ("APT (SE w/ Contrastive)", 20, 19, 21),
-        ("random actions", 9, 8, 10),
-    ]
-    columns = "task,label,seeds,env_frames,state_entropy,state_entropy_low,state_entropy_high\n"
+    # Seeds differ much more than rows with the same seed do.
+    rows = {
+        "RE3": [30, 20, 10],
+        "APT (SE w/ Contrastive)": [29, 19, 9.5],
+        "random actions": [9] * 3,
+    }
     lines = [
-        ",".join(map(str, ("hopper_hop", label, 3, 100_000, *values))) for label, *values in rows
+        f"hopper_hop,{label},{seed},{frame},{frame / 100_000 * entropy}"
+        for label, entropies in rows.items()
+        for seed, entropy in enumerate(entropies)
+        for frame in (100_000, 50_000)
     ]
-    (folder / "table.csv").write_text(columns + "\n".join(lines) + "\n")
+    columns = "task,label,seed,env_frames,state_entropy\n"
+    (folder / "entropy.csv").write_text(columns + "\n".join(lines) + "\n")
+    (folder / "table.csv").write_text("seeds,env_frames\n3,100000\n")
+    entropy = found(root, "Figure 9 (a)")
+    assert "0.83 (0.12 to 1.55) nats above APT" in entropy.result
     assert found(root, "Figure 9 (a)").verdict is SMALLER
     assert found(root, "Figure 8").verdict is NOT_RUN
     (root / "results" / "behaviours").mkdir()
     (root / "results" / "behaviours" / "strips.png").touch()
-    assert found(root, "Figure 8").verdict is SMALLER
+    # Random actions are not above in all pairs: 21 to 1 nats.
+    assert found(root, "Figure 8").reason == "apart in 1 of 2"
 
     folder = root / "results" / "robustness"
     folder.mkdir()
-    parts = "recall", "recall_minus_1_encoder"
+    parts = "recall", "recall_minus_1_encoder", "recall_minus_raw_pixels"
     scores = [f"{part}{end}" for part in parts for end in ("", "_low", "_high")]
     lines = ["task,condition,representation,k,seeds," + ",".join(scores)]
     for condition in ("noise 10", "noise 25", "tinted", "recoloured"):
-        for name, recall, gain in (
-            ("5 encoders", 0.5, 0.1),
-            ("1 encoder", 0.4, 0),
-            ("raw pixels", 0.7, 0),
+        for name, *values in (
+            ("5 encoders", 0.5, 0.1, -0.2),
+            ("1 encoder", 0.4, 0, -0.3),
+            ("raw pixels", 0.7, 0.3, 0),
         ):
-            values = [x + d for x in (recall, gain) for d in (0, -0.05, 0.05)]
-            lines.append(",".join(map(str, ("all tasks", condition, name, 3, 5, *values))))
+            ends = [x + d for x in values for d in (0, -0.05, 0.05)]
+            lines.append(",".join(map(str, ("all tasks", condition, name, 3, 5, *ends))))
     (folder / "table.csv").write_text("\n".join(lines) + "\n")
     assert found(root, "Figure 10 (a)").verdict is REPRODUCED
-    assert found(root, "Figure 10 (b)").verdict is NOT_REPRODUCED
+    assert found(root, "Figure 10 (b)", "positions").verdict is NOT_REPRODUCED
+
+
+def test_seeds_that_chose_nothing_count_where_both_rows_have_them(root):
+    def run(folder, name, finals, first):
+        path = root / "results" / "minigrid" / folder / f"recommended-doorkey_6x6-{name}.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = [f"{first + i},{x},{x * y}" for i, y in enumerate(finals) for x in (0, 400_000)]
+        path.write_text("seed,env_frames,return_mean\n" + "\n".join(lines) + "\n")
+
+    for name, final in (("re3_pt", 2.0), ("re3", 1.0), ("none", 0.0)):
+        run("", name, [final] * 10, 1)
+    for path in (root / "results" / "minigrid").glob("*.csv"):
+        shutil.copy(path, path.with_name(path.name.replace("6x6", "8x8")))
+    finding = found(root, "Pre-training further")
+    assert (finding.verdict, "seeds 1 to 10" in finding.ran) == (REPRODUCED, True)
+    for name, final in (("re3_pt", 0.5), ("re3", 1.0)):
+        run("seeds_11_to_40", name, [final] * 30, 11)
+    finding = found(root, "Pre-training further")
+    assert finding.reason == "better in 1 of 2, 1 worse"
+    assert "seeds 11 to 40, which chose nothing and seeds 1 to 10" in finding.ran
+    # A2C has no such seeds.
+    assert "11 to 40" not in found(root, "Figure 11", "significantly improves on A2C").ran

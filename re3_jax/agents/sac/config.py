@@ -48,7 +48,7 @@ class SACConfig:
       initial_agent_steps: agent steps with uniformly random actions, before the first update.
       update_every: steps of all lanes from one round of updates to the next.
       updates_per_step: critic updates in a round.
-      num_envs: lanes stepped in parallel; only tasks that live on the device take more than 1.
+      num_envs: lanes stepped in parallel.
 
     Raises:
       ValueError: if a value is out of range; the sentence says which and what is allowed.

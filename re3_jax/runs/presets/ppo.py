@@ -2,12 +2,12 @@
 
 Batch sizes, learning rates and losses are CleanRL's: `ppo.py` for vectors, `ppo_atari.py` for
 Atari, `ppo_continuous_action.py` for continuous actions, DeepMind Control from pixels included, of
-which CleanRL has none. MiniGrid's are those of rl-starter-files, from which the paper's A2C comes,
-and MinAtar's are chosen here. None is tuned: rollouts of 64 and an entropy weight of 0.001 showed
-no gain in tries on DoorKey-8x8 with RE3 (3 seeds, 153,600 frames), eight epochs perhaps one
-(`results/ppo/doorkey_8x8_settings.csv`). All but Atari, which has
-CleanRL's 8, have 16 lanes. The bonus has the numbers of the suite's other agents: the paper's for
-A2C and for pixels.
+which CleanRL has none. MiniGrid's rollout, batch and learning rate are those of rl-starter-files,
+from which the paper's A2C comes, with CleanRL's losses; MinAtar's numbers are chosen here. None is
+tuned: rollouts of 64 and an entropy weight of 0.001 showed no gain in tries on DoorKey-8x8 with RE3
+(3 seeds, 153,600 frames), eight epochs perhaps one (`results/ppo/doorkey_8x8_settings.csv`). All
+but Atari, which has CleanRL's 8, have 16 lanes. The bonus has the numbers of the suite's other
+agents: the paper's for A2C and for pixels.
 """
 
 from re3_jax.envs.host import atari
