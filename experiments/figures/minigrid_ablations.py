@@ -34,6 +34,10 @@ GROUPS = {
         "k nearest other states (recommended: 4)",
         {f"k = {k}": {"re3.last-neighbour": str(k + 1)} for k in (1, 3, 5, 7, 9)},
     ),
+    "alone": Group(
+        "k-th other state alone (recommended: mean of four)",
+        {"the 4th": {"re3.first-neighbour": "5"}},
+    ),
     "initialisation": Group(
         "initialisation (recommended: PyTorch's)",
         {name: {"re3.encoder-init": name.lower()} for name in ("Xavier", "He", "orthogonal")},

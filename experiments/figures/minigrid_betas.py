@@ -72,8 +72,11 @@ def halved(
 ) -> tuple[float, list[dict[str, Any]]]:
     """The best of some betas, and a report of each rung.
 
+    Equal scores, as when none has seen a reward, say nothing: then the beta nearest to the middle
+    of the list counts, and not the first, which hardly pays a bonus.
+
     Args:
-      betas: all that are tried.
+      betas: all that are tried, ascending.
       rungs: env frames, and how many of the best betas so far are trained to them.
       score: (env frames, beta) -> what should be large.
       runs: how many are trained at a time.
@@ -83,9 +86,11 @@ def halved(
         left = left[:kept]
         of_rung = runs.map(partial(score, steps), left)
         scores = dict(zip(left, of_rung, strict=True))
+        left.sort(key=lambda beta: abs(betas.index(beta) - len(betas) // 2))
         left.sort(key=scores.__getitem__, reverse=True)
         rounded = {f"{beta:g}": round(scores[beta], 5) for beta in left}
-        report.append({"env_frames": steps, "scores": rounded})
+        tied = sum(score == scores[left[0]] for score in scores.values())
+        report.append({"env_frames": steps, "scores": rounded, "equally_good": tied})
     return left[0], report
 
 

@@ -67,8 +67,9 @@ FIRST_SEED, SEEDS = 201, 10
 EVALUATIONS, EPISODES = 20, 32
 """Of each seed; of one evaluation."""
 
-REACHED = 0.8
-"""The share of a task's best return that `frames_to_0.8` waits for."""
+REACHED, LEAST = 0.8, 0.1
+"""The share of a task's best return that `frames_to_0.8` waits for, and the least best return: a
+share of less says who was lucky in one episode."""
 
 
 def cells(words: command.Words) -> list[tuple[str, str]]:
@@ -106,13 +107,18 @@ def best_return(of_task: Sequence[Curve]) -> float:
 
 
 def _reaching(found: Mapping[tuple[str, str], Curve]) -> dict[str, list[str]]:
-    """How many seeds reached 0.8 of the best return, and after how many frames half of them had."""
+    """How many seeds reached 0.8 of the best return, and after how many frames half of them had.
+
+    Empty on a task that no row learns.
+    """
     seeds, frames = [], []
     for (task, _), curve in found.items():
         best = best_return([other for (where, _), other in found.items() if where == task])
-        first = (
-            frames_to(curve, REACHED * best) if best > 0 else np.full(len(curve.returns), np.inf)
-        )
+        if best < LEAST:
+            seeds.append("")
+            frames.append("")
+            continue
+        first = frames_to(curve, REACHED * best)
         seeds.append(str(int(np.isfinite(first).sum())))
         median = float(np.quantile(first, 0.5, method="higher"))
         frames.append(f"{median:.0f}" if np.isfinite(median) else "")

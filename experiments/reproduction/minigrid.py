@@ -9,7 +9,6 @@ from experiments.reproduction.entry import (
     Find,
     Finding,
     Verdict,
-    never,
     not_run,
     tested,
 )
@@ -279,12 +278,6 @@ DETAILS = (
         "Search of beta over nine values for RE3, ICM and RND; Table 3 has the best.",
         "make figure FIG=minigrid_betas",
         _searched_weights,
-    ),
-    Entry(
-        "Appendix C",
-        "The mean over the 2nd to the k-th neighbour performs better than the k-th alone.",
-        'make run ENV=doorkey_6x6 PRESET=paper ARGS="--re3.first-neighbour 3"',
-        never("no row compares the two; `paper` learns nothing with either"),
     ),
     Entry(
         "Appendix C",

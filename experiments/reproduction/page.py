@@ -32,7 +32,7 @@ SECTIONS = (
     Section("Section 4.3, Atari", atari.MAIN),
     Section("Appendix A, Details on DeepMind Control", (*appendix.CONTROL, sensitivity.LOGARITHM)),
     Section("Appendix B, More tasks of DeepMind Control", control.MORE_TASKS),
-    Section("Appendix C, Details on MiniGrid", minigrid.DETAILS),
+    Section("Appendix C, Details on MiniGrid", (*minigrid.DETAILS, sensitivity.ALONE)),
     Section("Appendix D, Details on Atari", atari.DETAILS),
     Section("Appendix E, More games of Atari", atari.MORE_GAMES),
     Section("Appendix F, Floating-point operations", compute.APPENDIX),

@@ -56,6 +56,11 @@ class Comparison(NamedTuple):
     probability: Interval
     seeds: int
 
+    def turned(self) -> "Comparison":
+        """The same of the other above this one; ties count half."""
+        value, low, high = self.probability
+        return self._replace(probability=Interval(1 - value, 1 - high, 1 - low))
+
 
 Judge = Callable[[Sequence[Comparison], Verdict], Judged]
 """(comparisons, the verdict if the statement holds) -> what they decide."""

@@ -71,6 +71,11 @@ def _improves(comparisons: Sequence[rules.Comparison], reproduced: Verdict) -> r
     return rules.better(comparisons, len(comparisons), reproduced)
 
 
+def _is_worse(comparisons: Sequence[rules.Comparison], reproduced: Verdict) -> rules.Judged:
+    turned = [one.turned() for one in comparisons]
+    return rules.better(turned, len(turned), reproduced)
+
+
 def _hopper(options: str) -> str:
     return f'make run ENV=hopper_hop PRESET=released ARGS="{options}"'
 
@@ -113,6 +118,13 @@ DECAY = Entry(
     "Decaying beta_t stabilises the performance.",
     _hopper("--re3.rho 0"),
     _ablation("decay", _improves),
+)
+
+ALONE = Entry(
+    "Appendix C",
+    "The mean over the 2nd to the k-th neighbour performs better than the k-th alone.",
+    "make figure FIG=minigrid_ablations",
+    _ablation("alone", _is_worse),
 )
 
 LOGARITHM = Entry(

@@ -61,13 +61,15 @@ def collecting(learner: OnPolicyLearner) -> Learner:
         cut = step._replace(
             frame=step.frame.at[newest].set(frame), truncated=step.truncated.at[newest].set(True)
         )
-        first = jax.tree.map(
-            lambda new, old: jnp.where(stored.taken == 0, new, old), memory, stored.first
+        # The bonus has seen no step of this rollout, and the first ones may go on with an episode.
+        forgotten = learner.forget(state.intrinsic)
+        intrinsic, first = jax.tree.map(
+            lambda new, old: jnp.where(stored.taken == 0, new, old),
+            (forgotten, memory),
+            (state.intrinsic, stored.first),
         )
         return state._replace(
-            intrinsic=learner.forget(state.intrinsic),
-            replay=stored._replace(first=first, step=cut),
-            memory=memory,
+            intrinsic=intrinsic, replay=stored._replace(first=first, step=cut), memory=memory
         )
 
     def store(state: LearnerState, action: Action, step: LaneStep) -> LearnerState:

@@ -131,10 +131,12 @@ def test_fine_tuning_and_ablations(root):
         ("neighbours", "k = 1", (0.5, 0.4, 0.6)),
         ("neighbours", "k = 9", (0.45, 0.3, 0.6)),
         ("initialisation", "He", (0.2, 0.1, 0.3)),
+        ("alone", "the 4th", (0.3, 0.2, 0.45)),
     ):
         write(table, label, [0.5] * 30, {"better_than_recommended": better}, group=group)
     assert found(root, "Figure 10 (c)").verdict is SMALLER
     assert found(root, "Figure 10 (d)").reason == "1 of 1 differ"
+    assert found(root, "k-th alone").verdict is SMALLER
     assert found(root, "Decaying").verdict is NOT_RUN
 
 

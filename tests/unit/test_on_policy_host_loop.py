@@ -221,6 +221,21 @@ def test_a_rollout_cut_by_new_episodes_is_truncated_there(trained, monkeypatch):
     np.testing.assert_array_equal(rollout.observation[LENGTH // 2], begun)
 
 
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_episodes_that_are_not_restored_are_forgotten_between_rollouts_only(trained, chunks):
+    """In the middle of a rollout, the bonus has still to see the steps before the cut."""
+    captured = trained[1][chunks - 1]
+    learner = ppo(re3())._replace(forget=lambda state: jax.tree.map(jnp.zeros_like, state))
+    program = program_of(learner, DotLanes)
+    lanes = DotLanes(LANES)
+    lanes.reset(np.array([98, 99]))
+    lanes.can_restore = False
+    program._env = lanes
+    begun = program.resume(jax.tree.map(jnp.copy, captured)).intrinsic
+    expected = captured.intrinsic if chunks == 1 else jax.tree.map(jnp.zeros_like, begun)
+    assert_same(begun, expected)
+
+
 @pytest.mark.slow
 def test_ppo_learns_from_pixels():
     """To move the dot to the right end, with a bonus and without."""
