@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 
 from re3_jax import fingerprint
-from re3_jax.intrinsic import IntrinsicReward
+from re3_jax.intrinsic import IntrinsicReward, one_by_one
 from re3_jax.runs import bonuses
 
 
@@ -46,7 +46,9 @@ def episodic_count(config: EpisodicCountConfig, capacity: int) -> IntrinsicRewar
     def restart(state):
         return jnp.zeros_like(state[0]), *state[1:]
 
-    return IntrinsicReward(init, observe, reward, update, in_order=True, restart=restart)
+    return IntrinsicReward(
+        init, observe, reward, update, observe_rollout=one_by_one(observe), restart=restart
+    )
 
 
 bonuses.register(

@@ -191,7 +191,7 @@ FAULTS = [
     Fault(
         "rollouts: an episodic bonus sees all steps at once",
         "re3_jax/intrinsic/base.py",
-        "    if bonus.in_order:\n",
+        "    if bonus.observe_rollout is not None:\n",
         "    if False:\n",
         "tests/unit/test_episodic_bonus.py",
     ),

@@ -31,6 +31,8 @@ from re3_jax.intrinsic.base import (
     chain,
     none,
     observe_rollout,
+    one_by_one,
+    prepared,
 )
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.re3 import RE3Config, from_config
@@ -58,6 +60,8 @@ __all__ = [
     "normalize_by_running_std",
     "noveld",
     "observe_rollout",
+    "one_by_one",
+    "prepared",
     "pretrained",
     "re3",
     "reward_batch",

@@ -18,6 +18,9 @@ from re3_jax.inheritance import inherits
 IntrinsicState = Any
 Info = dict[str, Float[Array, ""]]
 
+Observe = Callable[..., tuple[IntrinsicState, Int[Array, "..."]]]
+"""(state, step) -> (state, index of each lane): of one step, or of a rollout with time in front."""
+
 
 class Step(NamedTuple):
     """One stored step of all lanes; a bonus accepts None for fields that it does not use.
@@ -52,6 +55,17 @@ class Step(NamedTuple):
             timestep.truncated,
         )
 
+    def required(self, name: str) -> Array:
+        """A field that a bonus cannot do without.
+
+        Raises:
+          ValueError: if it is None.
+        """
+        value: Array | None = getattr(self, name)
+        if value is None:
+            raise ValueError(f"this bonus needs {name} of every step: give it with the observation")
+        return value
+
     @property
     def ended(self) -> Bool[Array, " lane"]:
         """Whether the episode ended at this step.
@@ -59,12 +73,7 @@ class Step(NamedTuple):
         Raises:
           ValueError: if the step does not say, which a bonus that remembers episodes must know.
         """
-        if self.terminated is None or self.truncated is None:
-            raise ValueError(
-                "a bonus that remembers episodes must know where they end: give terminated and "
-                "truncated"
-            )
-        return self.terminated | self.truncated
+        return self.required("terminated") | self.required("truncated")
 
 
 class IntrinsicBatch(NamedTuple):
@@ -96,9 +105,10 @@ class IntrinsicReward(NamedTuple):
       with the step
     reward(state, batch) -> (reward[batch] float32, state, info)
     update(state, batch, key) -> (state, info)
-    in_order: whether `observe` must see the steps of a lane one after another, because it keeps an
-      episodic memory. Otherwise `observe_rollout` passes it a whole rollout at once, each step as a
-      lane of its own.
+    observe_rollout: `observe` for a rollout, whose leaves have the leading axes time and lane, of a
+      bonus that must see the steps of a lane one after another, because it keeps an episodic
+      memory (`one_by_one`, `prepared`). None for any other: `observe` gets the whole rollout at
+      once, each step as a lane of its own.
     index_shape: shape of the index of one step; a replay is made for it.
     needs_stored_value: whether `observe` uses `Step.value`.
     needs_value: whether `reward` uses `IntrinsicBatch.value`.
@@ -108,16 +118,21 @@ class IntrinsicReward(NamedTuple):
     """
 
     init: Callable[..., IntrinsicState]
-    observe: Callable[[IntrinsicState, Step], tuple[IntrinsicState, Int[Array, " lane *index"]]]
+    observe: Observe
     reward: Callable[
         [IntrinsicState, IntrinsicBatch], tuple[Float[Array, " batch"], IntrinsicState, Info]
     ]
     update: Callable[[IntrinsicState, IntrinsicBatch, PRNGKeyArray], tuple[IntrinsicState, Info]]
-    in_order: bool = False
+    observe_rollout: Observe | None = None
     index_shape: tuple[int, ...] = ()
     needs_stored_value: bool = False
     needs_value: bool = False
     restart: Callable[[IntrinsicState], IntrinsicState] = lambda state: state
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the steps of a lane must be observed one after another."""
+        return self.observe_rollout is not None
 
 
 class RewardTransform(NamedTuple):
@@ -163,6 +178,10 @@ def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicRewa
         inner, index = bonus.observe(state.bonus, step)
         return state._replace(bonus=inner), index
 
+    def of_rollout(state: ChainState, steps: Step):
+        inner, index = observe_rollout(bonus, state.bonus, steps)
+        return state._replace(bonus=inner), index
+
     def reward(state: ChainState, batch: IntrinsicBatch):
         value, inner, info = bonus.reward(state.bonus, batch)
         after = []
@@ -179,7 +198,17 @@ def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicRewa
     def restart(state: ChainState) -> ChainState:
         return state._replace(bonus=bonus.restart(state.bonus))
 
-    return bonus._replace(init=init, observe=observe, reward=reward, update=update, restart=restart)
+    return IntrinsicReward(
+        init,
+        observe,
+        reward,
+        update,
+        observe_rollout=of_rollout if bonus.in_order else None,
+        index_shape=bonus.index_shape,
+        needs_stored_value=bonus.needs_stored_value,
+        needs_value=bonus.needs_value,
+        restart=restart,
+    )
 
 
 def no_index(step: Step) -> Int[Array, " lane"]:
@@ -192,15 +221,49 @@ def observe_rollout(
 ) -> tuple[IntrinsicState, Int[Array, "time lane *index"]]:
     """Observes a rollout, whose leaves have the leading axes time and lane.
 
-    A bonus without `in_order` sees all steps at once: one large batch costs less than many small
-    ones.
+    All steps at once if the bonus allows it: one large batch costs less than many small ones.
     """
-    if bonus.in_order:
-        return jax.lax.scan(bonus.observe, state, steps)
-    time, lanes = steps.observation.shape[:2]
-    flat = jax.tree.map(lambda leaf: leaf.reshape(time * lanes, *leaf.shape[2:]), steps)
-    state, index = bonus.observe(state, flat)
-    return state, index.reshape(time, lanes, *index.shape[1:])
+    if bonus.observe_rollout is not None:
+        return bonus.observe_rollout(state, steps)
+    state, index = bonus.observe(state, _flat(steps))
+    return state, _as_rollout(index, steps)
+
+
+def one_by_one(observe: Observe) -> Observe:
+    """`IntrinsicReward.observe_rollout` of a bonus that must see the steps in their order."""
+    return lambda state, steps: jax.lax.scan(observe, state, steps)
+
+
+def prepared(
+    prepare: Callable[[IntrinsicState, Step], Any],
+    remember: Callable[[IntrinsicState, Step, Any], tuple[IntrinsicState, Int[Array, " lane"]]],
+) -> tuple[Observe, Observe]:
+    """`observe` and `observe_rollout` of a bonus of which only the memory depends on the order.
+
+    Args:
+      prepare: (state, step) -> what can be computed of each step for itself, such as features. Of a
+        rollout it is computed in one batch, with the state before the rollout: it may only use
+        what `remember` does not change.
+      remember: (state, step, prepared) -> (state, index).
+    """
+
+    def observe(state: IntrinsicState, step: Step):
+        return remember(state, step, prepare(state, step))
+
+    def of_rollout(state: IntrinsicState, steps: Step):
+        found = jax.tree.map(lambda leaf: _as_rollout(leaf, steps), prepare(state, _flat(steps)))
+        return jax.lax.scan(lambda state, each: remember(state, *each), state, (steps, found))
+
+    return observe, of_rollout
+
+
+def _flat(steps: Step) -> Step:
+    """Each step of each lane as a lane of its own."""
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), steps)
+
+
+def _as_rollout(leaf: Array, steps: Step) -> Array:
+    return leaf.reshape(*steps.observation.shape[:2], *leaf.shape[1:])
 
 
 def none() -> IntrinsicReward:

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic import prediction_error
-from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step
+from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, one_by_one
 from re3_jax.intrinsic.prediction_error import WeightConfig
 from re3_jax.replay import value_ring
 from re3_jax.replay.value_ring import ValueRing
@@ -63,8 +63,7 @@ def counts(config: CountsConfig, num_stored: int) -> IntrinsicReward:
         return CountsState(visits, value_ring.init(num_stored, jnp.int32))
 
     def observe(state: CountsState, step: Step) -> tuple[CountsState, Int[Array, " lane"]]:
-        number = step.state_number
-        assert number is not None, "a task with num_states gives the number of every step's state"
+        number = step.required("state_number")
         if not config.episodic:
             stored, index = value_ring.add(state.stored, number)
             return CountsState(state.visits.at[number].add(1), stored), index
@@ -89,7 +88,10 @@ def counts(config: CountsConfig, num_stored: int) -> IntrinsicReward:
     def restart(state: CountsState) -> CountsState:
         return state._replace(visits=jnp.zeros_like(state.visits)) if config.episodic else state
 
-    return IntrinsicReward(init, observe, reward, update, in_order=config.episodic, restart=restart)
+    of_rollout = one_by_one(observe) if config.episodic else None
+    return IntrinsicReward(
+        init, observe, reward, update, observe_rollout=of_rollout, restart=restart
+    )
 
 
 def from_config(config: CountsConfig, num_stored: int) -> IntrinsicReward:

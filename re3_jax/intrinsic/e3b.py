@@ -25,7 +25,7 @@ from re3_jax import checks
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic import prediction_error
-from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step
+from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, prepared
 from re3_jax.intrinsic.inverse_dynamics import InverseDynamicsState, controllable_encoder
 from re3_jax.intrinsic.prediction_error import NetworkConfig, Normalization
 from re3_jax.replay import value_ring
@@ -116,8 +116,12 @@ def e3b(config: E3BConfig, num_stored: int) -> IntrinsicReward:
     def restart(state: E3BState) -> E3BState:
         return begun(state, jnp.ones_like(state.begins))
 
-    def observe(state: E3BState, step: Step) -> tuple[E3BState, Int[Array, " lane"]]:
-        features = encoder.encode(state.encoder, step.observation)
+    def encode(state: E3BState, step: Step) -> Float[Array, "lane latent"]:
+        return encoder.encode(state.encoder, step.observation)
+
+    def remember(
+        state: E3BState, step: Step, features: Float[Array, "lane latent"]
+    ) -> tuple[E3BState, Int[Array, " lane"]]:
         bonus, inverse = elliptical(state.inverse, features)
         bonuses, index = value_ring.add(state.bonuses, jnp.where(state.begins, 0.0, bonus))
         return begun(E3BState(state.encoder, inverse, state.begins, bonuses), step.ended), index
@@ -132,7 +136,10 @@ def e3b(config: E3BConfig, num_stored: int) -> IntrinsicReward:
             trained, info = encoder.update(state.encoder, batch, key)
         return state._replace(encoder=trained), info
 
-    return IntrinsicReward(init, observe, reward, update, in_order=True, restart=restart)
+    observe, of_rollout = prepared(encode, remember)
+    return IntrinsicReward(
+        init, observe, reward, update, observe_rollout=of_rollout, restart=restart
+    )
 
 
 def from_config(config: E3BConfig, num_stored: int) -> IntrinsicReward:

@@ -24,6 +24,7 @@ from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step
 from re3_jax.intrinsic.inverse_dynamics import InverseDynamicsState, controllable_encoder
 from re3_jax.intrinsic.prediction_error import NetworkConfig
 from re3_jax.intrinsic.rnd import RNDState
+from re3_jax.knn import scores
 from re3_jax.replay import episode_memory, value_ring
 from re3_jax.replay.episode_memory import EpisodeMemory
 from re3_jax.replay.value_ring import ValueRing
@@ -105,16 +106,23 @@ class NGUState(NamedTuple):
 
 
 def episodic_reward(
-    config: NGUConfig, embedding: Float[Array, "lane latent"], memory: EpisodeMemory, distance: Mean
+    config: NGUConfig,
+    squared: Float[Array, "lane stored"],
+    num_stored: Int[Array, " lane"],
+    distance: Mean,
 ) -> tuple[Float[Array, " lane"], Mean]:
     """Algorithm 1 for one step of all lanes; d_m^2 is updated with all lanes' neighbours first.
 
-    0 for a lane whose memory has fewer than `neighbours` embeddings.
+    0 for a lane whose episode has fewer than `neighbours` embeddings.
+
+    Args:
+      config: options.
+      squared: squared distances to the embeddings of the lane's episode; +inf for other rows.
+      num_stored: embeddings of the episode.
+      distance: the running mean so far.
     """
-    is_stored = episode_memory.is_stored(memory)
-    squared = jnp.sum(jnp.square(memory.rows - embedding[:, None]), axis=2)
-    nearest, _ = jax.lax.top_k(-jnp.where(is_stored, squared, jnp.inf), config.neighbours)
-    nearest, is_full = -nearest, memory.num_added >= config.neighbours
+    nearest, _ = scores.top_k(-squared, config.neighbours)
+    nearest, is_full = -nearest, num_stored >= config.neighbours
     distance = _merge(distance, jnp.where(is_full[:, None], nearest, 0.0), is_full)
     scale = jnp.where(distance.mean > 0, distance.mean, 1.0)
     normalized = jnp.maximum(nearest / scale - config.cluster_distance, 0.0)
@@ -141,13 +149,37 @@ def ngu(config: NGUConfig, num_stored: int) -> IntrinsicReward:
             errors=running_stats.init(),
         )
 
-    def observe(state: NGUState, step: Step) -> tuple[NGUState, Int[Array, " lane"]]:
-        embedding = encoder.encode(state.encoder, step.observation)
+    def observe_rollout(state: NGUState, steps: Step) -> tuple[NGUState, Int[Array, "time lane"]]:
+        length, lanes = steps.observation.shape[:2]
+        flat = steps.observation.reshape(length * lanes, *steps.observation.shape[2:])
+        embedding = encoder.encode(state.encoder, flat).reshape(length, lanes, -1)
+        first, by_lane = episode_memory.first_steps(steps.ended), jnp.swapaxes(embedding, 0, 1)
+
+        def step(distance: Mean, each) -> tuple[Mean, Float[Array, " lane"]]:
+            time, first, embedding = each
+            # The memory is only read here: a loop that also wrote it would copy it at each step.
+            stored = episode_memory.is_stored_at(state.memory, time, first, length)
+            squared = [
+                jnp.where(is_stored, _squared_distances(rows, embedding), jnp.inf)
+                for is_stored, rows in zip(stored, (state.memory.rows, by_lane), strict=True)
+            ]
+            num_stored = episode_memory.num_before(state.memory, time, first)
+            value, distance = episodic_reward(
+                config, jnp.concatenate(squared, axis=1), num_stored, distance
+            )
+            return distance, value
+
         with jax.named_scope("knn"):
-            value, distance = episodic_reward(config, embedding, state.memory, state.distance)
-        memory = episode_memory.clear(episode_memory.add(state.memory, embedding), step.ended)
-        episodic, index = value_ring.add(state.episodic, value)
-        return state._replace(memory=memory, distance=distance, episodic=episodic), index
+            times = jnp.arange(length, dtype=jnp.int32)
+            distance, values = jax.lax.scan(step, state.distance, (times, first, embedding))
+        episodic, index = value_ring.add(state.episodic, values.reshape(-1))
+        memory = episode_memory.add_rollout(state.memory, embedding, steps.ended)
+        state = state._replace(memory=memory, distance=distance, episodic=episodic)
+        return state, index.reshape(length, lanes)
+
+    def observe(state: NGUState, step: Step) -> tuple[NGUState, Int[Array, " lane"]]:
+        state, index = observe_rollout(state, jax.tree.map(lambda leaf: leaf[None], step))
+        return state, index[0]
 
     def reward(
         state: NGUState, batch: IntrinsicBatch
@@ -177,7 +209,9 @@ def ngu(config: NGUConfig, num_stored: int) -> IntrinsicReward:
         every = jnp.ones_like(state.memory.num_added, bool)
         return state._replace(memory=episode_memory.clear(state.memory, every))
 
-    return IntrinsicReward(init, observe, reward, update, in_order=True, restart=restart)
+    return IntrinsicReward(
+        init, observe, reward, update, observe_rollout=observe_rollout, restart=restart
+    )
 
 
 def from_config(config: NGUConfig, num_stored: int) -> IntrinsicReward:
@@ -188,6 +222,13 @@ def from_config(config: NGUConfig, num_stored: int) -> IntrinsicReward:
       num_stored: steps that an update can learn from: those of a rollout, or those of a replay.
     """
     return prediction_error.scaled(config, ngu(config, num_stored))
+
+
+def _squared_distances(
+    rows: Float[Array, "lane stored latent"], embedding: Float[Array, "lane latent"]
+) -> Float[Array, "lane stored"]:
+    """Of differences: |a|^2 - 2 a b + |b|^2 would lose that of an observation seen again."""
+    return jnp.sum(jnp.square(rows - embedding[:, None]), axis=2)
 
 
 def _merge(mean: Mean, values: Float[Array, "lane rank"], counts: Bool[Array, " lane"]) -> Mean:

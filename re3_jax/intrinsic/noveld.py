@@ -20,7 +20,7 @@ from re3_jax import checks, fingerprint
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic import prediction_error, rnd
-from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step
+from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, prepared
 from re3_jax.intrinsic.prediction_error import NetworkConfig
 from re3_jax.intrinsic.rnd import RNDState
 from re3_jax.replay import episode_memory, value_ring
@@ -81,10 +81,16 @@ def noveld(config: NovelDConfig, num_stored: int) -> IntrinsicReward:
             is_first=value_ring.init(num_stored, bool),
         )
 
-    def observe(state: NovelDState, step: Step) -> tuple[NovelDState, Int[Array, " lane"]]:
-        assert step.next_observation is not None
-        seen = episode_memory.add(state.seen, fingerprint.of(step.observation))
-        is_first = ~is_seen(seen, fingerprint.of(step.next_observation))
+    def fingerprints(state: NovelDState, step: Step) -> tuple[UInt32[Array, " lane"], ...]:
+        del state
+        return fingerprint.of(step.observation), fingerprint.of(step.required("next_observation"))
+
+    def remember(
+        state: NovelDState, step: Step, found: tuple[UInt32[Array, " lane"], ...]
+    ) -> tuple[NovelDState, Int[Array, " lane"]]:
+        before, after = found
+        seen = episode_memory.add(state.seen, before)
+        is_first = ~is_seen(seen, after)
         stored, index = value_ring.add(state.is_first, is_first)
         return NovelDState(state.rnd, episode_memory.clear(seen, step.ended), stored), index
 
@@ -111,7 +117,10 @@ def noveld(config: NovelDConfig, num_stored: int) -> IntrinsicReward:
         every = jnp.ones_like(state.seen.num_added, bool)
         return state._replace(seen=episode_memory.clear(state.seen, every))
 
-    return IntrinsicReward(init, observe, reward, update, in_order=True, restart=restart)
+    observe, of_rollout = prepared(fingerprints, remember)
+    return IntrinsicReward(
+        init, observe, reward, update, observe_rollout=of_rollout, restart=restart
+    )
 
 
 def is_seen(seen: EpisodeMemory, fingerprints: UInt32[Array, " lane"]) -> Bool[Array, " lane"]:

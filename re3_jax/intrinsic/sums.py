@@ -17,7 +17,14 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic import diagnostics
-from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, IntrinsicState, Step
+from re3_jax.intrinsic.base import (
+    Info,
+    IntrinsicBatch,
+    IntrinsicReward,
+    IntrinsicState,
+    Step,
+    observe_rollout,
+)
 
 
 @inherits("parts")
@@ -55,6 +62,13 @@ def sum_of(parts: Mapping[str, IntrinsicReward]) -> IntrinsicReward:
             indices.append(index.reshape(index.shape[0], -1))
         return SumState(after), jnp.concatenate(indices, axis=1)
 
+    def of_rollout(state: SumState, steps: Step) -> tuple[SumState, Int[Array, "time lane parts"]]:
+        after, indices = {}, []
+        for name, part in parts.items():
+            after[name], index = observe_rollout(part, state.parts[name], steps)
+            indices.append(index.reshape(*index.shape[:2], -1))
+        return SumState(after), jnp.concatenate(indices, axis=2)
+
     def reward(
         state: SumState, batch: IntrinsicBatch
     ) -> tuple[Float[Array, " batch"], SumState, Info]:
@@ -83,7 +97,7 @@ def sum_of(parts: Mapping[str, IntrinsicReward]) -> IntrinsicReward:
         observe,
         reward,
         update,
-        in_order=any(part.in_order for part in parts.values()),
+        observe_rollout=of_rollout if any(part.in_order for part in parts.values()) else None,
         index_shape=(ends[-1],),
         needs_stored_value=any(part.needs_stored_value for part in parts.values()),
         needs_value=any(part.needs_value for part in parts.values()),

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Bool, DTypeLike, Int, Shaped
 
 
@@ -48,3 +49,68 @@ def is_stored(memory: EpisodeMemory) -> Bool[Array, "lane capacity"]:
 def clear(memory: EpisodeMemory, ended: Bool[Array, " lane"]) -> EpisodeMemory:
     """Empties the memories of lanes whose episode has ended."""
     return memory._replace(num_added=jnp.where(ended, 0, memory.num_added))
+
+
+def first_steps(ended: Bool[Array, "time lane"]) -> Int[Array, "time lane"]:
+    """The step of a rollout with which each step's episode began; -1 if it began before."""
+    time = jnp.arange(len(ended), dtype=jnp.int32)[:, None]
+    begins = jnp.pad(ended[:-1], ((1, 0), (0, 0)))
+    return lax.cummax(jnp.where(begins, time, -1), axis=0)
+
+
+def num_before(
+    memory: EpisodeMemory, step: Int[Array, ""], first: Int[Array, " lane"]
+) -> Int[Array, " lane"]:
+    """Rows added to each lane's episode before a step of a rollout that follows `memory`.
+
+    Args:
+      memory: before the rollout.
+      step: which of its steps.
+      first: `first_steps` of that step.
+    """
+    return jnp.where(first < 0, memory.num_added + step, step - first)
+
+
+def is_stored_at(
+    memory: EpisodeMemory, step: Int[Array, ""], first: Int[Array, " lane"], length: int
+) -> tuple[Bool[Array, "lane capacity"], Bool[Array, "lane time"]]:
+    """What the memories would hold at a step, had the steps before it been added one by one.
+
+    Args:
+      memory: before the rollout.
+      step: which of its steps.
+      first: `first_steps` of that step.
+      length: steps of the rollout.
+
+    Returns:
+      Which rows of `memory`, and which steps of the rollout.
+    """
+    capacity = memory.rows.shape[1]
+    place = jnp.arange(capacity)
+    # When each row was added, counted from the beginning of its episode.
+    newest = memory.num_added[:, None] - 1
+    added = newest - (newest - place) % capacity
+    oldest = num_before(memory, step, first) - capacity
+    of_memory = (added >= 0) & (added >= oldest[:, None]) & (first < 0)[:, None]
+    time = jnp.arange(length)
+    of_rollout = (time < step) & (time >= jnp.maximum(first, step - capacity)[:, None])
+    return of_memory, of_rollout
+
+
+def add_rollout(
+    memory: EpisodeMemory, rows: Shaped[Array, "time lane *row"], ended: Bool[Array, "time lane"]
+) -> EpisodeMemory:
+    """Adds the steps of a rollout, and empties memories where episodes ended, in one write.
+
+    Rows of episodes that ended within the rollout are not written.
+    """
+    length, lanes = ended.shape
+    capacity, time = memory.rows.shape[1], jnp.arange(length)[:, None]
+    last = first_steps(jnp.concatenate([ended, jnp.zeros((1, lanes), bool)]))[-1]
+    place = jnp.where(last < 0, memory.num_added, 0) + time - jnp.maximum(last, 0)
+    is_kept = (time >= last) & (time >= length - capacity)
+    where = jnp.arange(lanes), jnp.where(is_kept, place % capacity, capacity)
+    return EpisodeMemory(
+        memory.rows.at[where].set(rows, mode="drop"),
+        jnp.where(last < 0, memory.num_added + length, length - last),
+    )

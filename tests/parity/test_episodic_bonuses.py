@@ -78,22 +78,6 @@ def test_e3b(task):
     np.testing.assert_array_equal(after.begins, ended[-1])
 
 
-def test_the_rank_one_update_is_that_of_the_authors():
-    """Their loop, with PyTorch's operations, over features as long as theirs are not."""
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(40, 5)).astype(np.float32)
-    inverse = torch.eye(5) * (1.0 / 0.1)
-    ours = jnp.asarray(inverse.numpy())[None]
-    for row in rows:
-        h = torch.tensor(row)
-        u = torch.mv(inverse, h)
-        b = torch.dot(h, u).item()
-        inverse = torch.add(inverse, torch.outer(u, u), alpha=-(1.0 / (1.0 + b)))
-        bonus, ours = e3b.elliptical(ours, jnp.asarray(row)[None])
-        np.testing.assert_allclose(bonus[0], b, rtol=1e-4)
-    np.testing.assert_allclose(ours[0], inverse, rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("task", ["views", slow("joints")])
 def test_noveld(task):
     steps = walks(task)
@@ -109,6 +93,31 @@ def test_noveld(task):
     assert 0.1 < is_first.mean() < 0.9 and (expected[is_first] > 0).any()
     np.testing.assert_allclose(paid, expected, rtol=2e-3, atol=1e-5)
     np.testing.assert_allclose(info["first_visit_share"], is_first.mean(), rtol=1e-6)
+
+
+def test_ngu_observes_a_rollout_as_its_steps():
+    """In rollouts longer and shorter than the memory, and step by step."""
+    task = "joints"
+    steps = walks(task)
+    config = ngu.NGUConfig(**SIZES, **KERNEL, memory_size=5)
+    bonus = ngu.ngu(config, STORED)
+    init = bonus.init(jax.random.key(3), TASKS[task], LANES)
+    whole, index = jax.jit(bonus.observe_rollout)(init, steps)
+    expected = np.asarray(whole.episodic.values)[index]
+    assert (expected > 0).mean() > 0.2
+    state, found = init, []
+    for begin in range(0, TIME, 3):
+        part = jax.tree.map(lambda leaf, begin=begin: leaf[begin : begin + 3], steps)
+        state, index = jax.jit(bonus.observe_rollout)(state, part)
+        found.append(np.asarray(state.episodic.values)[index])
+    np.testing.assert_allclose(np.concatenate(found), expected, rtol=1e-5)
+    state, found = init, []
+    for time in range(TIME):
+        one = jax.tree.map(lambda leaf, time=time: leaf[time], steps)
+        state, index = jax.jit(bonus.observe)(state, one)
+        found.append(np.asarray(state.episodic.values)[index])
+    np.testing.assert_allclose(np.stack(found), expected, rtol=1e-5)
+    np.testing.assert_allclose(state.distance.mean, whole.distance.mean, rtol=1e-5)
 
 
 @pytest.mark.parametrize("task", [slow("views"), "joints"])

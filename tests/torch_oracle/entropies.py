@@ -20,13 +20,13 @@ class RunningMean:
         return self.mean
 
 
-def apt(latents, k, running_mean=None, clip=0.0):
+def apt(latents, k, running_mean=None):
     """[batch, latent] -> [batch]: log(1 + mean to the k nearest, the row itself included)."""
     distances = torch.cdist(latents, latents, compute_mode="donot_use_mm_for_euclid_dist")
     nearest = distances.topk(k, dim=1, largest=False).values
     if running_mean is not None:
         nearest = nearest / running_mean(nearest.reshape(-1))
-    return torch.log(1 + torch.clamp(nearest - clip, min=0.0).mean(dim=1))
+    return torch.log(1 + nearest.mean(dim=1))
 
 
 def rise(latents, store, rank, alpha):

@@ -38,6 +38,37 @@ def test_a_memory_holds_the_newest_rows_of_the_present_episode():
     assert lengths == {1, 2, 3, 4, 5}
 
 
+@pytest.mark.parametrize("length", [1, 4, 8])
+def test_a_rollout_is_added_as_its_steps_would_be(length):
+    """Against a deque for each lane; rollouts are shorter and longer than the capacity."""
+    rng, number = np.random.default_rng(1), 0
+    memory = episode_memory.init(LANES, CAPACITY, (), jnp.int32)
+    model = [deque(maxlen=CAPACITY) for _ in range(LANES)]
+    added = np.zeros(LANES, int)
+    for _ in range(30):
+        rows = number + np.arange(length * LANES, dtype=np.int32).reshape(length, LANES)
+        number += rows.size
+        ended = rng.random((length, LANES)) < 0.12
+        first = episode_memory.first_steps(jnp.asarray(ended))
+        for t in range(length):
+            before = episode_memory.num_before(memory, jnp.int32(t), first[t])
+            stored = episode_memory.is_stored_at(memory, jnp.int32(t), first[t], length)
+            of_memory, of_rollout = map(np.asarray, stored)
+            np.testing.assert_array_equal(before, added)
+            for lane, known in enumerate(model):
+                old = np.asarray(memory.rows)[lane][of_memory[lane]]
+                assert sorted([*old, *rows[:, lane][of_rollout[lane]]]) == [*known]
+                known.append(rows[t, lane])
+                added[lane] += 1
+                if ended[t, lane]:
+                    known.clear()
+                    added[lane] = 0
+        memory = episode_memory.add_rollout(memory, jnp.asarray(rows), jnp.asarray(ended))
+        held = np.asarray(episode_memory.is_stored(memory))
+        for lane, known in enumerate(model):
+            assert sorted(np.asarray(memory.rows)[lane][held[lane]]) == [*known]
+
+
 def test_values_are_found_at_their_places_until_they_are_overwritten():
     ring, add = value_ring.init(7, jnp.int32), jax.jit(value_ring.add)
     model = np.zeros(7, int)

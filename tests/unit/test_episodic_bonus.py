@@ -14,7 +14,7 @@ from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.rainbow import learner as rainbow
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.intrinsic import chain, scale_by_schedule
-from re3_jax.intrinsic.base import IntrinsicReward
+from re3_jax.intrinsic.base import IntrinsicReward, one_by_one
 from re3_jax.training import off_policy, on_policy
 from re3_jax.training.host_loop import HostProgram
 from tests.probe_envs import corridor
@@ -49,7 +49,7 @@ def episodic_counts(number_of, num_states: int) -> IntrinsicReward:
         return state[1][batch.bonus_index], state, {}
 
     return IntrinsicReward(
-        init, observe, reward, lambda state, batch, key: (state, {}), in_order=True
+        init, observe, reward, lambda state, batch, key: (state, {}), one_by_one(observe)
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from re3_jax.agents.sac import learner as sac
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.intrinsic import icm, re3, rnd
-from re3_jax.intrinsic.base import IntrinsicReward, Step, chain, observe_rollout
+from re3_jax.intrinsic.base import IntrinsicReward, Step, chain, observe_rollout, one_by_one
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.sums import sum_of
 from re3_jax.intrinsic.transforms import scale_by_schedule
@@ -95,7 +95,7 @@ def numbered(offset, in_order):
         observe=observe,
         reward=lambda state, batch: (batch.bonus_index.astype(jnp.float32), state, {}),
         update=lambda state, batch, key: (state, {}),
-        in_order=in_order,
+        observe_rollout=one_by_one(observe) if in_order else None,
     )
 
 
