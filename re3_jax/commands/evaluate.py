@@ -18,7 +18,11 @@ from re3_jax.training.checkpoint import CheckpointStore
 
 
 def evaluate(
-    run: Path, episodes: int | None, greedy: bool | None, video: Path | None = None
+    run: Path,
+    episodes: int | None,
+    greedy: bool | None,
+    video: Path | None = None,
+    strip: tuple[Path, int] | None = None,
 ) -> dict[str, object]:
     """Statistics per seed of the newest intact checkpoint in `run`.
 
@@ -27,6 +31,7 @@ def evaluate(
       episodes: episodes per seed; the run's own number by default.
       greedy: take the most probable action; by default as the run does.
       video: MP4 to write of the first seed's first episode; pixel tasks only.
+      strip: picture to write of the same, and how many frames lie between two of it.
 
     Raises:
       UsageError: there is no run or no intact checkpoint.
@@ -42,10 +47,14 @@ def evaluate(
         if found is None:
             raise UsageError(f"{run} has no checkpoint to evaluate: train it first")
         state, record = found
-        stats = runner.start_evaluation(state, frames.append if video else None)()
-    if video is not None:
+        stats = runner.start_evaluation(state, frames.append if video or strip else None)()
+    if video or strip:
         evaluation.check_filmed(config, frames)
+    if video is not None:
         mp4.write(video, frames)
+    if strip is not None:
+        path, every = strip
+        mp4.write_strip(path, frames, every)
     return {"run": str(run), **evaluation.described(config, stats, record["env_frames"])}
 
 
@@ -61,10 +70,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="take the most probable action (default: as the run does)",
     )
     parser.add_argument("--video", type=Path, metavar="FILE.mp4", help="write one episode")
+    parser.add_argument("--strip", type=Path, metavar="FILE.png", help="frames of one episode")
+    parser.add_argument(
+        "--every", type=int, default=6, help="frames from one of the strip to the next"
+    )
     words = parser.parse_args(argv)
+    strip = (words.strip, words.every) if words.strip else None
     machine.keep_compiled_programs()
     with refuse_lack_of_memory("--episodes"):
-        print(json.dumps(evaluate(words.run, words.episodes, words.greedy, words.video), indent=2))
+        found = evaluate(words.run, words.episodes, words.greedy, words.video, strip)
+        print(json.dumps(found, indent=2))
     return 0
 
 

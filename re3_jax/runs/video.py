@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 from jaxtyping import UInt8
+from matplotlib import image
 
 from re3_jax.agents.dreamer import prediction
 from re3_jax.agents.dreamer.agent import SequenceBatch
@@ -25,6 +26,9 @@ FORESEEN = 6
 FRAMES_PER_SECOND = 30
 SMALLEST_SIDE = 320
 """Side to which small frames are enlarged, in pixels; each pixel becomes a square."""
+
+STRIP_FRAMES, STRIP_SIDE = 10, 96
+"""Frames of a strip, and the side to which small ones are enlarged."""
 
 
 def encoder() -> str:
@@ -76,6 +80,30 @@ def write(path: Path, frames: Sequence[UInt8[np.ndarray, "height width 3"]]) -> 
         reason = said.decode(errors="replace").strip().splitlines()[-1]
         raise UsageError(
             f"{path} cannot be written ({reason}): make room, or do without it"
+        ) from None
+
+
+def write_strip(
+    path: Path, frames: Sequence[UInt8[np.ndarray, "height width 3"]], every: int
+) -> None:
+    """Writes a picture of `STRIP_FRAMES` frames side by side, `every` frames apart from the first.
+
+    Fewer where the episode ends before; small frames are enlarged, each pixel to a square.
+
+    Raises:
+      UsageError: there are no frames, `every` is not positive, or `path` cannot be written.
+    """
+    if not frames or every < 1:
+        raise UsageError(
+            f"{path} would have no frames: record an episode, and show every first frame or fewer"
+        )
+    factor = -(-STRIP_SIDE // min(frames[0].shape[:2]))
+    shown = np.concatenate([*frames[: STRIP_FRAMES * every : every]], axis=1)
+    try:
+        image.imsave(path, shown.repeat(factor, axis=0).repeat(factor, axis=1))
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{path} cannot be written ({error}): name a file such as strip.png"
         ) from None
 
 

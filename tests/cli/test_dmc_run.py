@@ -110,12 +110,14 @@ def test_the_last_episode_is_drawn_from_its_beginning(run, monkeypatch):
 @pytest.mark.slow
 def test_evaluation_of_the_checkpoint_equals_the_runs_own(run, capsys, tmp_path):
     words = ["--run", str(run), "--episodes", "1", "--video", str(tmp_path / "one.mp4")]
+    words += ["--strip", str(tmp_path / "strip.png"), "--every", "5"]
     assert evaluate.main(words) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["env_frames"] == 1000
     assert 0 < found["seeds"]["1"]["return_mean"] < 1000
     assert found["seeds"]["1"]["length_mean"] == 50
     assert is_mp4(tmp_path / "one.mp4")
+    assert (tmp_path / "strip.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.slow

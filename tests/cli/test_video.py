@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -41,6 +42,25 @@ def test_a_video_holds_the_frames(tmp_path, height, width):
 def test_a_video_without_frames_is_refused(tmp_path):
     with pytest.raises(UsageError, match="no frames"):
         video.write(tmp_path / "eval.mp4", [])
+
+
+@pytest.mark.parametrize(
+    ("number", "every", "shown"), [(7, 3, [0, 3, 6]), (60, 2, range(0, 20, 2))]
+)
+def test_a_strip_holds_frames_at_equal_distances(tmp_path, number, every, shown):
+    frames = np.random.default_rng(0).integers(0, 256, (number, 48, 40, 3), dtype=np.uint8)
+    video.write_strip(tmp_path / "strip.png", [*frames], every)
+    found = np.round(255 * plt.imread(tmp_path / "strip.png")[..., :3]).astype(int)
+    # The smaller side, 40, becomes 96 or more.
+    np.testing.assert_array_equal(found[1::3, 1::3], np.hstack([frames[i] for i in shown]))
+
+
+@pytest.mark.parametrize(("frames", "every"), [([], 1), ([np.zeros((9, 9, 3), np.uint8)], 0)])
+def test_a_strip_without_frames_is_refused(tmp_path, frames, every):
+    with pytest.raises(UsageError, match="no frames"):
+        video.write_strip(tmp_path / "strip.png", [*frames], every)
+    with pytest.raises(UsageError, match="name a file such as"):
+        video.write_strip(tmp_path / "missing" / "strip.png", [np.zeros((9, 9, 3), np.uint8)], 1)
 
 
 def test_a_missing_encoder_is_refused_before_a_run_begins(tmp_path, monkeypatch, capsys):
