@@ -16,7 +16,7 @@ PRESETS = "recommended", "paper", "released", "debug"
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("task", (*DISCRETE, *CONTINUOUS))
+@pytest.mark.parametrize("task", (*DISCRETE, "pixels:bar", *CONTINUOUS))
 def test_presets(task, preset):
     config = resolve(task, agent="ppo", preset=preset)
     assert config.evaluation.every_env_frames % config.frames_per_update(1) == 0

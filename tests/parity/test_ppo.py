@@ -15,6 +15,8 @@ from tests.torch_oracle.weights import assert_close, random_state, random_weight
 
 STEPS, LANES = 12, 4
 VIEWS = EnvSpec("probe:views", (7, 7, 3), np.dtype(np.uint8), Discrete(7), 100)
+FRAMES = EnvSpec("probe:frames", (36, 36, 4), np.dtype(np.uint8), Discrete(7), 100)
+MINATAR = EnvSpec("probe:minatar", (10, 10, 4), np.dtype(np.float32), Discrete(7), 100)
 VECTORS = EnvSpec("probe:vectors", (5,), np.dtype(np.float32), Box((2,), -1.0, 1.0), 100)
 WORDS = EnvSpec("probe:words", (5,), np.dtype(np.float32), Discrete(7), 100)
 SIZES = {
@@ -27,6 +29,8 @@ CASES = {
         VIEWS,
         {"intrinsic_value_head": True, "scaled_rewards": "intrinsic", "discount": 0.97},
     ),
+    "DQN's convolutions": (FRAMES, {}),
+    "MinAtar's convolutions": (MINATAR, {}),
     "continuous": (
         VECTORS,
         {
@@ -54,9 +58,12 @@ def make_rollout(spec, seed):
     shape = STEPS, LANES
 
     def observations(*axes):
-        if spec is VIEWS:
-            return rng.integers(0, 11, (*axes, 7, 7, 3), dtype=np.uint8)
-        return rng.normal(2.0, 3.0, (*axes, 5)).astype(np.float32)
+        shape = *axes, *spec.observation_shape
+        if spec.observation_dtype == np.uint8:
+            return rng.integers(0, 11 if spec is VIEWS else 256, shape, dtype=np.uint8)
+        if spec is MINATAR:
+            return rng.integers(0, 2, shape).astype(np.float32)
+        return rng.normal(2.0, 3.0, shape).astype(np.float32)
 
     if isinstance(spec.action_space, Discrete):
         action = rng.integers(0, 7, shape).astype(np.int32)

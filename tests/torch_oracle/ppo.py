@@ -10,7 +10,7 @@ from torch.distributions import Categorical, Normal
 
 from re3_jax.networks.conv_stack import ConvStack
 from tests.torch_oracle.dreamer import gru_cell
-from tests.torch_oracle.layers import encode, mlp
+from tests.torch_oracle.layers import convolve_all, encode, flat, images, linear, mlp
 from tests.torch_oracle.weights import as_tensors
 
 
@@ -20,11 +20,15 @@ def tensor(array):
 
 def outputs(params, observation):
     """Policy and values [batch, value]."""
-    if isinstance(params.trunk, ConvStack):
-        assert not params.trunk.layers
-        x = tensor(observation).flatten(1)
-    else:
+    if not isinstance(params.trunk, ConvStack):
         x = encode(params.trunk, observation)
+    elif params.trunk.layers:
+        scale = 255 if observation.dtype == np.uint8 else 1
+        x = flat(convolve_all(params.trunk, images(observation) / scale))
+    else:
+        x = tensor(observation).flatten(1)
+    for layer in params.body:
+        x = torch.relu(linear(layer, x))
     return heads(params, x)
 
 

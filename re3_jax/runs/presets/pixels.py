@@ -1,7 +1,7 @@
 """Small pixel tasks on the device: not in the paper; sized so that a run takes minutes."""
 
 from re3_jax.runs.config import AgentName, PresetName, RunConfig
-from re3_jax.runs.presets import dmc, dreamer, tables
+from re3_jax.runs.presets import dmc, dreamer, ppo, tables
 from re3_jax.runs.presets.tables import Values, options
 
 COMMON: Values = {
@@ -27,7 +27,8 @@ DEBUG = dreamer.DEBUG | {
 """The numbers of DeepMind Control's `debug`."""
 
 
-def preset(_task_id: str, name: PresetName, _agent: AgentName) -> RunConfig:
+def preset(_task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
     """Configuration of any task of this suite."""
     re3 = dmc.PAPER_RE3 if name == "paper" else dmc.RELEASED_RE3
-    return tables.run(re3, COMMON, DEBUG if name == "debug" else {})
+    of_agent = ppo.of(ppo.PIXELS, name) if agent == "ppo" else {}
+    return tables.run(re3, COMMON, DEBUG if name == "debug" else {}, of_agent)

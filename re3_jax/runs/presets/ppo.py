@@ -33,6 +33,9 @@ MINATAR: Values = VECTORS | {
     "ppo.anneal_agent_steps": 1_000_000,
 }
 
+PIXELS: Values = MINATAR | {"steps": 102_400, "ppo.anneal_agent_steps": 102_400}
+"""Of the small pixel tasks on the device."""
+
 CONTINUOUS: Values = ROLLOUT | {
     "steps": 1_000_000,
     **options("ppo", num_epochs=10, num_minibatches=32, learning_rate=3e-4, entropy_coef=0.0),
