@@ -68,7 +68,7 @@ def write(path: Path, frames: Sequence[UInt8[np.ndarray, "height width 3"]]) -> 
     command = [program, "-y", "-v", "error"]
     command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"]
     command += ["-r", str(FRAMES_PER_SECOND), "-i", "-", "-vf", enlarge, "-c:v", "libx264"]
-    command += ["-crf", "18", "-pix_fmt", "yuv420p", str(partial)]
+    command += ["-pix_fmt", "yuv420p", str(partial)]
     try:
         # Checked before ffmpeg starts, which would only report a broken pipe.
         partial.touch()

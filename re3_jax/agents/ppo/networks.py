@@ -9,6 +9,7 @@ and the GRU, and actor and critic are linear.
 """
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -57,24 +58,28 @@ def init(key: PRNGKeyArray, config: PPOConfig, spec: EnvSpec) -> ActorCritic:
     """Weights for a task."""
     space, shape = spec.action_space, spec.observation_shape
     outputs = space.num_actions if isinstance(space, Discrete) else math.prod(space.shape)
-    convs, kernels, features = _trunk_shapes(shape)
+    convs, trunk, features = _trunk_shapes(shape)
     width, shares = config.hidden_dim, config.recurrent or convs is conv_stack.NATURE
-    body, inputs = ([(features, width)], width) if shares else ([], features)
-    gru = [(width, 3 * width)] * 2 if config.recurrent else []
-    hidden = [width] * (0 if shares else 1 if kernels else 2)
-    actor = kernel_shapes(inputs, *hidden, outputs)
-    critic = kernel_shapes(inputs, *hidden, config.num_values)
-    parts = kernels, body, gru, actor, critic
-    shapes = [kernel for part in parts for kernel in part]
-    made = iter(initializers.layers("orthogonal", key, shapes))
-    trunk, *heads = ([next(made) for _ in part] for part in parts)
+    inputs = width if shares else features
+    hidden = [width] * (0 if shares else 1 if trunk else 2)
+    shapes: dict[str, Sequence[tuple[int, ...]]] = {
+        "trunk": trunk,
+        "body": [(features, width)] if shares else [],
+        # Update gate, reset gate and candidate, from the input and from the hidden state.
+        "gru": [(width, 3 * width)] * 2 if config.recurrent else [],
+        "actor": kernel_shapes(inputs, *hidden, outputs),
+        "critic": kernel_shapes(inputs, *hidden, config.num_values),
+    }
+    every = [kernel for part in shapes.values() for kernel in part]
+    made = iter(initializers.layers("orthogonal", key, every))
+    layers = {name: [next(made) for _ in part] for name, part in shapes.items()}
     is_view = shape == minigrid.OBSERVATION_SHAPE
     return ActorCritic(
-        trunk=tuple(trunk) if is_view else conv_stack.of_layers(convs, trunk),
-        body=_scaled(heads[0], RELU_GAIN) if body else (),
-        gru=_gru(*heads[1]) if gru else None,
-        actor=_scaled(heads[2], ACTOR_GAIN),
-        critic=_scaled(heads[3], CRITIC_GAIN),
+        trunk=tuple(layers["trunk"]) if is_view else conv_stack.of_layers(convs, layers["trunk"]),
+        body=_scaled(layers["body"], RELU_GAIN) if shares else (),
+        gru=_gru(*layers["gru"]) if layers["gru"] else None,
+        actor=_scaled(layers["actor"], ACTOR_GAIN),
+        critic=_scaled(layers["critic"], CRITIC_GAIN),
         log_std=None if isinstance(space, Discrete) else jnp.zeros(outputs),
     )
 
