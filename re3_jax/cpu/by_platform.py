@@ -20,22 +20,27 @@ OfTwoArrays = Callable[[Shaped[Array, "..."], Shaped[Array, "..."]], Shaped[Arra
 
 
 def by_platform(
-    on_cpu: OfTwoArrays, elsewhere: OfTwoArrays, mapped_on_gpu: OfTwoArrays | None = None
+    on_cpu: OfTwoArrays,
+    elsewhere: OfTwoArrays,
+    mapped_on_gpu: OfTwoArrays | None = None,
+    on_tpu: OfTwoArrays | None = None,
 ) -> OfTwoArrays:
     """A function of two arrays that runs `on_cpu` on a CPU and `elsewhere` on other backends.
 
     Under `vmap` a CPU computes the elements of the mapped axis one after the other; other backends
-    compute `vmap(elsewhere)`, a GPU `vmap(mapped_on_gpu)`.
+    compute `vmap` of theirs, a GPU `vmap(mapped_on_gpu)`.
 
     Args:
       on_cpu: function for CPUs; its result has the shapes and dtypes of `elsewhere`'s.
       elsewhere: function for GPUs and TPUs.
       mapped_on_gpu: the same as `elsewhere`, which it is by default, but faster there under `vmap`.
+      on_tpu: the same as `elsewhere`, which it is by default, but faster on a TPU.
     """
+    of_tpu = elsewhere if on_tpu is None else on_tpu
 
     @jax.custom_batching.custom_vmap
     def run(first, second):
-        return lax.platform_dependent(first, second, cpu=on_cpu, default=elsewhere)
+        return lax.platform_dependent(first, second, cpu=on_cpu, tpu=of_tpu, default=elsewhere)
 
     @run.def_vmap
     def _(axis_size, batched, first, second):
@@ -53,7 +58,11 @@ def by_platform(
 
         in_axes = [0 if is_batched else None for is_batched in batched]
         all_at_once = jax.vmap(elsewhere, in_axes=in_axes)
-        of_platform = {"cpu": one_by_one, "default": all_at_once}
+        of_platform = {
+            "cpu": one_by_one,
+            "tpu": jax.vmap(of_tpu, in_axes=in_axes),
+            "default": all_at_once,
+        }
         if mapped_on_gpu is not None:
             on_gpu = jax.vmap(mapped_on_gpu, in_axes=in_axes)
             of_platform |= {"cuda": on_gpu, "rocm": on_gpu}

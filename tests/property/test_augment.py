@@ -45,7 +45,7 @@ def test_a_crop_is_a_slice_of_its_own_image(seed, size, sides):
         place_of(crop, windows_of(image, size, size))
 
 
-@pytest.mark.parametrize("platform", ["cpu", "default"])
+@pytest.mark.parametrize("platform", ["cpu", "tpu", "default"])
 @pytest.mark.parametrize(("batch", "channels"), [(6, 9), (5, 4), (1, 3)])
 def test_each_backend_cuts_at_the_offsets_also_in_vmap(batch, channels, platform, monkeypatch):
     monkeypatch.setattr(

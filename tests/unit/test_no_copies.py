@@ -5,11 +5,14 @@ The compiled programs show it: a copy is temporary memory as large as the ring o
 
 import dataclasses
 import warnings
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.sharding import SingleDeviceSharding
 
+from re3_jax import augment
 from re3_jax.accelerators import targets
 from re3_jax.accelerators.cost import report
 from re3_jax.accelerators.targets import TARGETS
@@ -117,6 +120,20 @@ def test_on_an_accelerator(target, agent):
         found = report(lowered.compile())
         assert max(found.largest_copy, found.temporaries) < ring.size
         assert found.cost.collectives == 0
+
+
+@pytest.mark.parametrize("target", ["h100", "v5e", "v6e"])
+def test_a_crop_does_not_read_the_batch_for_each_image(target):
+    if (missing := targets.missing_compiler(TARGETS[target])) is not None:
+        pytest.skip(f"no compiler for {target}: {missing} is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        here = SingleDeviceSharding(targets.devices(TARGETS[target])[0])
+    images = jax.ShapeDtypeStruct((256, 100, 100, 9), jnp.uint8, sharding=here)
+    offsets = jax.ShapeDtypeStruct((256, 2), jnp.int32, sharding=here)
+    crop = jax.jit(partial(augment.crop_at, size=(84, 84)))
+    found = report(crop.lower(images, offsets).compile())
+    assert found.cost.bytes_accessed < 6 * images.size
 
 
 DEVICE = {
