@@ -28,6 +28,7 @@ from typing import get_args
 from experiments.figures import command, runs
 from experiments.figures.runs import Run
 from re3_jax.runs import curves
+from re3_jax.runs.bonuses import BONUSES as ALL
 from re3_jax.runs.config import PresetName
 from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError
@@ -101,7 +102,7 @@ def _wanted(words: command.Words) -> list[Run]:
         rows = [
             Run(task, bonus, words.preset, 1, steps, words.agent, changes=changes)
             for bonus in words.bonuses
-            for changes in [_given(words.options) | files.get(bonus, {})]
+            for changes in [_of_bonus(bonus, _given(words.options)) | files.get(bonus, {})]
         ]
         wanted += runs.seed_by_seed(rows, words.seeds or FIGURE_SEEDS)
     return wanted
@@ -120,18 +121,42 @@ def _weights(pairs: Sequence[str]) -> dict[str, dict[str, str | bool]]:
 
 def _given(pairs: Sequence[str]) -> dict[str, str | bool]:
     """Options of every run."""
-    split = [pair.partition("=") for pair in pairs]
-    for pair, (_, equals, _) in zip(pairs, split, strict=True):
-        if not equals:
-            raise UsageError(f"--options {pair} gives no value: write it as sac.n_steps=1")
-    return {name: value for name, _, value in split}
+    options: dict[str, str | bool] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or "." not in name:
+            raise UsageError(
+                f"--options {pair} is no option of a run with its value: write it as "
+                "sac.n_steps=1, a switch as sac.frame_differences=True"
+            )
+        switch = {"True": True, "False": False}
+        options[name.replace("-", "_")] = switch.get(value, value)
+    return options
+
+
+def _of_bonus(bonus: str, options: dict[str, str | bool]) -> dict[str, str | bool]:
+    """Those that are not of another bonus."""
+    of_others = {group for other in BONUSES if other in ALL for group in ALL[other].groups}
+    own = set(ALL[bonus].groups) if bonus in ALL else set()
+    return {
+        name: value
+        for name, value in options.items()
+        if name.partition(".")[0] not in of_others - own
+    }
 
 
 def _make(words: command.Words) -> command.Lines:
     reference = _load_reference(words.reference) if words.reference else {}
     wanted: Sequence[Path | None] = words.folders
+    if wanted and (words.state or words.finished or words.options):
+        raise UsageError(
+            "--state, --finished and --options are about the runs of the figure: leave them or "
+            "the folders out"
+        )
     if not wanted:
         all_runs, of_figure = runs.Runs(words.runs, words.jobs), _wanted(words)
+        for run in of_figure:
+            all_runs.config(run)
         yield all_runs.state(of_figure)
         if words.state:
             return

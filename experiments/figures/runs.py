@@ -24,7 +24,7 @@ from experiments.figures import command
 from re3_jax.runs import comparison, run_folder
 from re3_jax.runs.config import PresetName, RunConfig, flatten, option_name, option_with
 from re3_jax.runs.errors import UsageError
-from re3_jax.runs.options import parse
+from re3_jax.runs.options import no_effect, parse
 from re3_jax.runs.resolve import resolve
 
 Item = TypeVar("Item")
@@ -104,7 +104,11 @@ class Runs:
         return [word for each in words for word in each.split(" ", 1)]
 
     def finished(self, runs: Iterable[Run]) -> list[Path]:
-        """The folders of those runs that are finished, in their order."""
+        """The folders of those runs that are finished, in their order.
+
+        Raises:
+          UsageError: a folder holds another number of seeds or a run with other options.
+        """
         return [self.folder_of(run) for run in runs if self._is_finished(run)]
 
     def _is_finished(self, run: Run) -> bool:
@@ -118,24 +122,28 @@ class Runs:
             return False
         reached = json.loads((folder / "summary.json").read_text())
         remedy = "or name another folder for all runs with --runs"
+        now = flatten(self.config(run))
         if len(reached["final_return"]) != run.seeds:
             raise UsageError(
                 f"the run in {folder} has {len(reached['final_return'])} seed(s), not {run.seeds}: "
                 f"give as many with --seeds, {remedy}"
             )
-        then, now = (flatten(c) for c in (run_folder.stored_config(folder), self.config(run)))
+        then = flatten(run_folder.stored_config(folder, f"move it away, {remedy}"))
         for name, value in now.items():
-            if name not in (*comparison.POOLED, "init", "pretrain") and then[name] != value:
+            is_compared = name not in (*comparison.POOLED, "init", "pretrain")
+            if is_compared and then[name] != value and no_effect(name, now) is None:
                 raise UsageError(
-                    f"the run in {folder} was trained with {option_with(name, then[name])}, not "
-                    f"{value}, as this figure is: move it away, {remedy}"
+                    f"the run in {folder} has {option_with(name, then[name])}, and this figure "
+                    f"needs {option_with(name, value)}: draw it by its name, if the figure takes "
+                    f"folders, move it away, {remedy}"
                 )
         return bool(reached["complete"]) and reached["env_frames"] >= run.steps
 
     def state(self, wanted: Iterable[Run]) -> str:
         """How many runs are done, begun and waiting, and the hours until all are done.
 
-        Hours are those of the frames that are missing, at the pace of what has been trained.
+        Hours are those of the frames that are missing, at the pace of what has been trained; those
+        of pre-training are not counted.
         """
         wanted, pace, missing, done, begun = list(wanted), [], 0, 0, 0
         for run in wanted:
@@ -151,7 +159,8 @@ class Runs:
         trained, seconds = map(sum, zip(*pace, strict=True)) if pace else (0, 0)
         hours = ""
         if trained and seconds:
-            hours = f", about {missing * seconds / trained / self.at_once / 3600:.1f} hours to go"
+            at_once = max(1, min(self.at_once, len(wanted) - done))
+            hours = f", about {missing * seconds / trained / at_once / 3600:.1f} hours to go"
         waiting = len(wanted) - done - begun
         return f"{done} of {len(wanted)} runs done, {begun} begun, {waiting} waiting{hours}"
 
@@ -195,6 +204,8 @@ class Runs:
     def ensure_all(self, runs: Iterable[Run]) -> list[Path]:
         """`ensure` of each, in their order; a line says how far all are whenever one ends."""
         runs, saying = list(runs), threading.Lock()
+        # What cannot be drawn is refused before anything is trained.
+        self.finished(runs)
 
         def ensure(run: Run) -> Path:
             trained = not self._is_finished(run)

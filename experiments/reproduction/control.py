@@ -96,7 +96,7 @@ def _size(folder: str) -> str:
     if folder == PAPERS_SIZE:
         return "the paper's size"
     # `small` had them until its returns got three steps.
-    return "`small`" + ", returns of one step, seeds 2 to 5" * (folder == ONE_STEP)
+    return "`small`" + " with returns of one step (seeds 2 to 5)" * (folder == ONE_STEP)
 
 
 def _frames_that_differ(ours: Row, theirs: Row) -> str:

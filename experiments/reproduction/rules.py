@@ -132,7 +132,8 @@ def apart(pairs: Sequence[tuple[Interval, Interval]], seeds: int, reproduced: Ve
 
 def above_zero(differences: Sequence[Interval], seeds: int, reproduced: Verdict) -> Judged:
     """`apart` of differences, ours less theirs with the same seeds, from 0."""
-    return apart([(each, Interval(0, 0, 0)) for each in differences], seeds, reproduced)
+    verdict, reason = apart([(each, Interval(0, 0, 0)) for each in differences], seeds, reproduced)
+    return verdict, reason.replace("apart", "above 0")
 
 
 def alike(comparisons: Sequence[Comparison], reproduced: Verdict) -> Judged:

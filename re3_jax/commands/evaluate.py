@@ -71,10 +71,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--video", type=Path, metavar="FILE.mp4", help="write one episode")
     parser.add_argument("--strip", type=Path, metavar="FILE.png", help="frames of one episode")
-    parser.add_argument(
-        "--every", type=int, default=6, help="frames from one of the strip to the next"
-    )
+    parser.add_argument("--every", type=int, default=6, help="distance of the frames of --strip")
     words = parser.parse_args(argv)
+    if words.every < 1:
+        raise UsageError(f"--every is {words.every}: give at least 1")
     strip = (words.strip, words.every) if words.strip else None
     machine.keep_compiled_programs()
     with refuse_lack_of_memory("--episodes"):

@@ -36,11 +36,11 @@ def by_platform(
       mapped_on_gpu: the same as `elsewhere`, which it is by default, but faster there under `vmap`.
       on_tpu: the same as `elsewhere`, which it is by default, but faster on a TPU.
     """
-    of_tpu = elsewhere if on_tpu is None else on_tpu
+    tpu = {} if on_tpu is None else {"tpu": on_tpu}
 
     @jax.custom_batching.custom_vmap
     def run(first, second):
-        return lax.platform_dependent(first, second, cpu=on_cpu, tpu=of_tpu, default=elsewhere)
+        return lax.platform_dependent(first, second, cpu=on_cpu, default=elsewhere, **tpu)
 
     @run.def_vmap
     def _(axis_size, batched, first, second):
@@ -58,11 +58,8 @@ def by_platform(
 
         in_axes = [0 if is_batched else None for is_batched in batched]
         all_at_once = jax.vmap(elsewhere, in_axes=in_axes)
-        of_platform = {
-            "cpu": one_by_one,
-            "tpu": jax.vmap(of_tpu, in_axes=in_axes),
-            "default": all_at_once,
-        }
+        of_platform = {"cpu": one_by_one, "default": all_at_once}
+        of_platform |= {name: jax.vmap(way, in_axes=in_axes) for name, way in tpu.items()}
         if mapped_on_gpu is not None:
             on_gpu = jax.vmap(mapped_on_gpu, in_axes=in_axes)
             of_platform |= {"cuda": on_gpu, "rocm": on_gpu}

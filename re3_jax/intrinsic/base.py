@@ -107,8 +107,8 @@ class IntrinsicReward(NamedTuple):
     update(state, batch, key) -> (state, info)
     observe_rollout: `observe` for a rollout, whose leaves have the leading axes time and lane, of a
       bonus that must see the steps of a lane one after another, because it keeps an episodic
-      memory (`one_by_one`, `prepared`). None for any other: `observe` gets the whole rollout at
-      once, each step as a lane of its own.
+      memory (`one_by_one`, `prepared`); replace it together with `observe`. None for any other:
+      `observe` gets the whole rollout at once, each step as a lane of its own.
     index_shape: shape of the index of one step; a replay is made for it.
     needs_stored_value: whether `observe` uses `Step.value`.
     needs_value: whether `reward` uses `IntrinsicBatch.value`.

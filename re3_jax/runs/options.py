@@ -74,7 +74,7 @@ def parse(argv: list[str]) -> RunConfig:
         default = of_preset()
     values = flatten(default) | given
     for name in given:
-        if (why := _no_effect(name, values)) is not None:
+        if (why := no_effect(name, values)) is not None:
             raise UsageError(f"{option_name(name)} has no effect {why}")
     if values["pretrain"] is not None:
         values["steps"] = values["pretrain"]
@@ -111,7 +111,7 @@ def words_of(options: Mapping[str, Any]) -> list[str]:
     return [option_with(name, value).replace(" ", "=", 1) for name, value in given.items()]
 
 
-def _no_effect(name: str, values: Values) -> str | None:
+def no_effect(name: str, values: Values) -> str | None:
     """Why this option has no effect with the others, and the remedy; None if it has one."""
     group, _, leaf = name.rpartition(".")
     env, agent = values["env"], AGENTS[values["agent"]]
@@ -150,7 +150,7 @@ def _no_effect(name: str, values: Values) -> str | None:
 
 
 def _no_effect_on(bonus: Bonus, name: str, values: Values) -> str | None:
-    """As `_no_effect`, for one bonus of the run that has the option."""
+    """As `no_effect`, for one bonus of the run that has the option."""
     agent, leaf = AGENTS[values["agent"]], name.rpartition(".")[2]
     own = agent.bonuses.get(bonus.name)
     if leaf in OF_ENCODERS and bonus.weights is not None:

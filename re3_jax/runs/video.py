@@ -91,12 +91,10 @@ def write_strip(
     Fewer where the episode ends before; small frames are enlarged, each pixel to a square.
 
     Raises:
-      UsageError: there are no frames, `every` is not positive, or `path` cannot be written.
+      UsageError: there are no frames, or `path` cannot be written.
     """
-    if not frames or every < 1:
-        raise UsageError(
-            f"{path} would have no frames: record an episode, and show every first frame or fewer"
-        )
+    if not frames:
+        raise UsageError(f"{path} would have no frames: record an episode first")
     factor = -(-STRIP_SIDE // min(frames[0].shape[:2]))
     shown = np.concatenate([*frames[: STRIP_FRAMES * every : every]], axis=1)
     try:

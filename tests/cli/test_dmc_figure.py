@@ -133,7 +133,7 @@ def test_a_finished_run_of_other_options_is_refused(monkeypatch, tmp_path, capsy
     words = ["--tasks", "walker_walk", "--preset", "small", "--seeds", "1", "--steps", "5000"]
     words += ["--bonuses", "re3", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
     assert dmc.main(words) == 2
-    assert "was trained with --sac.n-steps 1, not 3" in capsys.readouterr().err
+    assert "has --sac.n-steps 1, and this figure needs --sac.n-steps 3" in capsys.readouterr().err
 
 
 def test_options_go_to_every_run_and_into_its_name(monkeypatch, tmp_path):
@@ -144,6 +144,19 @@ def test_options_go_to_every_run_and_into_its_name(monkeypatch, tmp_path):
     for bonus in ("none", "re3"):
         folder = tmp_path / "runs" / f"walker_walk-rad-{bonus}-small-n_steps_1"
         assert json.loads((folder / "config.json").read_text())["config"]["sac"]["n_steps"] == 1
+
+
+def test_a_switch_is_an_option_and_those_of_a_bonus_go_to_its_runs(monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(Runs, "ensure_all", lambda runs, wanted: asked.extend(wanted) or [])
+    words = ["--tasks", "walker_walk", "--preset", "small", "--seeds", "1", "--steps", "5000"]
+    words += ["--options", "sac.frame-differences=False", "re3.beta=0.1"]
+    dmc.main([*words, "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")])
+    switch = {"sac.frame_differences": False}
+    assert [(run.bonus, dict(run.changes)) for run in asked] == [
+        ("none", switch),
+        ("re3", switch | {"re3.beta": "0.1"}),
+    ]
 
 
 def test_the_state_is_said_and_nothing_trained(monkeypatch, tmp_path, capsys):
@@ -255,6 +268,9 @@ def test_the_agent_is_in_the_name_of_a_run_made_for_it(monkeypatch, tmp_path):
         (lambda path: ["--tasks", "walker_wallk"], "walker_walk"),
         (lambda path: ["--weights", "imagenet"], "write it as imagenet=FILE"),
         (lambda path: ["--options", "sac.n_steps"], "write it as sac.n_steps=1"),
+        (lambda path: ["--options", "steps=5"], "write it as sac.n_steps=1"),
+        (lambda path: ["--state", "--options", "sac.n_stepps=5"], "--sac.n-stepps"),
+        (lambda path: [write_run(path / "x"), "--state"], "leave them or the folders out"),
         (lambda path: ["--reference", str(path / "none.csv")], "cannot be read as a reference"),
         (
             lambda path: write_reference(path / "r.csv", "task,seed,step,episode_reward"),

@@ -1,6 +1,7 @@
 """The paper's figures: the runs they start, and what they draw from made-up rows."""
 
 import csv
+import json
 import os
 import time
 
@@ -102,6 +103,29 @@ def test_a_run_of_other_seeds_is_refused(started, tmp_path, complete):
     finish(Runs(tmp_path), RUN._replace(seeds=3), RETURNS, complete=complete)
     with pytest.raises(UsageError, match=r"has 3 seed\(s\), not 2: .* --seeds, .* --runs"):
         ensure(tmp_path)
+    assert started == []
+
+
+def test_what_cannot_be_drawn_is_refused_before_anything_is_trained(started, tmp_path):
+    runs = Runs(tmp_path)
+    finish(runs, RUN._replace(bonus="none", seeds=3), RETURNS)
+    with pytest.raises(UsageError, match=r"has 3 seed\(s\), not 2"):
+        runs.ensure_all([RUN, RUN._replace(bonus="none")])
+    assert started == []
+
+
+def test_options_without_effect_on_a_run_are_not_compared(started, tmp_path):
+    runs = Runs(tmp_path)
+    finish(runs, RUN, RETURNS)
+    path = tmp_path / FOLDER / "config.json"
+    stored = json.loads(path.read_text())["config"]
+    stored["icm"]["beta"] = stored["ppo"]["gae_lambda"] = 0.5
+    path.write_text(json.dumps({"config": stored}))
+    assert runs.ensure(RUN) == tmp_path / FOLDER
+    stored["re3"]["beta"] = 0.5
+    path.write_text(json.dumps({"config": stored}))
+    with pytest.raises(UsageError, match=r"has --re3.beta 0.5, and this figure needs --re3.beta"):
+        runs.ensure(RUN)
     assert started == []
 
 

@@ -177,8 +177,8 @@ def test_entropy_and_ensembles(root):
     assert found(root, "Figure 8").verdict is NOT_RUN
     (root / "results" / "behaviours").mkdir()
     (root / "results" / "behaviours" / "strips.png").touch()
-    # Random actions are not above in all pairs: 21 to 1 nats.
-    assert found(root, "Figure 8").reason == "apart in 1 of 2"
+    # The differences from random actions are 21, 11 and 1 nats: a wide interval.
+    assert found(root, "Figure 8").reason == "above 0 in 1 of 2"
 
     folder = root / "results" / "robustness"
     folder.mkdir()
@@ -215,6 +215,6 @@ def test_seeds_that_chose_nothing_count_where_both_rows_have_them(root):
         run("seeds_11_to_40", name, [final] * 30, 11)
     finding = found(root, "Pre-training further")
     assert finding.reason == "better in 1 of 2, 1 worse"
-    assert "seeds 11 to 40, which chose nothing and seeds 1 to 10" in finding.ran
+    assert "seeds 11 to 40 (they chose nothing) and seeds 1 to 10" in finding.ran
     # A2C has no such seeds.
     assert "11 to 40" not in found(root, "Figure 11", "significantly improves on A2C").ran

@@ -55,10 +55,9 @@ def test_a_strip_holds_frames_at_equal_distances(tmp_path, number, every, shown)
     np.testing.assert_array_equal(found[1::3, 1::3], np.hstack([frames[i] for i in shown]))
 
 
-@pytest.mark.parametrize(("frames", "every"), [([], 1), ([np.zeros((9, 9, 3), np.uint8)], 0)])
-def test_a_strip_without_frames_is_refused(tmp_path, frames, every):
+def test_a_strip_without_frames_or_a_place_is_refused(tmp_path):
     with pytest.raises(UsageError, match="no frames"):
-        video.write_strip(tmp_path / "strip.png", [*frames], every)
+        video.write_strip(tmp_path / "strip.png", [], 1)
     with pytest.raises(UsageError, match="name a file such as"):
         video.write_strip(tmp_path / "missing" / "strip.png", [np.zeros((9, 9, 3), np.uint8)], 1)
 
