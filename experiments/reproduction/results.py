@@ -28,7 +28,7 @@ class Interval(NamedTuple):
         return cls(mean, mean - half, mean + half)
 
     def __str__(self) -> str:
-        """Two decimals for returns of MiniGrid, three for small ones, none for those up to 1,000."""
+        """Two decimals for returns of MiniGrid, three for small ones, none up to 1,000."""
         digits = 3 if 0 < abs(self.value) < 0.1 else 2 if abs(self.value) < 20 else 0
         value, low, high = (f"{x:.{digits}f}" for x in self)
         return f"{value} ({low} to {high})"
