@@ -102,15 +102,14 @@ def add_rollout(
 ) -> EpisodeMemory:
     """Adds the steps of a rollout, and empties memories where episodes ended, in one write.
 
-    Rows of episodes that ended within the rollout are not written.
+    Only rows of the episode of the last step are written.
     """
     length, lanes = ended.shape
     capacity, time = memory.rows.shape[1], jnp.arange(length)[:, None]
-    last = first_steps(jnp.concatenate([ended, jnp.zeros((1, lanes), bool)]))[-1]
-    place = jnp.where(last < 0, memory.num_added, 0) + time - jnp.maximum(last, 0)
-    is_kept = (time >= last) & (time >= length - capacity)
+    first = first_steps(ended)[-1]
+    place = jnp.where(first < 0, memory.num_added, 0) + time - jnp.maximum(first, 0)
+    is_kept = (time >= first) & (time >= length - capacity)
     where = jnp.arange(lanes), jnp.where(is_kept, place % capacity, capacity)
-    return EpisodeMemory(
-        memory.rows.at[where].set(rows, mode="drop"),
-        jnp.where(last < 0, memory.num_added + length, length - last),
-    )
+    num_added = jnp.where(first < 0, memory.num_added + length, length - first)
+    added = EpisodeMemory(memory.rows.at[where].set(rows, mode="drop"), num_added)
+    return clear(added, ended[-1])
