@@ -30,7 +30,7 @@ def first_visits(before, after, ended):
     return is_first
 
 
-def pseudo_counts(embeddings, ended, *, k, epsilon, xi, c, most):
+def pseudo_counts(embeddings, ended, *, k, epsilon, xi, c, most, capacity=None):
     """NGU's Algorithm 1; all lanes' distances of a step enter the running mean d_m^2 first."""
     time, lanes, _ = embeddings.shape
     memories, distances = [[] for _ in range(lanes)], []
@@ -43,6 +43,7 @@ def pseudo_counts(embeddings, ended, *, k, epsilon, xi, c, most):
                 nearest[lane] = np.sort([np.sum((phi - other) ** 2) for other in memory])[:k]
                 distances.extend(nearest[lane])
             memory.append(phi)
+            del memory[: -(capacity or len(memory))]
         for lane, found in nearest.items():
             normalized = np.maximum(found / (np.mean(distances) or 1.0) - xi, 0)
             similarity = np.sqrt(np.sum(epsilon / (normalized + epsilon))) + c

@@ -23,25 +23,32 @@ from re3_jax.runs import curves, suites
 from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError
 
-LABELS = {"none": "Rainbow", "re3": "Rainbow + RE3"}
+AGENTS = {"rainbow": "Rainbow", "ppo": "PPO"}
+
+Kind = tuple[str, str, str, str]
+"""Game, agent, preset and bonus."""
 
 
 class Row(NamedTuple):
     """Runs that differ in their seeds only; `screens` is a curve of screens in place of returns."""
 
-    game: str
-    bonus: str
+    kind: Kind
     evaluations: Curve
     screens: Curve
 
+    @property
+    def game(self) -> str:
+        """Its name."""
+        return self.kind[0]
 
-def _kind(folder: Path) -> tuple[str, str]:
-    """Game and bonus of the run in a folder."""
-    env, bonus = runs.options(folder, "env", "bonus")
+
+def _kind(folder: Path) -> Kind:
+    env, *others = runs.options(folder, "env", "agent", "preset", "bonus")
     suite, game = suites.find(env)
     if suite.name != "atari":
         raise UsageError(f"the run in {folder} is of {env}: give runs of Atari games")
-    return find(game), bonus
+    agent, preset, bonus = others
+    return find(game), agent, preset, bonus
 
 
 def _screens(label: str, folders: Sequence[Path]) -> Curve:
@@ -55,18 +62,23 @@ def _screens(label: str, folders: Sequence[Path]) -> Curve:
 
 
 def _load(folders: Sequence[Path]) -> list[Row]:
-    rows = []
-    for (game, bonus), row in runs.pooled(folders, _kind).items():
-        label = LABELS.get(bonus, f"Rainbow + {bonus}")
+    rows, pooled = [], runs.pooled(folders, _kind)
+    several = len({preset for _, _, preset, _ in pooled}) > 1
+    for kind, row in pooled.items():
+        _, agent, preset, bonus = kind
+        label = AGENTS.get(agent, agent) + several * f" {preset}"
+        label += f" + {bonus.upper()}" if bonus != "none" else ""
         evaluations = row.curve._replace(label=label)
-        rows.append(Row(game, bonus, evaluations, _screens(label, row.folders)))
+        rows.append(Row(kind, evaluations, _screens(label, row.folders)))
     return rows
 
 
 def _write_table(rows: Sequence[Row], path: Path) -> None:
-    baselines = {row.game: row.evaluations for row in rows if row.bonus == "none"}
-    pairs = [(row.evaluations, baselines.get(row.game)) for row in rows]
-    pairs = [(ours, theirs if theirs is not ours else None) for ours, theirs in pairs]
+    found = {row.kind: row.evaluations for row in rows}
+    pairs = [
+        (curve, found.get((game, agent, preset, "none")) if bonus != "none" else None)
+        for (game, agent, preset, bonus), curve in found.items()
+    ]
     scores, seen, frames = [], [], []
     for row in rows:
         frame = min(one.screens.env_frames[-1] for one in rows if one.game == row.game)

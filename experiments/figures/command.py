@@ -25,7 +25,6 @@ OF_RUNS: Options = {
 
 STEPS: Options = {"--steps": {"type": int, "help": "env frames; by default the figure's"}}
 
-
 STATE: Options = {
     "--state": {"action": "store_true", "help": "say how far all runs are, and do nothing"}
 }

@@ -10,13 +10,12 @@ Draws the runs in the given folders; without any, it trains missing runs and res
 ones. Each run has as many seeds as its preset, and there are as many runs as the figure's seeds
 take. Stop it at any time and start it again: it goes on where it was. `--finished` draws what is
 finished and trains nothing; `--state` only says in one line how far the whole is. `--options` go to
-every run.
+every run on which they have an effect.
 
 Runs that differ in their seeds only are pooled, and those of the same task, agent, bonus and preset
-must not differ otherwise. Writes curves.png, table.csv and every
-run's eval.csv; the table says how probably a run with a bonus ends above one without. A reference
-has the columns env, seed, step (in env frames) and episode_reward, and is drawn up to the last
-frame of the runs.
+must not differ otherwise. Writes curves.png, table.csv and every run's eval.csv; the table says how
+probably a run with a bonus ends above one without. A reference has the columns env, seed, step (in
+env frames) and episode_reward, and is drawn up to the last frame of the runs.
 """
 
 import csv
@@ -28,10 +27,10 @@ from typing import get_args
 from experiments.figures import command, runs
 from experiments.figures.runs import Run
 from re3_jax.runs import curves
-from re3_jax.runs.bonuses import BONUSES as ALL
-from re3_jax.runs.config import PresetName
+from re3_jax.runs.config import PresetName, flatten
 from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError
+from re3_jax.runs.options import no_effect
 from re3_jax.runs.presets.dmc import MAIN_TASKS
 from re3_jax.runs.resolve import resolve
 
@@ -99,10 +98,13 @@ def _wanted(words: command.Words) -> list[Run]:
     files, wanted = _weights(words.weights), []
     for task in words.tasks:
         steps = words.steps or resolve(task, words.agent, preset=words.preset).steps
+        changes = _changes(task, words)
         rows = [
-            Run(task, bonus, words.preset, 1, steps, words.agent, changes=changes)
+            Run(
+                *(task, bonus, words.preset, 1, steps, words.agent),
+                changes=changes[bonus] | files.get(bonus, {}),
+            )
             for bonus in words.bonuses
-            for changes in [_of_bonus(bonus, _given(words.options)) | files.get(bonus, {})]
         ]
         wanted += runs.seed_by_seed(rows, words.seeds or FIGURE_SEEDS)
     return wanted
@@ -119,8 +121,20 @@ def _weights(pairs: Sequence[str]) -> dict[str, dict[str, str | bool]]:
     return files
 
 
+def _changes(task: str, words: command.Words) -> dict[str, dict[str, str | bool]]:
+    """Bonus -> those of `--options` that have an effect with it; all get one that has none."""
+    given, kept = _given(words.options), {}
+    for bonus in words.bonuses:
+        values = flatten(resolve(task, words.agent, bonus=bonus, preset=words.preset))
+        kept[bonus] = {name for name in given if no_effect(name, values) is None}
+    used = set().union(*kept.values())
+    return {
+        bonus: {name: value for name, value in given.items() if name in own or name not in used}
+        for bonus, own in kept.items()
+    }
+
+
 def _given(pairs: Sequence[str]) -> dict[str, str | bool]:
-    """Options of every run."""
     options: dict[str, str | bool] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -134,17 +148,6 @@ def _given(pairs: Sequence[str]) -> dict[str, str | bool]:
     return options
 
 
-def _of_bonus(bonus: str, options: dict[str, str | bool]) -> dict[str, str | bool]:
-    """Those that are not of another bonus."""
-    of_others = {group for other in BONUSES if other in ALL for group in ALL[other].groups}
-    own = set(ALL[bonus].groups) if bonus in ALL else set()
-    return {
-        name: value
-        for name, value in options.items()
-        if name.partition(".")[0] not in of_others - own
-    }
-
-
 def _make(words: command.Words) -> command.Lines:
     reference = _load_reference(words.reference) if words.reference else {}
     wanted: Sequence[Path | None] = words.folders
@@ -155,6 +158,7 @@ def _make(words: command.Words) -> command.Lines:
         )
     if not wanted:
         all_runs, of_figure = runs.Runs(words.runs, words.jobs), _wanted(words)
+        # An option that cannot be is refused here, and not in the log of a run.
         for run in of_figure:
             all_runs.config(run)
         yield all_runs.state(of_figure)

@@ -16,6 +16,8 @@ from re3_jax.runs.build import build, fitted, prepared
 from re3_jax.runs.errors import UsageError, in_one_sentence, refuse_lack_of_memory, refusing
 from re3_jax.training.checkpoint import CheckpointStore
 
+STRIP_EVERY = 6
+
 
 def evaluate(
     run: Path,
@@ -31,7 +33,7 @@ def evaluate(
       episodes: episodes per seed; the run's own number by default.
       greedy: take the most probable action; by default as the run does.
       video: MP4 to write of the first seed's first episode; pixel tasks only.
-      strip: picture to write of the same, and how many frames lie between two of it.
+      strip: picture to write of the same, and the distance of its frames.
 
     Raises:
       UsageError: there is no run or no intact checkpoint.
@@ -71,11 +73,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--video", type=Path, metavar="FILE.mp4", help="write one episode")
     parser.add_argument("--strip", type=Path, metavar="FILE.png", help="frames of one episode")
-    parser.add_argument("--every", type=int, default=6, help="distance of the frames of --strip")
+    parser.add_argument("--every", type=int, help="distance of the frames of --strip (default: 6)")
     words = parser.parse_args(argv)
-    if words.every < 1:
-        raise UsageError(f"--every is {words.every}: give at least 1")
-    strip = (words.strip, words.every) if words.strip else None
+    if words.every is not None and (words.every < 1 or not words.strip):
+        raise UsageError(f"--every {words.every} shows nothing: give at least 1, and --strip")
+    strip = (words.strip, words.every or STRIP_EVERY) if words.strip else None
     machine.keep_compiled_programs()
     with refuse_lack_of_memory("--episodes"):
         found = evaluate(words.run, words.episodes, words.greedy, words.video, strip)

@@ -8,10 +8,10 @@ import pytest
 from experiments.figures import atari
 
 
-def write_run(folder, bonus, screens, env="atari:montezuma_revenge", first=1):
+def write_run(folder, bonus, screens, env="atari:montezuma_revenge", first=1, agent="rainbow"):
     """Two seeds, evaluated at 0 and 100 frames, with a row of training at every ten."""
     folder.mkdir()
-    config = {"env": env, "agent": "rainbow", "bonus": bonus, "preset": "data_efficient"}
+    config = {"env": env, "agent": agent, "bonus": bonus, "preset": "data_efficient"}
     config |= {"pretrain": None, "init": None}
     (folder / "config.json").write_text(json.dumps({"config": config}))
     with (folder / "eval.csv").open("w") as out:
@@ -61,6 +61,18 @@ def test_runs_that_differ_in_their_seeds_are_one_row(tmp_path):
     # 9 and 11 screens, and one and two more for the seeds of a run.
     assert [float(row["screens_seen"]) for row in rows] == [11.5, 11.5]
     assert [row["better_than_none"] for row in rows] == ["", "0.5"]
+
+
+def test_another_agent_is_another_row(tmp_path):
+    folders = [tmp_path / name for name in ("rainbow-none", "ppo-none", "ppo-re3")]
+    for folder in folders:
+        agent, bonus = folder.name.split("-")
+        write_run(folder, bonus, [5], agent=agent)
+    out = tmp_path / "out"
+    assert atari.main([*map(str, folders), "--out", str(out)]) == 0
+    with (out / "table.csv").open() as lines:
+        rows = [(row["label"], row["better_than_none"]) for row in csv.DictReader(lines)]
+    assert rows == [("Rainbow", ""), ("PPO", ""), ("PPO + RE3", "0.5")]
 
 
 def test_other_runs_are_refused(tmp_path, capsys):

@@ -231,6 +231,12 @@ def test_evaluation_of_a_folder_without_a_run(capsys, tmp_path):
     assert "no config.json" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [["--every", "3"], ["--strip", "a.png", "--every", "0"]])
+def test_a_strip_without_frames_is_refused_before_anything_is_played(capsys, tmp_path, words):
+    assert evaluate.main(["--run", str(tmp_path), *words]) == 2
+    assert "give at least 1, and --strip" in capsys.readouterr().err
+
+
 def test_curves_of_a_folder_without_a_run(capsys, tmp_path):
     assert curves.main([f"a={tmp_path}", "--out", "a.png"]) == 2
     assert "eval.csv" in capsys.readouterr().err
