@@ -1,11 +1,12 @@
 """Starts processes as torchrun does, with variables that say how many there are."""
 
-import os
 import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from tests import virtual_devices
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,7 +20,8 @@ def launch(count: int, command: Sequence[str], devices: int = 1) -> Started:
         port = free.getsockname()[1]
     # JAX's coordinator takes the port after the launcher's.
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": f"{port - 1}", "WORLD_SIZE": f"{count}"}
-    flags = f"--xla_force_host_platform_device_count={devices} --xla_backend_optimization_level=0"
+    environment = virtual_devices.environment(devices)
+    environment["XLA_FLAGS"] += " --xla_backend_optimization_level=0"
     return [
         subprocess.Popen(
             [sys.executable, *command],
@@ -27,8 +29,7 @@ def launch(count: int, command: Sequence[str], devices: int = 1) -> Started:
             stderr=subprocess.PIPE,
             text=True,
             cwd=ROOT,
-            env={**os.environ, **shared, "RANK": f"{rank}", "XLA_FLAGS": flags}
-            | {"JAX_PLATFORMS": "cpu"},
+            env={**environment, **shared, "RANK": f"{rank}"},
         )
         for rank in range(count)
     ]

@@ -1,11 +1,11 @@
 """Replays spread over devices by seed are saved and restored on their devices."""
 
-import os
 import subprocess
 import sys
 
 import pytest
 
+from tests import virtual_devices
 from tests.resume.conftest import ROOT
 
 SCRIPT = """
@@ -45,8 +45,7 @@ print("equal")
 def run(folder, axis_type: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(folder), axis_type],
-        env=os.environ
-        | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"},
+        env=virtual_devices.environment(2),
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -1,10 +1,11 @@
 """Seeds spread over eight (virtual) devices give the same results as on one device."""
 
-import os
 import subprocess
 import sys
 
 import pytest
+
+from tests import virtual_devices
 
 SCRIPT = """
 import jax, jax.numpy as jnp, numpy as np
@@ -49,12 +50,11 @@ print("equal")
 
 @pytest.mark.slow
 def test_eight_devices_equal_one():
-    environment = os.environ | {
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
-        "JAX_PLATFORMS": "cpu",
-    }
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True
+        [sys.executable, "-c", SCRIPT],
+        env=virtual_devices.environment(8),
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().endswith("equal")

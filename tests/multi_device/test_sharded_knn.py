@@ -1,8 +1,9 @@
 """A ring split over eight (virtual) devices gives the same results as the whole ring."""
 
-import os
 import subprocess
 import sys
+
+from tests import virtual_devices
 
 SCRIPT = """
 import functools
@@ -68,12 +69,11 @@ print("equal")
 
 
 def test_eight_slices_equal_the_whole():
-    environment = os.environ | {
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
-        "JAX_PLATFORMS": "cpu",
-    }
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True
+        [sys.executable, "-c", SCRIPT],
+        env=virtual_devices.environment(8),
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip().endswith("equal")

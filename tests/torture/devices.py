@@ -7,7 +7,6 @@ difference of a float after one chunk more, relative to the largest value of its
 """
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +20,7 @@ import numpy as np
 from re3_jax.runs import build
 from re3_jax.runs.options import parse
 from re3_jax.training.checkpoint import CheckpointStore
+from tests import virtual_devices
 from tests.torture.ledger import Ledger, Outcome
 from tests.torture.rehearsal import as_numbers
 
@@ -35,12 +35,10 @@ def other_devices(ledger: Ledger, agent: str, folder: Path) -> None:
     """Restores on every number of devices, in a process that has eight."""
     if ledger.count("other devices", agent) == len(COUNTS):
         return
-    environment = os.environ | {
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
-        "JAX_PLATFORMS": "cpu",
-    }
     command = [sys.executable, "-m", "tests.torture.devices", str(folder)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, env=virtual_devices.environment(8), capture_output=True, text=True, check=True
+    )
     for count, num_bytes, difference in json.loads(done.stdout.splitlines()[-1]):
         result = "differs" if num_bytes else "exact"
         said = f"one chunk later floats differ by {difference:.1e}"
