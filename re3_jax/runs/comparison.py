@@ -157,7 +157,7 @@ def table(panels: Panels) -> list[dict[str, str]]:
 def readable(lines: Iterable[Mapping[str, str]]) -> list[list[str]]:
     """The cells of a short form of `table`, numbers with their intervals; the header first."""
     with_intervals = ("mean (95%)", "IQM (95%)", "better than first (95%)")
-    cells = [["task", "label", "seeds", "env frames", *with_intervals]]
+    cells = [["task", "label", "seeds", "env frames", *with_intervals, "p"]]
     for row in lines:
         numbers = []
         for name in ("final_return_mean", "final_return_iqm", "better_than_first"):
@@ -165,7 +165,8 @@ def readable(lines: Iterable[Mapping[str, str]]) -> list[list[str]]:
             interval = "" if row["seeds"] == "1" else f" ({ends[1]} to {ends[2]})"
             numbers.append(ends[0] + interval if row[name] else "-")
         frames = f"{int(row['env_frames']):,}"
-        cells.append([row["task"], row["label"], row["seeds"], frames, *numbers])
+        p_value = f"{float(row['better_than_first_p']):.2g}" if row["better_than_first_p"] else "-"
+        cells.append([row["task"], row["label"], row["seeds"], frames, *numbers, p_value])
     return cells
 
 

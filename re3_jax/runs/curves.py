@@ -202,28 +202,30 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]
 
 def better_than(name: str, pairs: Iterable[tuple[Curve, Curve | None]]) -> dict[str, list[str]]:
     """Columns of `improvement` for `write_table`, for pairs of a curve and its baseline, `name`."""
-    starts, ends = (f"better_than_{name}", f"larger_area_than_{name}"), ("", "_low", "_high")
+    starts = f"better_than_{name}", f"larger_area_than_{name}"
+    ends = "", "_low", "_high", "_p"
     columns = [f"{start}{end}" for start in starts for end in ends]
     cells = zip(*(improvement(*pair) for pair in pairs), strict=True)
     return {column: [*values] for column, values in zip(columns, cells, strict=True)}
 
 
 def improvement(curve: Curve, baseline: Curve | None) -> list[str]:
-    """Probability that a run of `curve` ends above one of `baseline`, and its 95% interval.
+    """Probability that a run of `curve` ends above one of `baseline`, and its 95% interval and p.
 
     The end is the evaluation of each that is nearest to the last frame that both reached. Then the
     same of the areas up to that frame, which are larger where a run learns earlier. The cells are
     empty if one has a single seed.
     """
     if baseline is None or min(len(curve.returns), len(baseline.returns)) < 2:
-        return [""] * 6
+        return [""] * 8
     end = int(min(curve.env_frames[-1], baseline.env_frames[-1]))
     both = curve, baseline
     finals = [each.returns[:, np.abs(each.env_frames - end).argmin()] for each in both]
     probability, cells = statistics.probability_of_improvement, []
     for pair in (finals, [areas(each, end) for each in both]):
         interval = statistics.bootstrap_interval(probability, *pair)
-        cells += [f"{x:.6g}" for x in (probability(*pair), *interval)]
+        p_value = statistics.permutation_p_value(*pair)
+        cells += [f"{x:.6g}" for x in (probability(*pair), *interval, p_value)]
     return cells
 
 

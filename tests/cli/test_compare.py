@@ -70,6 +70,8 @@ def test_seeds_are_pooled_and_the_table_has_the_fields_statistics(folders, tmp_p
     u = scipy.stats.mannwhitneyu(FINALS["re3"], FINALS["none"]).statistic
     assert p == pytest.approx(u / 24, rel=1e-5)
     assert low <= p <= high
+    exact = scipy.stats.mannwhitneyu(FINALS["re3"], FINALS["none"], method="exact").pvalue
+    assert float(second["better_than_first_p"]) == pytest.approx(exact, rel=1e-5)
     *printed, curves, profiles, table = capsys.readouterr().out.splitlines()
     assert [curves, profiles, table] == [
         str(out / name) for name in ("curves.png", "profiles.png", "table.csv")

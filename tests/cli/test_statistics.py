@@ -9,6 +9,7 @@ from re3_jax.runs.statistics import (
     interquartile_mean,
     mean_half_width,
     performance_profile,
+    permutation_p_value,
     probability_of_improvement,
 )
 
@@ -112,6 +113,23 @@ def test_performance_profile_is_the_share_of_runs_above():
 def test_probability_of_improvement_is_the_mean_over_tasks():
     expected = probability(SCORES, OTHERS)
     assert probability_of_improvement(SCORES, OTHERS) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(("count", "others"), [(2, 3), (4, 4), (8, 8)])
+def test_p_value_is_mann_and_whitneys(count, others):
+    ours, theirs = SCORES[0, :count] + RNG.normal(size=count), RNG.normal(size=others)
+    exact = scipy.stats.mannwhitneyu(ours, theirs, method="exact").pvalue
+    assert permutation_p_value(ours, theirs) == pytest.approx(exact, rel=1e-12)
+    assert permutation_p_value(theirs, ours) == pytest.approx(exact, rel=1e-12)
+
+
+def test_p_value_of_ties_and_of_random_splits():
+    # Two of the 70 ways to split eight seeds leave four equal ones together.
+    assert permutation_p_value(np.array([3.0, 1, 4, 5]), np.zeros(4)) == pytest.approx(2 / 70)
+    assert permutation_p_value(np.zeros(4), np.zeros(3)) == 1
+    ours, theirs = RNG.normal(0.5, size=30), RNG.normal(size=30)
+    asymptotic = scipy.stats.mannwhitneyu(ours, theirs, method="asymptotic").pvalue
+    assert permutation_p_value(ours, theirs) == pytest.approx(asymptotic, abs=0.01)
 
 
 def test_bootstrap_interval_of_several_tasks_is_stratified():
