@@ -188,14 +188,22 @@ def peak() -> Callable[[], Any]:
     return finished(product, matrix, matrix)
 
 
-def take_turns(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, np.ndarray]:
-    """Seconds of each run in each round; the order changes from round to round."""
+def take_turns(
+    runs: dict[str, Callable[[], Any]], rounds: int, warm: bool = False
+) -> dict[str, np.ndarray]:
+    """Seconds of each run in each round; the order changes from round to round.
+
+    With `warm`, each runs once more before it is timed, as what follows itself in training does:
+    another's data have left the caches, and another's threads have stopped to wait for work.
+    """
     for run in runs.values():
         run()
     seconds, rng = {name: np.zeros(rounds) for name in runs}, np.random.default_rng(0)
     for turn in range(rounds):
         for place in rng.permutation(len(runs)):
             name = list(runs)[place]
+            if warm:
+                runs[name]()
             seconds[name][turn] = seconds_of(runs[name])
     return seconds
 
