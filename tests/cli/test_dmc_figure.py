@@ -92,13 +92,13 @@ def test_the_probability_of_improvement_is_at_the_last_frame_of_both():
     # Of 6 pairs, 3 are better at frame 10: 6 > 5, 8 > 5 and 8 > 7.
     assert improvement(curve, baseline)[0] == "0.5"
     # Up to frame 10, the areas are half of that.
-    assert improvement(curve, baseline)[3] == "0.5"
+    assert improvement(curve, baseline)[4] == "0.5"
     early = Curve("RAD + RE3", np.array([0, 5, 10]), np.array([[0, 9, 0], [0, 9.0, 8]]))
     # Both have a larger area; of the 4 pairs at the end, 2 are better.
-    assert [improvement(early, baseline)[at] for at in (0, 3)] == ["0.5", "1"]
+    assert [improvement(early, baseline)[at] for at in (0, 4)] == ["0.5", "1"]
     one_seed = curve._replace(returns=curve.returns[:1])
-    assert improvement(one_seed, baseline) == [""] * 6
-    assert improvement(curve, None) == [""] * 6
+    assert improvement(one_seed, baseline) == [""] * 8
+    assert improvement(curve, None) == [""] * 8
 
 
 def test_presets_are_told_apart(tmp_path):
