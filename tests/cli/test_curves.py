@@ -58,7 +58,7 @@ def test_frames_of_pretraining_are_in_the_area_and_in_no_comparison():
     longer = tuned._replace(env_frames=np.array([100, 390, 600]))
     assert curves.improvement(longer, plain)[0] == "1"
     # Up to 400, both areas, 0.43 and 0.45, are larger than one of 0.4 and 0.55.
-    assert curves.improvement(tuned, plain)[3] == "0.5"
+    assert curves.improvement(tuned, plain)[4] == "0.5"
 
 
 def test_a_curve_has_the_colour_of_its_label_in_every_panel():
