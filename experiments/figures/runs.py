@@ -71,6 +71,7 @@ class Runs:
         self._locks: dict[str, threading.Lock] = {}
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._stopped: int | None = None
+        self._done: set[tuple[Path, int, int]] = set()
 
     def folder_of(self, run: Run) -> Path:
         """The folder of a run, named after its options: figures that share a run train it once."""
@@ -118,6 +119,9 @@ class Runs:
           UsageError: it holds another number of seeds or a run with other options.
         """
         folder = self.folder_of(run)
+        # What was finished stays so, and reading it again takes longest of all.
+        if (folder, run.seeds, run.steps) in self._done:
+            return True
         if not (folder / "summary.json").exists():
             return False
         reached = json.loads((folder / "summary.json").read_text())
@@ -137,7 +141,10 @@ class Runs:
                     f"needs {option_with(name, value)}: draw it by its name, if the figure takes "
                     f"folders, move it away, {remedy}"
                 )
-        return bool(reached["complete"]) and reached["env_frames"] >= run.steps
+        done = bool(reached["complete"]) and reached["env_frames"] >= run.steps
+        if done:
+            self._done.add((folder, run.seeds, run.steps))
+        return done
 
     def state(self, wanted: Iterable[Run]) -> str:
         """How many runs are done, begun and waiting, and the hours until all are done.

@@ -229,6 +229,10 @@ def _class_of(agents: tuple[str, ...], names: tuple[str, ...]) -> type[RunConfig
     return made
 
 
+_hints = functools.cache(typing.get_type_hints)
+"""Field names to annotations; each call of the original evaluates all of them again."""
+
+
 def flatten(config: RunConfig) -> dict[str, Any]:
     """Dotted field names to values, `{"env": ..., "a2c.num_envs": ...}`."""
     return flatten_dict(dataclasses.asdict(config), sep=".")
@@ -237,7 +241,7 @@ def flatten(config: RunConfig) -> dict[str, Any]:
 def field_types(cls: type, prefix: str = "") -> dict[str, Any]:
     """Dotted field names to their annotations."""
     annotations: dict[str, Any] = {}
-    for name, annotation in typing.get_type_hints(cls).items():
+    for name, annotation in _hints(cls).items():
         if dataclasses.is_dataclass(annotation):
             annotations |= field_types(typing.cast(type, annotation), f"{prefix}{name}.")
         else:
@@ -260,7 +264,7 @@ def from_dict(values: dict[str, Any], cls: Any = None, prefix: str = "") -> Any:
     if not isinstance(values, dict):
         raise TypeError(f"{values!r} is not a group of options")
     cls = cls or config_class()
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     made = {}
     for name, value in values.items():
         if dataclasses.is_dataclass(hints[name]):

@@ -115,7 +115,7 @@ def test_probability_of_improvement_is_the_mean_over_tasks():
     assert probability_of_improvement(SCORES, OTHERS) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize(("count", "others"), [(2, 3), (4, 4), (8, 8)])
+@pytest.mark.parametrize(("count", "others"), [(2, 3), (4, 4), (7, 7)])
 def test_p_value_is_mann_and_whitneys(count, others):
     ours, theirs = SCORES[0, :count] + RNG.normal(size=count), RNG.normal(size=others)
     exact = scipy.stats.mannwhitneyu(ours, theirs, method="exact").pvalue
