@@ -71,7 +71,7 @@ class Runs:
         self._locks: dict[str, threading.Lock] = {}
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._stopped: int | None = None
-        self._done: set[tuple[Path, int, int]] = set()
+        self._done: set[tuple[str, ...]] = set()
 
     def folder_of(self, run: Run) -> Path:
         """The folder of a run, named after its options: figures that share a run train it once."""
@@ -118,9 +118,9 @@ class Runs:
         Raises:
           UsageError: it holds another number of seeds or a run with other options.
         """
-        folder = self.folder_of(run)
-        # What was finished stays so, and reading it again takes longest of all.
-        if (folder, run.seeds, run.steps) in self._done:
+        folder, words = self.folder_of(run), tuple(self._words(run))
+        # What was finished stays so, and a figure asks after every run how far all are.
+        if words in self._done:
             return True
         if not (folder / "summary.json").exists():
             return False
@@ -143,7 +143,7 @@ class Runs:
                 )
         done = bool(reached["complete"]) and reached["env_frames"] >= run.steps
         if done:
-            self._done.add((folder, run.seeds, run.steps))
+            self._done.add(words)
         return done
 
     def state(self, wanted: Iterable[Run]) -> str:

@@ -125,7 +125,7 @@ def test_options_without_effect_on_a_run_are_not_compared(started, tmp_path):
     stored["re3"]["beta"] = 0.5
     path.write_text(json.dumps({"config": stored}))
     with pytest.raises(UsageError, match=r"has --re3.beta 0.5, and this figure needs --re3.beta"):
-        runs.ensure(RUN)
+        Runs(tmp_path).ensure(RUN)
     assert started == []
 
 
