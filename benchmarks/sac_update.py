@@ -12,7 +12,7 @@ rounds, a ratio the median of the ratios within a round. PyTorch's update is the
 
 RE3's share is said twice: of its parts alone (a search, and encoding and storing one observation,
 which all updates of an agent step share), and by what updates with and without RE3 take, to which
-storing is added. The parts alone wait for their own dispatch, so the first is the larger of two.
+storing is added.
 
 The sizes, ring of latents included, are those of the presets `released` (batch 512, 9x84x84 out
 of 100x100, 100,000 latents) and `small`, of whose latents both sides search the newest and whose

@@ -77,6 +77,7 @@ def test_seeds_are_pooled_and_the_table_has_the_fields_statistics(folders, tmp_p
         str(out / name) for name in ("curves.png", "profiles.png", "table.csv")
     ]
     assert len(printed) == 3 and f"{p:.4g} ({low:.4g} to {high:.4g})" in printed[2]
+    assert printed[2].split()[-1] == f"{exact:.2g}"
 
 
 def test_rows_are_told_apart_by_what_differs(folders, tmp_path):
