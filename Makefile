@@ -11,6 +11,9 @@ TEST_READY := $(VENV)/.ready-test
 DOCS_READY := $(VENV)/.ready-docs
 
 MAKEFLAGS += --no-print-directory
+# Byte code is written when a module is first imported, also where the environment says not to, as
+# that of many containers does: every process would compile JAX and all else again.
+unexport PYTHONDONTWRITEBYTECODE
 # Large pages for large arrays, and up to 1 GiB of memory kept between updates instead of returned:
 # otherwise page faults take up to a third of a CPU's time on pixels.
 export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073741824:$\
