@@ -19,7 +19,7 @@ from re3_jax.training.replay_journal import without_frames
 from tests.cli.refusal import tree
 from tests.resume.compare import assert_same_run, rows
 
-TASK = "minigrid:DoorKey-5x5"
+TASK = "gymnax:CartPole-v1"
 STEPS, LONGER = 768, 1280
 OPTIONS = {
     "preset": "debug",
