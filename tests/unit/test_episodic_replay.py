@@ -99,26 +99,24 @@ def test_restarted_episodes_are_forgotten_like_ended_ones(name):
         bonus = sum_of({part: chain(BONUSES[part]) for part in ("e3b", "ngu")})
     learner = rainbow.make_learner(RAINBOW, env.spec, bonus)
 
-    def intrinsic(ended, restarts):
-        def play(key):
-            lanes, frame = jax.vmap(env.reset)(jax.random.split(key, LANES))
-            state, action = learner.init(key, frame), jnp.ones(LANES, int)
-            for last in (False, False, ended):
-                numbers = jax.vmap(env.states.counted)(lanes)
-                lanes, timestep = jax.vmap(env.step)(lanes, action, jax.random.split(key, LANES))
-                step = LaneStep.of_device(timestep, numbers)
-                done = jnp.full(LANES, last)
-                step = step._replace(terminated=done, task_ended=done)
-                state = learner.store(state, action, step)
-            return (learner.restart(state, frame) if restarts else state).intrinsic
+    @jax.jit
+    def play(key, ended):
+        """What is known after three steps, and after a restart that follows them."""
+        lanes, frame = jax.vmap(env.reset)(jax.random.split(key, LANES))
+        state, action = learner.init(key, frame), jnp.ones(LANES, int)
+        for last in (False, False, ended):
+            numbers = jax.vmap(env.states.counted)(lanes)
+            lanes, timestep = jax.vmap(env.step)(lanes, action, jax.random.split(key, LANES))
+            step = LaneStep.of_device(timestep, numbers)
+            done = jnp.full(LANES, last)
+            step = step._replace(terminated=done, task_ended=done)
+            state = learner.store(state, action, step)
+        return state.intrinsic, learner.restart(state, frame).intrinsic
 
-        return jax.tree.leaves(jax.device_get(jax.jit(play)(jax.random.key(0))))
+    def leaves(ended):
+        return [jax.tree.leaves(known) for known in jax.device_get(play(jax.random.key(0), ended))]
 
-    goes_on, after_end, restarted = (
-        intrinsic(False, False),
-        intrinsic(True, False),
-        intrinsic(False, True),
-    )
+    (goes_on, restarted), (after_end, _) = leaves(False), leaves(True)
     jax.tree.map(np.testing.assert_array_equal, restarted, after_end)
     differs = any((one != other).any() for one, other in zip(goes_on, restarted, strict=True))
     assert differs == (name != "counts")
