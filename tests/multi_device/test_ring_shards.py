@@ -120,19 +120,19 @@ def rewarded(shards, **options):
 
     state = compiled(lambda seed: bonus.init(jax.random.key(seed), spec))(jnp.arange(1))
     observe, reward = compiled(observe, donate=0), compiled(reward, donate=0)
-    rng, found = np.random.default_rng(0), []
+    rng, found, program = np.random.default_rng(0), [], None
     # Fewer rows than neighbours, one slice, three, a ring that turned over.
     for size in (2, 8_000, 21_000, 20_000):
         observation = rng.integers(0, 3, (1, size, 12)).astype(np.float32)
         state, index = observe(state, observation)
         take = rng.integers(0, size, BATCH)
         arguments = observation[:, take], index[:, take]
-        compiled = reward.lower(state, *arguments).compile()
-        distance, state, info = compiled(state, *arguments)
+        program = program or reward.lower(state, *arguments).compile()
+        distance, state, info = program(state, *arguments)
         found.append(numbers((index, distance, info)))
     if shards > 1:
-        assert_stays_divided(compiled, 4 * CAPACITY * 50 * config.ensemble_size)
-    return (found, state), compiled.memory_analysis().temp_size_in_bytes
+        assert_stays_divided(program, 4 * CAPACITY * 50 * config.ensemble_size)
+    return (found, state), program.memory_analysis().temp_size_in_bytes
 
 for options in ({}, {"search_size": 24_000, "ensemble_size": 2}):
     (on_one, whole), (on_four, quarter) = rewarded(1, **options), rewarded(4, **options)
