@@ -82,11 +82,16 @@ def test_the_ensembles_distance_is_the_bonus_of_two_observations():
     )  # fmt: skip
     pair = jnp.asarray(IMAGES[[0, 1]])
     none = jnp.zeros(2, bool)
-    state = bonus.init(jax.random.key(1), SPEC, 2)
-    state, index = bonus.observe(state, Step(pair, jnp.zeros((2, 1)), pair, none, none))
+
+    @jax.jit
+    def rewarded(key):
+        state = bonus.init(key, SPEC, 2)
+        state, index = bonus.observe(state, Step(pair, jnp.zeros((2, 1)), pair, none, none))
+        batch = IntrinsicBatch(pair, jnp.zeros((2, 1)), pair, index, agent_steps=0)
+        return bonus.reward(state, batch)[0]
+
+    reward = rewarded(jax.random.key(1))
     (apart,) = distances[robustness.FIVE]
-    batch = IntrinsicBatch(pair, jnp.zeros((2, 1)), pair, index, agent_steps=0)
-    reward, _, _ = bonus.reward(state, batch)
     np.testing.assert_allclose(reward, [apart[0, 1]] * 2, rtol=1e-4)
     of_members = [each[0, 1] for each in distances[robustness.ONE]]
     np.testing.assert_allclose(reward[0], np.mean(of_members), rtol=1e-4)

@@ -164,10 +164,11 @@ def test_what_an_agent_learns_from_depends_on_beta_only_if_weighted(pretrain_rew
     rng = np.random.default_rng(0)
     frames = rng.normal(size=(65, lanes, *task.observation_shape)).astype(np.float32)
     actions = rng.uniform(-1, 1, (64, lanes, *task.action_space.shape)).astype(np.float32)
-    state, no = learner.init(jax.random.key(0), frames[0]), jnp.zeros(lanes, bool)
+    init, store = jax.jit(learner.init), jax.jit(learner.store)
+    state, no = init(jax.random.key(0), frames[0]), jnp.zeros(lanes, bool)
     for frame, action in zip(frames[1:], actions, strict=True):
         step = LaneStep(jnp.asarray(frame), jnp.ones(lanes), no, no, jnp.asarray(frame), no)
-        state = learner.store(state, jnp.asarray(action), step)
+        state = store(state, jnp.asarray(action), step)
     update = jax.jit(learner.phases[0])
     learned = [update(state, jnp.int32(steps), jax.random.key(1)) for steps in (64, LATER)]
     (early, early_info), (late, late_info) = jax.device_get([(s.agent, i) for s, i in learned])
