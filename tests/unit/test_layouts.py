@@ -73,12 +73,24 @@ def usual():
     return trained(program, trained(program, state))
 
 
+def turn(patch):
+    patch.setattr(layouts, "PLATFORMS", ("cpu",))
+    patch.setattr(layouts, "MANY_ROWS", CAPACITY)
+    patch.setattr(layouts, "PADDING_BYTES", 0)
+
+
+@pytest.fixture(scope="module")
+def shared():
+    """Compiled by the first test that trains with it, in the order of that time."""
+    with pytest.MonkeyPatch.context() as patch:
+        turn(patch)
+        return make()
+
+
 @pytest.fixture
-def turned(monkeypatch):
-    monkeypatch.setattr(layouts, "PLATFORMS", ("cpu",))
-    monkeypatch.setattr(layouts, "MANY_ROWS", CAPACITY)
-    monkeypatch.setattr(layouts, "PADDING_BYTES", 0)
-    return make()
+def turned(monkeypatch, shared):
+    turn(monkeypatch)
+    return shared
 
 
 @pytest.mark.parametrize(
@@ -152,11 +164,12 @@ def test_restored(turned, usual, tmp_path):
 def test_inherited(turned, monkeypatch):
     """A run that starts from another trains, although it takes over arrays in the usual order."""
     monkeypatch.setattr(layouts, "MANY_ROWS", 2)
-    fresh = begin(turned)
+    program = make()
+    fresh = begin(program)
     learned = {name: np.asarray(leaf) for name, leaf in transfer.inherited(fresh).items()}
     state = fine_tuning.begin(fresh, learned)
     assert TURNED in {order(leaf) for leaf in jax.tree.leaves(state.agent) if leaf.ndim == 3}
-    assert np.isfinite(latents_of(trained(turned, state))).all()
+    assert np.isfinite(latents_of(trained(program, state))).all()
 
 
 def of_seeds(over_seeds, seeds, tree):
