@@ -123,7 +123,7 @@ def pixels(rounds: int, transitions: int, preset: PresetName) -> dict[str, Any]:
         runs[f"{name} store"] = storing(learner, bonus, step, make_sac(config.sac, spec).value)
         for phase in PHASES:
             runs[f"{name} {phase}"] = lambda learner=learner, phase=phase: learner.update(phase)
-    seconds = take_turns(runs, rounds)
+    seconds = take_turns(runs, rounds, warm=True)
     whole = {
         name: sum(seconds[f"{name} {phase}"] for phase in PHASES) / 2 + seconds[f"{name} store"]
         for name in made

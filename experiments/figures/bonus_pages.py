@@ -83,7 +83,8 @@ def cost_table(bonus: Bonus, costs: dict[str, Any]) -> str:
                 f"| {found['ms_store_one']:.2f} ms | |"
             )
     machine = costs["minigrid"]["hardware"]
-    words = f"{machine['cpu']}{' with AVX-512' * machine['avx512']}, {machine['cores']} cores"
+    vectors = "with AVX-512" if machine["avx512"] else "without AVX-512"
+    words = f"{machine['cpu']} {vectors}, {machine['cores']} cores"
     return "\n".join([*rows, "", f"{words}; [all bonuses](../bonuses.md#cost)."])
 
 
