@@ -54,7 +54,6 @@ OUTSIDE = {
     "bonus_losses": "losses of the learned bonuses over 1,000 updates",
     "dreamer": "Dreamer on a task of ours, a bar in pixels",
     "gymnax_cartpole": "CartPole, to show the contract with gymnax",
-    "minigrid_hard_betas": "the search of the weights of PPO's bonuses",
     "ppo": "PPO, an agent that the paper does not have",
     "quickstart_doorkey_6x6": "the output of the first command in the README",
     "rainbow": "Rainbow on MinAtar and DeepSea",
