@@ -5,8 +5,8 @@
 Prints one JSON object. On MiniGrid an update is a rollout and all that is learned from it, of all
 seeds, in the program that a run trains with. On pixels it is a learner's work between two
 steps of the environment: the mean of an update with and without the actor, and the bonus's work
-on the one new frame. Rings of latents are full. All contenders take turns; a time is the
-median over rounds, a ratio the median of the ratios within a round.
+on the one new frame, each run once before it is timed. Rings of latents are full. All contenders
+take turns; a time is the median over rounds, a ratio the median of the ratios within a round.
 
 Beside the ratios on pixels stand those of the paper's count of floating-point operations
 (`experiments.operations`), which has one encoder of 84x84 stacks for all. Weights of pre-trained

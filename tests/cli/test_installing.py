@@ -33,6 +33,20 @@ def missing(monkeypatch, tmp_path):
     return told
 
 
+def test_make_keeps_byte_code_where_the_environment_says_not_to(monkeypatch):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    told = subprocess.run(
+        ["make", "-s", "-f", "-", "told"],
+        input=f"include Makefile\ntold:\n\t@{sys.executable} -c 'import sys; "
+        "print(sys.dont_write_bytecode)'\n",
+        cwd=installing.ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout == "False\n"
+
+
 def test_make_installs_the_lock_once_and_says_so(missing, monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("RE3_JAX_VENV", str(tmp_path))
     installing.ensure_envpool()

@@ -43,7 +43,7 @@ def test_every_cell_has_the_same_settings_and_fresh_seeds(asked, tmp_path):
     # Counts need numbered states.
     assert len(asked) == len(TASKS) * len(LABELS) - 4
     assert {run.steps for run in asked if run.task == "doorkey_8x8"} == {BUDGETS["doorkey_8x8"]}
-    assert {(run.agent, run.seed, run.seeds) for run in asked} == {("ppo", 201, 10)}
+    assert {(run.agent, run.seed, run.seeds) for run in asked} == {("ppo", 401, 10)}
     assert not any(name.endswith("beta") for run in asked for name in run.changes)
     with (tmp_path / "out" / "table.csv").open() as lines:
         table = {(row["task"], row["label"]): row for row in csv.DictReader(lines)}
