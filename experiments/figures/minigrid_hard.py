@@ -37,7 +37,7 @@ TASKS = {
 }
 
 BUDGETS = {
-    "doorkey_8x8": 327_680,
+    "doorkey_8x8": 655_360,
     "multiroom_n6": 1_024_000,
     "keycorridor_s3r3": 1_024_000,
     "keycorridor_s4r3": 1_024_000,

@@ -102,23 +102,23 @@ def test_options_of_every_row_are_options_of_a_run(name):
     assert {budget % updates for budget in BUDGETS.values()} == {0}
 
 
-def test_the_search_keeps_the_best_two_and_skips_what_it_has(asked, tmp_path, capsys):
+def test_the_search_keeps_the_best_three_and_skips_what_it_has(asked, tmp_path, capsys):
     asked_for = words(tmp_path, "--tasks", "doorkey_8x8", "--rows", "e3b", "--seeds", "2")
     assert minigrid_hard_betas.main(asked_for) == 0
     weights = [float(run.changes["e3b.beta"]) for run in asked]
-    assert weights == [*minigrid_hard_betas.BETAS, 0.01, 0.1]
-    assert [run.steps for run in asked] == [81_920] * 5 + [163_840] * 2
+    assert weights == [*minigrid_hard_betas.BETAS, 0.01, 0.005, 0.05]
+    assert [run.steps for run in asked] == [327_680] * 9 + [655_360] * 3
     assert {(run.seeds, run.seed) for run in asked} == {(2, 301)}
     found = searched(tmp_path / "out" / "recommended.json")
     assert found["doorkey_8x8"]["e3b"]["beta"] == 0.01
     assert "1 of 1 cells done, 0 running, 0 left" in capsys.readouterr().out
     assert minigrid_hard_betas.main(asked_for) == 0
-    assert len(asked) == 7
+    assert len(asked) == 12
 
 
 def test_the_search_counts_the_frames_of_resumed_runs_once():
-    # Five weights for 5 of 20 evaluations and two for 5 more, of 16,384 frames each.
-    assert minigrid_hard_betas.env_frames("doorkey_8x8", 3) == 35 * 16_384 * 3
+    # Nine weights for 10 of 20 evaluations and three for 10 more, of 32,768 frames each.
+    assert minigrid_hard_betas.env_frames("doorkey_8x8", 3) == 120 * 32_768 * 3
 
 
 def test_where_no_weight_has_a_return_the_middle_one_is_taken(tmp_path):
@@ -128,11 +128,11 @@ def test_where_no_weight_has_a_return_the_middle_one_is_taken(tmp_path):
         asked.append(beta)
         return 0.0
 
-    best, report = halved(betas, [(5, 5), (10, 2)], score, Runs(tmp_path))
-    assert (best, asked[5:]) == (0.01, [0.01, 0.001])
-    assert [rung["equally_good"] for rung in report] == [5, 2]
+    best, report = halved(betas, [(5, 9), (10, 2)], score, Runs(tmp_path))
+    assert (best, asked[9:]) == (0.01, [0.01, 0.005])
+    assert [rung["equally_good"] for rung in report] == [9, 2]
     # A better one is taken all the same.
-    assert halved(betas, [(5, 5)], lambda steps, beta: beta == 1.0, Runs(tmp_path))[0] == 1.0
+    assert halved(betas, [(5, 9)], lambda steps, beta: beta == 1.0, Runs(tmp_path))[0] == 1.0
 
 
 def test_nobody_reaches_a_share_of_nothing(monkeypatch, tmp_path):
