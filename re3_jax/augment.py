@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Int, PRNGKeyArray, Shaped
 
+from re3_jax.cpu import flat_random
 from re3_jax.cpu.by_platform import by_platform
 from re3_jax.cpu.frames import crop_frames
 
@@ -65,7 +66,7 @@ def random_offsets(key: PRNGKeyArray, images: Images, size: int) -> Int[Array, "
     batch, height, width, _ = images.shape
     check_crop(height, width, size)
     largest = jnp.array([height - size, width - size])
-    return jax.random.randint(key, (batch, 2), 0, largest + 1)
+    return flat_random.randint(key, (batch, 2), 0, largest + 1)
 
 
 def random_crop(key: PRNGKeyArray, images: Images, size: int) -> Images:
@@ -83,7 +84,7 @@ def random_shift(key: PRNGKeyArray, images: Images, pad: int) -> Images:
     Equals padding by `pad` pixels in replicate mode and a random crop to the old size.
     """
     _, height, width, _ = images.shape
-    offsets = jax.random.randint(key, (images.shape[0], 2), 0, 2 * pad + 1)
+    offsets = flat_random.randint(key, (images.shape[0], 2), 0, 2 * pad + 1)
     wider = jnp.pad(images, ((0, 0), (pad, pad), (pad, pad), (0, 0)), mode="edge")
     return crop_at(wider, offsets, (height, width))
 

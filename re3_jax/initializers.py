@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, DTypeLike, Float, PRNGKeyArray
 
+from re3_jax.cpu import flat_random
 from re3_jax.cpu.linear_algebra import qr_one_at_a_time
 
 Scheme = Literal["torch", "xavier", "he", "orthogonal"]
@@ -98,7 +99,7 @@ def layers(
 
 
 def _uniform(key: PRNGKeyArray, shape: tuple[int, ...], dtype: DTypeLike) -> Float[Array, "..."]:
-    return jax.random.uniform(key, shape, dtype, -1.0, 1.0)
+    return flat_random.uniform(key, shape, dtype, -1.0, 1.0)
 
 
 def _scale_torch(noise: Float[Array, "..."]) -> Float[Array, "..."]:

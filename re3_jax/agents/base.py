@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from re3_jax.agents.rollout import Rollout
+from re3_jax.cpu import flat_random
 from re3_jax.envs.base import Box, EnvSpec, LaneStep
 from re3_jax.intrinsic.base import IntrinsicReward, IntrinsicState, Step
 from re3_jax.intrinsic.rewarding import ValueOf, value_if
@@ -184,7 +185,7 @@ def random_actions(key: PRNGKeyArray, learner: Learner) -> Action:
     """Uniformly random actions of all lanes."""
     space, lanes = learner.spec.action_space, learner.num_lanes
     if isinstance(space, Box):
-        return jax.random.uniform(key, (lanes, *space.shape), jnp.float32, space.low, space.high)
+        return flat_random.uniform(key, (lanes, *space.shape), jnp.float32, space.low, space.high)
     return jax.random.randint(key, (lanes,), 0, space.num_actions, jnp.int32)
 
 

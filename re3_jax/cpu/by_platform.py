@@ -16,6 +16,8 @@ import jax
 from jax import lax
 from jaxtyping import Array, Shaped
 
+from re3_jax.cpu.branches import of_platform
+
 OfTwoArrays = Callable[[Shaped[Array, "..."], Shaped[Array, "..."]], Shaped[Array, "..."]]
 
 
@@ -40,7 +42,7 @@ def by_platform(
 
     @jax.custom_batching.custom_vmap
     def run(first, second):
-        return lax.platform_dependent(first, second, cpu=on_cpu, default=elsewhere, **tpu)
+        return of_platform(first, second, cpu=on_cpu, default=elsewhere, **tpu)
 
     @run.def_vmap
     def _(axis_size, batched, first, second):
@@ -58,12 +60,12 @@ def by_platform(
 
         in_axes = [0 if is_batched else None for is_batched in batched]
         all_at_once = jax.vmap(elsewhere, in_axes=in_axes)
-        of_platform = {"cpu": one_by_one, "default": all_at_once}
-        of_platform |= {name: jax.vmap(way, in_axes=in_axes) for name, way in tpu.items()}
+        ways = {"cpu": one_by_one, "default": all_at_once}
+        ways |= {name: jax.vmap(way, in_axes=in_axes) for name, way in tpu.items()}
         if mapped_on_gpu is not None:
             on_gpu = jax.vmap(mapped_on_gpu, in_axes=in_axes)
-            of_platform |= {"cuda": on_gpu, "rocm": on_gpu}
-        return lax.platform_dependent(first, second, **of_platform), True
+            ways |= {"cuda": on_gpu, "rocm": on_gpu}
+        return of_platform(first, second, **ways), True
 
     return run
 
@@ -102,7 +104,7 @@ def in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
             axes = jax.tree.unflatten(tree, [0 if mapped else None for mapped in is_mapped])
             return jax.vmap(function, in_axes=axes)(*jax.tree.unflatten(tree, leaves))
 
-        out = lax.platform_dependent(*leaves, cpu=one_by_one, default=all_at_once)
+        out = of_platform(*leaves, cpu=one_by_one, default=all_at_once)
         return out, jax.tree.map(lambda _: True, out)
 
     return run

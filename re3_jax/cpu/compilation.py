@@ -24,6 +24,8 @@ from typing import Any
 
 import jax
 
+from re3_jax.cpu.branches import tracing_for
+
 Options = dict[str, str | bool]
 """XLA's options, as `jax.jit` takes them."""
 
@@ -61,7 +63,8 @@ def jit(
     @wraps(function)
     def traced(*arguments: Any, **named: Any) -> Any:
         configured = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
-        with jax.default_matmul_precision(configured or PRECISION):
+        precision = jax.default_matmul_precision(configured or PRECISION)
+        with precision, tracing_for(platform or jax.default_backend()):
             return function(*arguments, **named)
 
     return jax.jit(traced, compiler_options=options(platform, deterministic), **keywords)

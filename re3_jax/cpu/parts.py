@@ -16,6 +16,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from re3_jax.cpu.branches import of_platform
+
 AT_ONCE = 250
 """Largest number of elements in a part."""
 
@@ -67,7 +69,7 @@ def mean_over_batch(function: Callable[..., Means], *batch: Any, axes: tuple[int
         number = len(jax.tree.leaves(parts)[0])
         return jax.tree.map(lambda x: x / number, total)
 
-    return jax.lax.platform_dependent(*batch, cpu=in_parts, default=function)
+    return of_platform(*batch, cpu=in_parts, default=function)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))

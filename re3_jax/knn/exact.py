@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, UInt32
 
+from re3_jax.cpu.branches import of_platform
 from re3_jax.knn import kernel
 from re3_jax.knn.inputs import Queries, Ring, rows_of
 from re3_jax.knn.rings import DISTINCT_ROWS, Search, among_first_rows, over_rings
@@ -263,7 +264,7 @@ def _fused_on_cuda(search_one: Search) -> Search:
 
     def search(*arguments):
         fused = partial(search_one, fused=True)
-        return lax.platform_dependent(*arguments, cuda=fused, default=search_one)
+        return of_platform(*arguments, cuda=fused, default=search_one)
 
     return search
 

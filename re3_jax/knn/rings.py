@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from re3_jax.cpu.branches import of_platform
+
 Search = Callable[..., Any]
 
 DISTINCT_ROWS = (512, 2048)
@@ -50,7 +52,7 @@ def over_rings(search_one: Search) -> Search:
             return together(*jax.tree.map(lambda x: x[None], arguments))[0]
 
         # A TPU would turn a whole ring without a leading axis, to look up the best rows in it.
-        return lax.platform_dependent(*arguments, tpu=as_one_of_many, default=search_one)
+        return of_platform(*arguments, tpu=as_one_of_many, default=search_one)
 
     search = jax.custom_batching.custom_vmap(alone)
 
@@ -73,7 +75,7 @@ def over_rings(search_one: Search) -> Search:
             return together(*_broadcast(axis_size, batched, arguments))
 
         # Batched products are slow on a CPU, and a single ring keeps all its cores busy.
-        found = lax.platform_dependent(*arguments, cpu=one_by_one, default=all_at_once)
+        found = of_platform(*arguments, cpu=one_by_one, default=all_at_once)
         return found, True
 
     return search

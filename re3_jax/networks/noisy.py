@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from re3_jax.cpu import flat_random
+
 
 class NoisyLayer(NamedTuple):
     """Means and noise scales of one linear layer."""
@@ -30,7 +32,7 @@ def init(key: PRNGKeyArray, inputs: int, outputs: int, sigma_0: float) -> NoisyL
     The scale is sigma_0 / sqrt(inputs) for the kernel, and sigma_0 / sqrt(outputs) for the bias, as
     in Kaixhin/Rainbow; the paper has inputs for both.
     """
-    drawn = jax.random.uniform(key, (inputs + 1, outputs), jnp.float32, -1.0, 1.0)
+    drawn = flat_random.uniform(key, (inputs + 1, outputs), jnp.float32, -1.0, 1.0)
     drawn = drawn / math.sqrt(inputs)
     return NoisyLayer(
         kernel=drawn[:inputs],

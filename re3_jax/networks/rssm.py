@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from re3_jax import initializers
+from re3_jax.cpu import flat_random
 from re3_jax.initializers import Layer
 from re3_jax.networks.gru import GRU, gru_step
 from re3_jax.networks.mlp import linear
@@ -109,7 +110,7 @@ def posterior(
 
 def sample(key: PRNGKeyArray, normal: Normal) -> Float[Array, "*batch stoch"]:
     """A reparametrised sample, through which gradients pass."""
-    return normal.mean + normal.std * jax.random.normal(key, normal.mean.shape)
+    return normal.mean + normal.std * flat_random.normal(key, normal.mean.shape)
 
 
 def observe(
@@ -127,7 +128,7 @@ def observe(
     deter_dim, stoch_dim = params.gru.recurrent.shape[0], output.bias.shape[0] // 2
     # Products that need no state run for all times at once: large enough for every core.
     seen = embedding @ hidden.kernel[deter_dim:] + hidden.bias
-    noise = jax.random.normal(key, (*embedding.shape[:2], stoch_dim))
+    noise = flat_random.normal(key, (*embedding.shape[:2], stoch_dim))
 
     def step(state: State, inputs):
         seen, action, noise = inputs

@@ -14,6 +14,7 @@ from re3_jax.agents.a2c.losses import a2c_loss
 from re3_jax.agents.a2c.networks import ActorCritic, MiniGridTrunk, VectorTrunk
 from re3_jax.agents.base import Info
 from re3_jax.agents.rollout import Rollout
+from re3_jax.cpu import flat_random
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.networks import minigrid
@@ -100,7 +101,7 @@ def make_a2c(config: A2CConfig, spec: EnvSpec) -> A2C:
         with jax.default_matmul_precision(PRECISION):
             logits = jnp.asarray(network.apply(state.params, observation, method="logits"))
         if explore:
-            return jax.random.categorical(key, logits).astype(jnp.int32)
+            return flat_random.categorical(key, logits)
         return jnp.argmax(logits, axis=-1).astype(jnp.int32)
 
     def value(

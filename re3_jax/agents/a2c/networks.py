@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from re3_jax import initializers
+from re3_jax.cpu import flat_random
 from re3_jax.networks import minigrid
 
 
@@ -15,7 +15,7 @@ def unit_norm_columns(
     key: PRNGKeyArray, shape: tuple[int, int], dtype=jnp.float32
 ) -> Float[Array, "inputs outputs"]:
     """Standard normal weights, those of each output unit scaled to Euclidean norm 1."""
-    kernel = jax.random.normal(key, shape, dtype)
+    kernel = flat_random.normal(key, shape, dtype)
     return kernel / jnp.linalg.norm(kernel, axis=0, keepdims=True)
 
 

@@ -18,6 +18,7 @@ from re3_jax.agents.dreamer import images, imagination, losses, networks, policy
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.dreamer.networks import Layers, WorldModel
 from re3_jax.agents.dreamer.optimizer import clipped_adam
+from re3_jax.cpu import flat_random
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.networks import rssm
@@ -145,7 +146,7 @@ class Dreamer:
         chosen = policy.distribution(self._trunk(state.actor), rssm.features(now), self.config)
         if explore:
             action = policy.sample(action_key, chosen)
-            noise = jax.random.normal(noise_key, action.shape)
+            noise = flat_random.normal(noise_key, action.shape)
             action = jnp.clip(action + self.config.exploration_noise * noise, -1.0, 1.0)
         else:
             action = policy.mode(action_key, chosen, self.config.mode_samples)

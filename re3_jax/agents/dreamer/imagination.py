@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from re3_jax.agents.dreamer import losses, networks, policy
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.dreamer.networks import WorldModel
+from re3_jax.cpu import flat_random
 from re3_jax.cpu.parts import mean_over_batch
 from re3_jax.networks import rssm
 from re3_jax.networks.mlp import MLP
@@ -56,8 +57,8 @@ def draw_noise(key: PRNGKeyArray, horizon: int, starts: int, action_dim: int, st
     def of_step(key: PRNGKeyArray) -> Noise:
         action_key, state_key = jax.random.split(key)
         return Noise(
-            jax.random.normal(action_key, (starts, action_dim)),
-            jax.random.normal(state_key, (starts, stoch)),
+            flat_random.normal(action_key, (starts, action_dim)),
+            flat_random.normal(state_key, (starts, stoch)),
         )
 
     return jax.lax.map(of_step, jax.random.split(key, horizon))

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from re3_jax.agents.dreamer import networks
 from re3_jax.agents.dreamer.config import DreamerConfig
+from re3_jax.cpu import flat_random
 from re3_jax.networks.mlp import MLP
 
 
@@ -32,7 +33,7 @@ def distribution(
 
 def sample(key: PRNGKeyArray, policy: TanhNormal) -> Float[Array, "*batch action"]:
     """An action that gradients pass through."""
-    return squash(jax.random.normal(key, policy.mean.shape), policy)
+    return squash(flat_random.normal(key, policy.mean.shape), policy)
 
 
 def squash(
@@ -44,7 +45,7 @@ def squash(
 
 def mode(key: PRNGKeyArray, policy: TanhNormal, num_samples: int) -> Float[Array, "*batch action"]:
     """The most probable of some samples: the density's true maximum has no closed form."""
-    noise = jax.random.normal(key, (num_samples, *policy.mean.shape))
+    noise = flat_random.normal(key, (num_samples, *policy.mean.shape))
     before = policy.mean + policy.std * noise
     # Of the normal distribution, and of tanh: log(1 - tanh(x)^2) without cancellation.
     log_density = -0.5 * noise**2 - 2 * (jnp.log(2.0) - before - jax.nn.softplus(-2 * before))

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from re3_jax.cpu import flat_random
 from re3_jax.losses import categorical_entropy, of_action
 
 
@@ -17,7 +18,7 @@ class Categorical(NamedTuple):
 
     def sample(self, key: PRNGKeyArray) -> Int[Array, "*batch"]:
         """A random action, int32."""
-        return jax.random.categorical(key, self.logits).astype(jnp.int32)
+        return flat_random.categorical(key, self.logits)
 
     def mode(self) -> Int[Array, "*batch"]:
         """The most probable action, int32."""
@@ -40,7 +41,8 @@ class Gaussian(NamedTuple):
 
     def sample(self, key: PRNGKeyArray) -> Float[Array, "*batch dims"]:
         """A random action."""
-        return self.mean + jnp.exp(self.log_std) * jax.random.normal(key, self.mean.shape)
+        noise = flat_random.normal(key, self.mean.shape)
+        return self.mean + jnp.exp(self.log_std) * noise
 
     def mode(self) -> Float[Array, "*batch dims"]:
         """The most probable action."""

@@ -25,6 +25,7 @@ from re3_jax.agents.base import Info
 from re3_jax.agents.sac import losses, networks
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.agents.sac.networks import Actor, Critic
+from re3_jax.cpu import flat_random
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.replay.transitions import Transitions
@@ -101,8 +102,8 @@ def draw(key: PRNGKeyArray, batch: Transitions, config: SACConfig) -> Draws:
     return Draws(
         augmented(keys[0], batch.observation),
         augmented(keys[1], batch.last_observation),
-        jax.random.normal(keys[2], (copies * size, action_dim)),
-        jax.random.normal(keys[3], (size, action_dim)),
+        flat_random.normal(keys[2], (copies * size, action_dim)),
+        flat_random.normal(keys[3], (size, action_dim)),
     )
 
 
@@ -157,7 +158,8 @@ def make_sac(config: SACConfig, spec: EnvSpec) -> SAC:
         mean, log_std = networks.policy(state.actor, seen_features(state, observation), config)
         if not explore:
             return jnp.tanh(mean)
-        return jnp.tanh(mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape))
+        noise = flat_random.normal(key, mean.shape)
+        return jnp.tanh(mean + jnp.exp(log_std) * noise)
 
     def learn_critic(state: SACState, batch: Transitions, draws: Draws) -> tuple[SACState, Info]:
         target = losses.td_target(

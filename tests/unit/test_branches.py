@@ -1,0 +1,67 @@
+"""`of_platform`: one branch is traced where the platform is known, and it is the right one."""
+
+import re
+from collections import Counter
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from re3_jax import knn
+from re3_jax.cpu import compilation
+from re3_jax.cpu.branches import of_platform, tracing_for
+from re3_jax.replay import latent_ring
+
+
+@pytest.mark.parametrize(
+    ("platform", "names", "wanted"),
+    [
+        ("cpu", "cpu tpu", ["cpu"]),
+        ("tpu", "cpu tpu", ["tpu"]),
+        ("tpu", "cpu", ["default"]),
+        # A GPU is CUDA's or ROCm's: which, the lowering knows.
+        ("gpu", "cpu", ["default"]),
+        ("gpu", "cuda", ["cuda", "default"]),
+        (None, "cpu tpu", ["cpu", "tpu", "default"]),
+    ],
+)
+def test_the_branches_that_are_traced(platform, names, wanted):
+    seen = []
+
+    def branch(name):
+        return lambda x: seen.append(name) or x + 1
+
+    branches = {name: branch(name) for name in (*names.split(), "default")}
+    with tracing_for(platform):
+        jax.make_jaxpr(lambda x: of_platform(x, **branches))(1.0)
+    assert seen == wanted
+
+
+def test_what_is_known_ends_with_the_function():
+    with tracing_for("cpu"):
+        assert compilation.jit(lambda x: x + 1, platform="tpu").eval_shape(1.0).shape == ()
+        assert of_platform(1, cpu=lambda x: "cpu", default=lambda x: "other") == "cpu"
+    assert of_platform(1, cpu=lambda x: x + 1, default=lambda x: x + 2) == 2
+
+
+def test_a_program_for_another_platform_is_traced_anew():
+    ring, _ = jax.vmap(latent_ring.add)(
+        jax.vmap(lambda _: latent_ring.init(capacity=64, latent_dim=4))(jnp.arange(3)),
+        jax.random.normal(jax.random.key(0), (3, 8, 4)),
+    )
+
+    def search(queries, ring):
+        return knn.nearest_distances(queries, ring, k=3)
+
+    def operations(jit, name):
+        lowered = jit(jax.vmap(search)).trace(ring.latents[:, :8], ring)
+        text = lowered.lower(lowering_platforms=(name,)).as_text()
+        return Counter(re.findall(r"stablehlo\.(while|dot_general|gather|dynamic_slice)\b", text))
+
+    def known(platform):
+        return lambda function: compilation.jit(function, platform=platform)
+
+    cpu, tpu = operations(known("cpu"), "cpu"), operations(known("tpu"), "tpu")
+    # A CPU searches one ring after the other.
+    assert cpu["while"] == tpu["while"] + 1
+    assert cpu == operations(jax.jit, "cpu") and tpu == operations(jax.jit, "tpu")
