@@ -14,6 +14,7 @@ Neighbours come from one of three places:
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -33,6 +34,7 @@ from re3_jax.intrinsic.base import (
     no_index,
 )
 from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.repeats import once_each, once_each_element
 from re3_jax.replay import distinct_ring, latent_ring, sharded_ring
 from re3_jax.replay.sharded_ring import ShardedRing
 
@@ -152,8 +154,12 @@ def state_entropy(
             return state, no_index(step)
         observation = step.observation
         with jax.named_scope("encode"):
-            latents = encoder.encode(state.encoder, observation)
             identity = fingerprints_of(state, observation)
+            encode = partial(encoder.encode, state.encoder)
+            if config.merge_copies and not is_ensemble:
+                latents = once_each_element(encode, observation, identity)
+            else:
+                latents = encode(observation)
             ring, index = over_members(store.add)(state.ring, latents, identity)
             newest = state.newest
             if newest is not None:
@@ -203,6 +209,8 @@ def state_entropy(
     ) -> tuple[Float[Array, " batch"], StateEntropyState, Info]:
         def search_ring(ring: Ring, newest: Ring | None):
             row = store.row_at(ring, batch.bonus_index)
+            if isinstance(ring, distinct_ring.DistinctRing):
+                return once_each(lambda row: nearest(*_take(ring, row), ring, row), row)
             latents, identity = _take(ring, row)
             if newest is None:
                 return nearest(latents, identity, ring, row)

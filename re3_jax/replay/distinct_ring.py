@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from re3_jax import fingerprint
+from re3_jax.repeats import first_places
 from re3_jax.replay.latent_ring import check_batch, check_size
 
 NUM_PROBES = 4
@@ -122,7 +123,7 @@ def add(
     overwritten = ring.row_of.at[index].get(mode="promise_in_bounds")
     copies = ring.copies.at[_only(found >= 0, found, capacity)].add(1, mode="drop")
     copies = copies.at[_only(overwritten >= 0, overwritten, capacity)].add(-1, mode="drop")
-    is_first = _first(overwritten) == place
+    is_first = first_places(overwritten) == place
     emptied = is_first & (overwritten >= 0)
     emptied &= copies.at[overwritten].get(mode="clip") == 0
 
@@ -172,14 +173,9 @@ def _find(ring: DistinctRing, latents, norms, hashes) -> Int[Array, " batch"]:
     return jnp.max(jnp.where(fits, noted, -1), axis=1)
 
 
-def _first(values: Int[Array, " batch"]) -> Int[Array, " batch"]:
-    """For each value, the first place in the batch that has it."""
-    return jnp.argmax(values[:, None] == values, axis=1).astype(jnp.int32)
-
-
 def _first_copy(latents, norms, hashes) -> Int[Array, " batch"]:
     """For each latent, the batch place of its first copy; its own place on a hash collision."""
-    first = _first(hashes)
+    first = first_places(hashes)
     away = jnp.sum((latents[first] - latents) ** 2, axis=1)
     is_copy = fingerprint.is_copy(hashes[first] == hashes, away, norms)
     return jnp.where(is_copy, first, jnp.arange(len(first), dtype=jnp.int32))

@@ -1,0 +1,86 @@
+"""Batches whose elements repeat: where each value comes first, and work done once for each value.
+
+A rollout of a gridworld repeats its observations: of PPO's 2,048 steps in DoorKey-8x8, some 170
+have distinct views. What depends on the view alone need not be computed for every step.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Int, Integer, Shaped
+
+ALL_PAIRS = 256
+"""Largest batch whose pairs are compared; a larger one is sorted."""
+
+AT_ONCE = 256
+"""Distinct values for which `once_each` calls its function together."""
+
+
+def first_places(values: Integer[Array, " batch"]) -> Int[Array, " batch"]:
+    """For each value, the first place in the batch that has it, int32."""
+    size = len(values)
+    if size <= ALL_PAIRS:
+        return jnp.argmax(values[:, None] == values, axis=1).astype(jnp.int32)
+    place = jnp.arange(size, dtype=jnp.int32)
+    # By value, and within a value by place.
+    ordered, places = lax.sort((values, place), num_keys=2)
+    begins = jnp.concatenate([jnp.ones(1, bool), ordered[1:] != ordered[:-1]])
+    first = places[lax.cummax(jnp.where(begins, place, 0))]
+    return jnp.zeros_like(place).at[places].set(first, unique_indices=True)
+
+
+def once_each(function: Callable[[Int[Array, " n"]], Any], values: Int[Array, " batch"]) -> Any:
+    """`function(values)`, computed once for each distinct value if the batch is large.
+
+    Args:
+      function: of some of the values; its result is a pytree of arrays with a leading axis, each
+        row of which depends on one value only.
+      values: int32.
+    """
+    size = len(values)
+    if size <= AT_ONCE:
+        return function(values)
+    first = first_places(values)
+    is_first = first == jnp.arange(size)
+    number = jnp.cumsum(is_first, dtype=jnp.int32) - 1
+    num_tiles = -(-size // AT_ONCE)
+    # The last tile is filled up with a value that occurs.
+    distinct = jnp.full(num_tiles * AT_ONCE, values[0])
+    distinct = distinct.at[jnp.where(is_first, number, len(distinct))].set(values, mode="drop")
+
+    def body(i, results):
+        start = i * AT_ONCE
+        new = function(lax.dynamic_slice_in_dim(distinct, start, AT_ONCE))
+        return jax.tree.map(
+            lambda all_of, few: lax.dynamic_update_slice_in_dim(all_of, few, start, 0), results, new
+        )
+
+    shapes = jax.eval_shape(function, distinct[:AT_ONCE])
+    empty = jax.tree.map(
+        lambda leaf: jnp.zeros((len(distinct), *leaf.shape[1:]), leaf.dtype), shapes
+    )
+    found = lax.fori_loop(0, number[-1] // AT_ONCE + 1, body, empty)
+    return jax.tree.map(lambda leaf: leaf[number[first]], found)
+
+
+def once_each_element(
+    function: Callable[[Shaped[Array, " n *element"]], Any],
+    elements: Shaped[Array, " batch *element"],
+    hashes: Integer[Array, " batch"],
+) -> Any:
+    """`function(elements)`, computed once for equal elements if the batch is large.
+
+    Args:
+      function: as in `once_each`, of some of the elements.
+      elements: any dtype.
+      hashes: equal for equal elements. Different elements that share one are told apart.
+    """
+    if len(hashes) <= AT_ONCE:
+        return function(elements)
+    first = first_places(hashes)
+    same = jnp.all(elements[first] == elements, axis=tuple(range(1, elements.ndim)))
+    place = jnp.where(same, first, jnp.arange(len(hashes), dtype=jnp.int32))
+    return once_each(lambda chosen: function(elements[chosen]), place)
