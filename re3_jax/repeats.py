@@ -1,7 +1,8 @@
 """Batches whose elements repeat: where each value comes first, and work done once for each value.
 
-A rollout of a gridworld repeats its observations: of PPO's 2,048 steps in DoorKey-8x8, some 170
-have distinct views. What depends on the view alone need not be computed for every step.
+A rollout of a gridworld repeats its observations: one of 2,048 steps of PPO in DoorKey-8x8 had 169
+distinct views. What depends on the view alone need not be computed for every step.
+That this saves time is measured on a CPU only.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Int, Integer, Shaped
+
+from re3_jax.varying import varying_like
 
 ALL_PAIRS = 256
 """Largest batch whose pairs are compared; a larger one is sorted."""
@@ -43,6 +46,8 @@ def once_each(function: Callable[[Int[Array, " n"]], Any], values: Int[Array, " 
     size = len(values)
     if size <= AT_ONCE:
         return function(values)
+    # Traced once for its shapes and in the loop.
+    function = jax.jit(function, inline=True)
     first = first_places(values)
     is_first = first == jnp.arange(size)
     number = jnp.cumsum(is_first, dtype=jnp.int32) - 1
@@ -58,10 +63,10 @@ def once_each(function: Callable[[Int[Array, " n"]], Any], values: Int[Array, " 
             lambda all_of, few: lax.dynamic_update_slice_in_dim(all_of, few, start, 0), results, new
         )
 
-    shapes = jax.eval_shape(function, distinct[:AT_ONCE])
-    empty = jax.tree.map(
-        lambda leaf: jnp.zeros((len(distinct), *leaf.shape[1:]), leaf.dtype), shapes
-    )
+    def unknown(leaf):
+        return varying_like(jnp.zeros((len(distinct), *leaf.shape[1:]), leaf.dtype), [values])
+
+    empty = jax.tree.map(unknown, jax.eval_shape(function, distinct[:AT_ONCE]))
     found = lax.fori_loop(0, number[-1] // AT_ONCE + 1, body, empty)
     return jax.tree.map(lambda leaf: leaf[number[first]], found)
 

@@ -2,7 +2,7 @@
 
 Reason: with jaxlib 0.10.2 a program that draws [16, 7] uniform numbers for each of five seeds on a
 CPU takes 4.3 seconds of a core to compile and 48 us to run; where it draws [112] and reshapes them,
-1.0 seconds and 17 us.
+1.0 seconds and 17 us. (Measured once, by no command of this repository, and not on accelerators.)
 
 Remove when: `benchmarks.debug_presets` is as fast without it.
 """
@@ -39,7 +39,7 @@ def randint(
 ) -> Int[Array, "..."]:
     """`jax.random.randint`, int32; the upper bound broadcasts to `shape`."""
     high = _flat(maxval, shape)
-    return _shaped(lambda flat: jax.random.randint(key, flat, minval, high), shape)
+    return _shaped(lambda flat: jax.random.randint(key, flat, minval, high, jnp.int32), shape)
 
 
 def categorical(key: PRNGKeyArray, logits: Float[Array, "*batch n"]) -> Int[Array, "*batch"]:

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 from re3_jax.knn import kernel
 from re3_jax.knn.inputs import Rows, gap_between, valid_in
 from re3_jax.knn.plan import Plan
+from re3_jax.varying import varying_like
 
 
 class Candidates(NamedTuple):
@@ -85,7 +86,7 @@ def score_groups(
             return lax.dynamic_update_slice_in_dim(scores, new, start // plan.group, 0)
 
         empty = jnp.full((plan.main_rows // plan.group, queries.shape[0]), -jnp.inf)
-        empty = _varying_like(empty, (queries, rows.latents, last_row))
+        empty = varying_like(empty, (queries, rows.latents, last_row))
         written = jnp.minimum(last_row, plan.main_rows)
         return lax.fori_loop(0, -(-written // plan.block), body, empty)
 
@@ -150,13 +151,3 @@ def top_k(x: Float[Array, "batch n"], k: int) -> tuple[jax.Array, jax.Array]:
     # One barrier over the pair aborts the compiler of jaxlib 0.10.2 inside shard_map if one of
     # the two results is not used.
     return lax.optimization_barrier(values), lax.optimization_barrier(indices)
-
-
-def _varying_like(constant, others):
-    """The same constant, typed as varying over the mesh axes of `others`.
-
-    Inside shard_map a loop requires this type of its initial carry. A select between two equal
-    values takes its type from the condition in every version of JAX, and XLA removes it.
-    """
-    condition = sum(jnp.ravel(other)[0].astype(jnp.float32) for other in others) > 0
-    return jnp.where(condition, constant, constant)

@@ -15,6 +15,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from re3_jax.cpu import compilation
+from re3_jax.cpu.branches import tracing_for
 from re3_jax.replay.sharded_ring import AXIS, ROW_AXES, ShardedRing
 from re3_jax.training import layouts
 
@@ -75,7 +76,8 @@ class OverSeeds:
 
         def for_arguments(arguments: tuple[Any, ...]) -> jax.stages.Wrapped:
             before = specs_of(arguments)
-            results = jax.eval_shape(map_over_seeds(function, self._mesh, before), *arguments)
+            with tracing_for(self._platform):
+                results = jax.eval_shape(map_over_seeds(function, self._mesh, before), *arguments)
             mapped = map_over_seeds(function, self._mesh, before, specs_of(results))
             return jitted(mapped, self._formats(arguments), self._formats(results))
 

@@ -128,7 +128,7 @@ def test_seeds_in_a_loop(stride, platform, monkeypatch):
             lambda carry, x: (carry, jax.grad(loss, (0, 1, 2))(x, kernel, bias)), 0, x
         )[1]
 
-    gradients = compilation.jit(jax.vmap(run))(kernel, bias, x)
+    gradients = jax.jit(jax.vmap(run))(kernel, bias, x)
     for seed in range(seeds):
         for step in range(steps):
             on_torch = tensors(x[seed, step], kernel[seed], bias[seed])

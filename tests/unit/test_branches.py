@@ -37,14 +37,42 @@ def test_the_branches_that_are_traced(platform, names, wanted):
     assert seen == wanted
 
 
-def test_what_is_known_ends_with_the_function():
-    with tracing_for("cpu"):
-        assert compilation.jit(lambda x: x + 1, platform="tpu").eval_shape(1.0).shape == ()
-        assert of_platform(1, cpu=lambda x: "cpu", default=lambda x: "other") == "cpu"
-    assert of_platform(1, cpu=lambda x: x + 1, default=lambda x: x + 2) == 2
+def recording(seen):
+    """A function with a branch of its own on each platform."""
+
+    def function(x):
+        cpu, tpu, other = (lambda x, n=n: seen.append(n) or x for n in ("cpu", "tpu", "other"))
+        return of_platform(x, cpu=cpu, tpu=tpu, default=other)
+
+    return function
 
 
-def test_a_program_for_another_platform_is_traced_anew():
+def test_a_compiled_function_is_traced_for_its_platform():
+    for platform, wanted in {"cpu": ["cpu"], "tpu": ["tpu"], None: [jax.default_backend()]}.items():
+        seen = []
+        compilation.jit(recording(seen), platform=platform).eval_shape(1.0)
+        assert [name if name != "other" else "gpu" for name in seen] == wanted
+    # Outside of it, nothing is known.
+    jax.jit(recording(seen)).eval_shape(1.0)
+    assert seen[1:] == ["cpu", "tpu", "other"]
+
+
+def test_a_trace_is_not_used_for_another_platform():
+    seen = []
+    shared = jax.jit(recording(seen))
+
+    def scan_body(carry, x):
+        return shared(carry), recording(seen)(x)
+
+    def function(x):
+        return jax.lax.scan(scan_body, x, jnp.ones(3))
+
+    for platform in ("cpu", "tpu"):
+        compilation.jit(function, platform=platform).eval_shape(1.0)
+    assert set(seen) == {"cpu", "tpu"}
+
+
+def test_a_search_is_lowered_as_without_the_knowledge():
     ring, _ = jax.vmap(latent_ring.add)(
         jax.vmap(lambda _: latent_ring.init(capacity=64, latent_dim=4))(jnp.arange(3)),
         jax.random.normal(jax.random.key(0), (3, 8, 4)),

@@ -1,10 +1,17 @@
 """Repeated elements of a batch, against NumPy."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.intrinsic.base import IntrinsicBatch, Step
+from re3_jax.intrinsic.re3 import encoder_from
+from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.intrinsic.state_entropy import state_entropy
 from re3_jax.repeats import ALL_PAIRS, AT_ONCE, first_places, once_each, once_each_element
 
 
@@ -49,7 +56,57 @@ def test_batches_of_several_members():
 @pytest.mark.parametrize("size", [AT_ONCE, 900])
 def test_equal_elements_share_their_result_and_hashes_may_collide(size):
     elements = np.random.default_rng(1).integers(0, 2, (size, 3, 2), dtype=np.uint8)
-    # Eight hashes of 64 elements.
-    hashes = elements.reshape(size, -1)[:, :3] @ np.array([1, 2, 4], np.uint32)
-    found = jax.jit(lambda *given: once_each_element(jnp.cos, *given))(elements, hashes)
+    # 32 hashes of 64 kinds of elements.
+    hashes = elements.reshape(size, -1)[:, :5] @ np.array([1, 2, 4, 8, 16], np.uint32)
+    calls = []
+
+    def function(elements):
+        jax.debug.callback(lambda x: calls.append(x), elements)
+        return jnp.cos(elements)
+
+    found = jax.jit(lambda *given: once_each_element(function, *given))(elements, hashes)
     np.testing.assert_allclose(found, np.cos(elements.astype(np.float32)), rtol=1e-6)
+    jax.effects_barrier()
+    # Once for the kind that comes first with its hash, each time for the other one.
+    assert len(calls) == (1 if size == AT_ONCE else 2)
+
+
+def test_devices_that_share_a_batch_of_values():
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("seed",))
+    spec = jax.sharding.PartitionSpec("seed")
+    values = jnp.arange(900, dtype=jnp.int32) % 300
+    found = jax.jit(
+        jax.shard_map(partial(once_each, jnp.square), mesh=mesh, in_specs=spec, out_specs=spec)
+    )(values)
+    np.testing.assert_array_equal(found, np.square(values))
+
+
+VIEWS = EnvSpec("minigrid:any", (7, 7, 3), np.dtype(np.uint8), Discrete(7), 360)
+
+
+@pytest.mark.parametrize("kinds", [40, 500])
+@pytest.mark.parametrize(
+    "options", [{}, {"count_self": True}, {"ensemble_size": 2}, {"search_size": 700}]
+)
+def test_a_large_rollout_has_the_bonus_of_a_ring_that_merges_nothing(options, kinds):
+    rng = np.random.default_rng(kinds)
+    views = rng.integers(0, 6, (kinds, 7, 7, 3), dtype=np.uint8)
+    rollouts = views[rng.integers(0, kinds, (2, 2, 600))]
+
+    def run(merge_copies, key, rollouts):
+        config = RE3Config(
+            first_neighbour=1, last_neighbour=3, ring_size=1000, latent_dim=16, num_filters=4,
+            **{"count_self": False, "merge_copies": merge_copies, **options},
+        )  # fmt: skip
+        bonus = state_entropy(config, encoder_from(config))
+        state, _ = bonus.observe(bonus.init(key, VIEWS), Step(rollouts[0]))
+        state, index = bonus.observe(state, Step(rollouts[1]))
+        batch = IntrinsicBatch(rollouts[1], None, None, index, jnp.int32(0))
+        return bonus.reward(state, batch)[0]
+
+    keys = jax.random.split(jax.random.key(0), 2)
+    merged, plain = (
+        jax.jit(jax.vmap(partial(run, merges)))(keys, jnp.asarray(rollouts))
+        for merges in (True, False)
+    )
+    np.testing.assert_allclose(merged, plain, rtol=1e-4, atol=1e-5)
