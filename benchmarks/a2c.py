@@ -15,6 +15,7 @@ import argparse
 import dataclasses
 import json
 import statistics
+import sys
 import time
 
 import jax
@@ -188,7 +189,7 @@ def main() -> None:
             contender.turn()
     report = {
         "benchmark": "a2c",
-        "command": f"python -m benchmarks.a2c --agent {options.agent}",
+        "command": " ".join(["python -m benchmarks.a2c", *sys.argv[1:]]),
         "agent": options.agent,
         "task": TASK,
         "preset": options.preset,

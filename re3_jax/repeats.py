@@ -43,12 +43,16 @@ def once_each(function: Callable[[Int[Array, " n"]], Any], values: Int[Array, " 
         row of which depends on one value only.
       values: int32.
     """
-    size = len(values)
-    if size <= AT_ONCE:
+    if len(values) <= AT_ONCE:
         return function(values)
+    return _once_at(function, values, first_places(values))
+
+
+def _once_at(function, values: Int[Array, " batch"], first: Int[Array, " batch"]) -> Any:
+    """`once_each` of a large batch, whose values come first at the places `first`."""
+    size = len(values)
     # Traced once for its shapes and in the loop.
     function = jax.jit(function, inline=True)
-    first = first_places(values)
     is_first = first == jnp.arange(size)
     number = jnp.cumsum(is_first, dtype=jnp.int32) - 1
     num_tiles = -(-size // AT_ONCE)
@@ -88,4 +92,4 @@ def once_each_element(
     first = first_places(hashes)
     same = jnp.all(elements[first] == elements, axis=tuple(range(1, elements.ndim)))
     place = jnp.where(same, first, jnp.arange(len(hashes), dtype=jnp.int32))
-    return once_each(lambda chosen: function(elements[chosen]), place)
+    return _once_at(lambda chosen: function(elements[chosen]), place, place)

@@ -43,8 +43,8 @@ BUDGETS = {
     "keycorridor_s4r3": 1_024_000,
     "obstructedmaze_2dl": 1_024_000,
 }
-"""Env frames of each seed; a twentieth of them is a whole number of updates. With the search, the
-whole should need about four and a half hours on two cores."""
+"""Env frames of each seed; a twentieth of them is a whole number of updates. At the rate of PPO and
+RE3 in `benchmarks/results/ppo.json` the figure takes three hours, and the search eight more."""
 
 LABELS = {
     "none": "PPO",

@@ -2,7 +2,7 @@
 
 Reason: JAX traces all branches and drops the others when it lowers. Under `vmap` over seeds these
 branches contain others, and a program of PPO with RE3 traced its k-NN 27 times, of which a CPU
-uses three: 8 seconds of a start.
+uses three. (Before and after, with flat random arrays: `benchmarks/results/start_pairs.json`.)
 
 Remove when: JAX traces one branch in a function that it compiles for one platform.
 """

@@ -1,5 +1,6 @@
 """The pixel convolution, its gradients and the stack of four against PyTorch in float64."""
 
+from contextlib import nullcontext
 from functools import partial
 
 import jax
@@ -113,6 +114,7 @@ def test_forward_and_gradients(batch, height, width, channels, features, rows, c
 @pytest.mark.parametrize("stride", [1, 2])
 def test_seeds_in_a_loop(stride, platform, monkeypatch):
     """A scan of steps, vmapped over seeds, as in the training program."""
+    monkeypatch.setattr(compilation, "tracing_for", lambda platform: nullcontext())
     monkeypatch.setattr(
         jax.lax, "platform_dependent", lambda *arguments, **ways: ways[platform](*arguments)
     )
@@ -128,7 +130,7 @@ def test_seeds_in_a_loop(stride, platform, monkeypatch):
             lambda carry, x: (carry, jax.grad(loss, (0, 1, 2))(x, kernel, bias)), 0, x
         )[1]
 
-    gradients = jax.jit(jax.vmap(run))(kernel, bias, x)
+    gradients = compilation.jit(jax.vmap(run))(kernel, bias, x)
     for seed in range(seeds):
         for step in range(steps):
             on_torch = tensors(x[seed, step], kernel[seed], bias[seed])

@@ -58,18 +58,18 @@ def test_a_compiled_function_is_traced_for_its_platform():
 
 
 def test_a_trace_is_not_used_for_another_platform():
-    seen = []
-    shared = jax.jit(recording(seen))
+    in_jit, in_scan = [], []
+    shared = jax.jit(recording(in_jit))
 
     def scan_body(carry, x):
-        return shared(carry), recording(seen)(x)
+        return carry, recording(in_scan)(x)
 
     def function(x):
-        return jax.lax.scan(scan_body, x, jnp.ones(3))
+        return shared(x), jax.lax.scan(scan_body, x, jnp.ones(3))
 
     for platform in ("cpu", "tpu"):
         compilation.jit(function, platform=platform).eval_shape(1.0)
-    assert set(seen) == {"cpu", "tpu"}
+    assert (in_jit, set(in_scan)) == (["cpu", "tpu"], {"cpu", "tpu"})
 
 
 def test_a_search_is_lowered_as_without_the_knowledge():
