@@ -1,5 +1,6 @@
 """What every test process needs before its first import of JAX or PyTorch."""
 
+import gc
 import os
 import sys
 from importlib.metadata import version
@@ -37,3 +38,13 @@ def pytest_configure(config):
         # For the processes that tests start.
         os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+
+
+def pytest_runtest_teardown(item, nextitem):
+    """Takes what a module leaves out of Python's garbage collections.
+
+    JAX keeps what it has traced, and every full collection goes through all of it again.
+    """
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()

@@ -98,7 +98,7 @@ def test_losses_and_gradients_equal_pytorch(name):
     _, state, oracle, batch, draws = setting(name)
     config, tensors = oracle.config, oracle.prepared(data(draws))
     target = oracle.target_values(data(batch), tensors)
-    critic_loss = oracle.critic_loss(data(batch), tensors, target)
+    critic_loss, q_mean = oracle.critic_loss(data(batch), tensors, target)
     critic_loss.backward()
     critic_gradient = oracle.ours(oracle.critic, gradients)
     actor_loss, log_prob = oracle.actor_loss(tensors)
@@ -123,21 +123,21 @@ def test_losses_and_gradients_equal_pytorch(name):
             batch.discount,
             config,
         )
-        (critic_loss, _), critic_gradient = jax.value_and_grad(losses.critic_loss, has_aux=True)(
-            critic, draws.observation, batch.action, y
-        )
+        (critic_loss, q_mean), critic_gradient = jax.value_and_grad(
+            losses.critic_loss, has_aux=True
+        )(critic, draws.observation, batch.action, y)
         flat = networks.features(critic.convs, draws.observation[:BATCH])
         (actor_loss, log_prob), actor_gradient = jax.value_and_grad(
             losses.actor_loss, has_aux=True
         )(actor, critic, alpha, flat, draws.noise, config)
         temperature = jax.value_and_grad(losses.temperature_loss)(log_alpha, log_prob, ACTIONS)
         return (
-            (y, critic_loss, actor_loss, *temperature),
+            (y, critic_loss, q_mean, actor_loss, *temperature),
             (critic_gradient, actor_gradient),
         )
 
     found, found_gradients = ours(state)
-    expected = target, critic_loss, actor_loss, alpha_loss, oracle.log_alpha.grad
+    expected = target, critic_loss, q_mean, actor_loss, alpha_loss, oracle.log_alpha.grad
     assert_close(found, tuple(x.detach().numpy() for x in expected), atol=1e-5)
     expected = critic_gradient, oracle.ours(oracle.actor, gradients)
     assert_close(found_gradients, expected, rtol=1e-3, atol=1e-5)

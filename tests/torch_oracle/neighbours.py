@@ -9,6 +9,12 @@ def nearest(queries: torch.Tensor, rows: torch.Tensor, k: int) -> torch.Tensor:
     return distance.topk(k, largest=False)[0][:, -1]
 
 
+def smallest(queries: torch.Tensor, rows: torch.Tensor, k: int) -> torch.Tensor:
+    """Distances of ranks 1 to `k`, exact near zero too: [query, k]."""
+    distance = torch.cdist(queries, rows, compute_mode="donot_use_mm_for_euclid_dist")
+    return distance.topk(k, largest=False)[0]
+
+
 def nearest_by_broadcast(queries: torch.Tensor, rows: torch.Tensor, k: int) -> torch.Tensor:
     """The same as in the released code: differences in chunks of 10,000 rows."""
     chunks = [

@@ -89,12 +89,15 @@ class TorchSAC:
         return sum(found) / len(found)
 
     def critic_loss(self, batch, draws, target):
-        loss = 0
+        """The loss, and the mean of Q1."""
+        loss, first = 0, []
         for x in draws.observation.split(len(batch.action)):
             features = self.features(self.critic.convs, x)
-            for q in q_values(self.critic, features, batch.action):
+            both = q_values(self.critic, features, batch.action)
+            first.append(both[0].detach().mean())
+            for q in both:
                 loss = loss + F.mse_loss(q, target)
-        return loss
+        return loss, sum(first) / len(first)
 
     def actor_loss(self, draws):
         """The loss, and log pi(a|o)."""
@@ -115,9 +118,11 @@ class TorchSAC:
     def update(self, batch, draws: Draws, full: bool) -> dict[str, float]:
         """One update; `full` includes actor, temperature and target."""
         draws = self.prepared(draws)
-        loss = self.critic_loss(batch, draws, self.target_values(batch, draws))
+        target = self.target_values(batch, draws)
+        loss, q_mean = self.critic_loss(batch, draws, target)
         step(self.critic_optimizer, loss)
-        info = {"critic_loss": loss.item()}
+        info = {"critic_loss": loss.item(), "q_mean": q_mean.item()}
+        info["target_mean"] = target.mean().item()
         if full:
             loss, log_prob = self.actor_loss(draws)
             step(self.actor_optimizer, loss)

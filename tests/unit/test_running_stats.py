@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from re3_jax import running_stats
+from tests.torch_oracle.running_std import ReleasedStd
 
 update = jax.jit(running_stats.update)
 update_released = jax.jit(running_stats.update_released, static_argnames="unbiased")
@@ -43,30 +44,15 @@ def test_a_small_std_far_from_zero_is_accurate():
     assert running_stats.std(stats) == pytest.approx(expected, rel=1e-3)
 
 
-def released_recursion(batches, ddof=1):
-    """The authors' formula in double precision, written from its description.
-
-    `torch.var` divides by n - 1; `tf.math.reduce_variance`, in their Dreamer, by n (ddof 0).
-    """
-    mean, var, count = 0.0, 1.0, 1e-4
-    for batch in batches:
-        n = len(batch)
-        delta = np.mean(batch) - mean
-        tot = count + n
-        mean = mean + delta + n / tot
-        m2 = var * count + np.var(batch, ddof=ddof) * n + delta**2 * count * n / tot
-        var = m2 / tot
-        count = tot
-        yield mean, var, count
-
-
 @pytest.mark.parametrize(("size", "ddof"), [(2, 1), (128, 1), (1, 0), (2, 0), (128, 0)])
 def test_released_equals_the_authors_recursion(size, ddof):
     batches = np.random.default_rng(1).gamma(2.0, 0.3, (40, size)).astype(np.float32)
-    stats, theirs = running_stats.init_released(), released_recursion(batches.astype(float), ddof)
-    for batch, expected in zip(batches, theirs, strict=True):
+    stats, theirs = running_stats.init_released(), ReleasedStd(ddof)
+    for batch in batches:
         stats = update_released(stats, batch, unbiased=ddof == 1)
-        np.testing.assert_allclose(stats, expected, rtol=2e-5)
+        std = theirs(batch)
+        np.testing.assert_allclose(stats, (theirs.mean, theirs.variance, theirs.count), rtol=2e-5)
+        assert running_stats.std(stats) == pytest.approx(std, rel=2e-5)
 
 
 def test_released_by_hand():
