@@ -43,9 +43,20 @@ def value_if(
 
 
 def reward_batch(
-    bonus: IntrinsicReward, state: IntrinsicState, batch: IntrinsicBatch, key: PRNGKeyArray
+    bonus: IntrinsicReward,
+    state: IntrinsicState,
+    batch: IntrinsicBatch,
+    key: PRNGKeyArray,
+    minibatches: Int[Array, "update minibatch"] | None = None,
 ) -> tuple[Float[Array, " batch"], IntrinsicState, Info]:
     """Rewards a batch, then trains the bonus on it (Algorithms 1 and 2).
+
+    Args:
+      bonus: the intrinsic reward.
+      state: its state.
+      batch: what is rewarded, all of it before any training.
+      key: random stream of the training.
+      minibatches: which rows of the batch each update learns from; by default one learns from all.
 
     Returns:
       The rewards beta_t r_i, the new state, and the merged infos of `reward`, `update` and
@@ -53,8 +64,53 @@ def reward_batch(
     """
     with jax.named_scope("bonus"):
         reward, state, info = bonus.reward(state, batch)
-        state, trained = bonus.update(state, batch, key)
+        if minibatches is None:
+            state, trained = bonus.update(state, batch, key)
+        else:
+            state, trained = _trained(bonus, state, batch, key, minibatches)
     return reward, state, {**info, **trained, **diagnostics.of_rewards(reward)}
+
+
+def _trained(
+    bonus: IntrinsicReward,
+    state: IntrinsicState,
+    batch: IntrinsicBatch,
+    key: PRNGKeyArray,
+    minibatches: Int[Array, "update minibatch"],
+) -> tuple[IntrinsicState, Info]:
+    """An update for each minibatch; the means of what they report."""
+    before, form = jax.tree.flatten(state)
+    changes: list[bool] = []
+
+    def update(leaves, rows, key):
+        # All but the number of agent steps has rows.
+        chosen = jax.tree.map(lambda leaf: leaf[rows] if leaf.ndim else leaf, batch)
+        after, info = bonus.update(jax.tree.unflatten(form, leaves), chosen, key)
+        return jax.tree.leaves(after), info
+
+    def find_changes(leaves):
+        after, info = update(leaves, minibatches[0], key)
+        changes[:] = [new is not old for new, old in zip(after, leaves, strict=True)]
+        return info
+
+    jax.eval_shape(find_changes, before)
+    if not any(changes):
+        return bonus.update(state, batch, key)
+
+    # Only what learning changes goes through the loop: XLA may copy the rest there.
+    def merged(learned):
+        ours = iter(learned)
+        return [next(ours) if is_new else old for old, is_new in zip(before, changes, strict=True)]
+
+    def step(learned, given):
+        after, info = update(merged(learned), *given)
+        return [leaf for leaf, is_new in zip(after, changes, strict=True) if is_new], info
+
+    start = [leaf for leaf, is_new in zip(before, changes, strict=True) if is_new]
+    keys = jax.random.split(key, len(minibatches))
+    learned, infos = jax.lax.scan(step, start, (minibatches, keys))
+    state = jax.tree.unflatten(form, merged(learned))
+    return state, jax.tree.map(lambda values: values.mean(0), infos)
 
 
 def with_bonus(
@@ -91,6 +147,7 @@ def reward_rollout(
     steps: Step,
     agent_steps: Int[Array, ""],
     key: PRNGKeyArray,
+    minibatches: Int[Array, "update minibatch"] | None = None,
 ) -> tuple[Float[Array, "time lane"], IntrinsicState, Info]:
     """Observes a rollout, rewards it and trains the bonus on it (Algorithm 2).
 
@@ -102,7 +159,8 @@ def reward_rollout(
       intrinsic: the bonus's state.
       steps: what the lanes did; leaves have the leading axes time and lane.
       agent_steps: agent steps taken before it.
-      key: random stream of the bonus's update.
+      key: random stream of the bonus's updates.
+      minibatches: as of `reward_batch`, of the flattened rollout.
 
     Returns:
       The rewards beta_t r_i, the new state, and the info of `reward_batch`.
@@ -114,7 +172,7 @@ def reward_rollout(
         (steps.observation, steps.action, steps.next_observation, index, steps.value),
     )
     batch = IntrinsicBatch(observation, action, following, rows, agent_steps, value)
-    reward, intrinsic, info = reward_batch(bonus, intrinsic, batch, key)
+    reward, intrinsic, info = reward_batch(bonus, intrinsic, batch, key, minibatches)
     return reward.reshape(index.shape[:2]), intrinsic, info
 
 
@@ -129,6 +187,7 @@ def rollout_with_bonus(
     agent_steps: Int[Array, ""],
     key: PRNGKeyArray,
     value_of: ValueOf | None = None,
+    minibatches: Int[Array, "update minibatch"] | None = None,
 ) -> tuple[Steps, IntrinsicState, Info]:
     """The rollout of an on-policy agent with its intrinsic rewards, see `reward_rollout`.
 
@@ -146,5 +205,5 @@ def rollout_with_bonus(
         rollout.state_number,
         None if value is None else value.reshape(time, lanes),
     )
-    reward, intrinsic, info = reward_rollout(bonus, intrinsic, steps, agent_steps, key)
+    reward, intrinsic, info = reward_rollout(bonus, intrinsic, steps, agent_steps, key, minibatches)
     return rollout._replace(bonus=reward), intrinsic, info

@@ -77,13 +77,30 @@ def shuffled(key: PRNGKeyArray, config: PPOConfig) -> Int[Array, "update minibat
     return order.reshape(-1, size // config.num_minibatches)
 
 
+def steps_of(
+    order: Int[Array, "update minibatch"], config: PPOConfig
+) -> Int[Array, "update steps"]:
+    """The same of steps for a recurrent agent, too."""
+    if not config.recurrent:
+        return order
+    return jax.vmap(lambda lanes: _steps_of_lanes(lanes, config.rollout_length, config.num_envs))(
+        order
+    )
+
+
+def _steps_of_lanes(
+    lanes: Int[Array, " minibatch"], time: int, num_lanes: int
+) -> Int[Array, " steps"]:
+    return (num_lanes * jnp.arange(time)[:, None] + lanes).reshape(-1)
+
+
 def chosen(batch: Minibatch, steps: Int[Array, " minibatch"]) -> Minibatch:
     """Some of the steps; of a recurrent agent, all of some of the lanes."""
     past = batch.past
     if past is not None:
         lanes, (time, num_lanes) = steps, past.begins.shape
         past = Past(past.hidden[lanes], past.begins[:, lanes])
-        steps = (num_lanes * jnp.arange(time)[:, None] + lanes).reshape(-1)
+        steps = _steps_of_lanes(lanes, time, num_lanes)
     picked = jax.tree.map(lambda leaf: leaf[steps], batch._replace(past=None))
     return picked._replace(past=past)
 

@@ -6,7 +6,7 @@ import jax
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from re3_jax.agents.base import Info, LearnerState, OnPolicyLearner, on_policy_learner
-from re3_jax.agents.ppo.agent import PPOState, make_ppo, shuffled
+from re3_jax.agents.ppo.agent import PPOState, make_ppo, shuffled, steps_of
 from re3_jax.agents.ppo.config import PPOConfig
 from re3_jax.agents.ppo.memory import past_of
 from re3_jax.agents.rollout import Rollout
@@ -28,6 +28,7 @@ def make_learner(config: PPOConfig, spec: EnvSpec, bonus: IntrinsicReward) -> On
         key: PRNGKeyArray,
     ) -> tuple[PPOState, IntrinsicState, Info]:
         bonus_key, order_key = jax.random.split(key)
+        order = shuffled(order_key, config)
         # The bonus sees what was executed; the policy's density is that of what it chose.
         executed = rollout._replace(action=spec.action_space.executed(rollout.action))
         rewarded, intrinsic, bonus_info = rollout_with_bonus(
@@ -37,10 +38,11 @@ def make_learner(config: PPOConfig, spec: EnvSpec, bonus: IntrinsicReward) -> On
             agent_steps,
             bonus_key,
             partial(agent.value, learned, past=past_of(rollout) if recurrent else None),
+            # As RND's authors do: what the bonus learns, it learns from the agent's minibatches.
+            steps_of(order, config),
         )
         rollout = rollout._replace(bonus=rewarded.bonus)
         with jax.named_scope("update"):
-            order = shuffled(order_key, config)
             learned, info = agent.update(learned, rollout, order, agent_steps)
         return learned, intrinsic, {**info, **bonus_info}
 

@@ -1,0 +1,92 @@
+"""Training a bonus on a rollout: at once, or in the minibatches of the agent."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from re3_jax.agents.ppo.agent import shuffled, steps_of
+from re3_jax.agents.ppo.config import PPOConfig
+from re3_jax.agents.ppo.learner import make_learner
+from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.intrinsic import RE3Config, from_config
+from re3_jax.intrinsic.base import IntrinsicBatch, Step
+from re3_jax.intrinsic.icm import ICMConfig
+from re3_jax.intrinsic.icm import from_config as icm
+from re3_jax.intrinsic.rewarding import reward_batch
+from re3_jax.intrinsic.rnd import RNDConfig
+from re3_jax.intrinsic.rnd import from_config as rnd
+from re3_jax.intrinsic.sums import sum_of
+from re3_jax.training.on_policy import init_state, train_update
+from tests.probe_envs import aim
+
+SPEC = EnvSpec("plane", (2,), np.dtype(np.float32), Discrete(3), max_agent_steps=100)
+SIZES = {"hidden_dim": 16, "latent_dim": 8}
+RE3 = from_config(RE3Config(ring_size=32))
+BONUSES = {
+    "rnd": rnd(RNDConfig(**SIZES)),
+    "re3+icm": sum_of({"re3": RE3, "icm": icm(ICMConfig(**SIZES))}),
+}
+STEPS = jnp.array([[0, 3], [1, 2], [2, 0], [3, 1]])
+
+
+def begun(bonus):
+    """A state that has observed four steps, and their batch."""
+    place = jax.random.normal(jax.random.key(1), (4, 2))
+    following, action = place + 0.1, jnp.array([0, 1, 2, 0])
+    state = bonus.init(jax.random.key(0), SPEC, 4)
+    state, index = bonus.observe(state, Step(place, action, following))
+    return state, IntrinsicBatch(place, action, following, index, jnp.int32(7))
+
+
+@pytest.mark.parametrize("name", BONUSES)
+def test_minibatches_are_updates_one_after_another(name):
+    bonus = BONUSES[name]
+    state, batch = begun(bonus)
+    key = jax.random.key(2)
+    paid, after, info = jax.jit(partial(reward_batch, bonus))(state, batch, key, STEPS)
+
+    expected_paid, expected, _ = bonus.reward(state, batch)
+    losses = []
+    for rows, one in zip(STEPS, jax.random.split(key, len(STEPS)), strict=True):
+        parts = IntrinsicBatch(*(leaf[rows] for leaf in batch[:4]), batch.agent_steps)
+        expected, found = bonus.update(expected, parts, one)
+        losses.append(found)
+    # All are rewarded by what was known before.
+    np.testing.assert_allclose(paid, expected_paid, rtol=1e-5)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6), after, expected)
+    for loss in losses[0]:
+        mean = np.mean([found[loss] for found in losses])
+        np.testing.assert_allclose(info[loss], mean, rtol=1e-4)
+    moved = jax.tree.map(lambda new, old: np.abs(new - old).max(), after, state)
+    assert max(jax.tree.leaves(moved)) > 1e-4
+
+
+def test_what_never_learns_is_left_alone():
+    state, batch = begun(RE3)
+    key = jax.random.key(2)
+    at_once, in_parts = (reward_batch(RE3, state, batch, key, rows) for rows in (None, STEPS))
+    jax.tree.map(np.testing.assert_array_equal, at_once, in_parts)
+    assert in_parts[1].bonus.ring.latents is state.bonus.ring.latents
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_ppo_trains_the_bonus_on_every_step_in_every_epoch(recurrent):
+    config = PPOConfig(
+        num_envs=4, rollout_length=6, num_epochs=3, num_minibatches=2, recurrent=recurrent
+    )
+    steps = steps_of(shuffled(jax.random.key(0), config), config)
+    every = np.sort(np.asarray(steps).reshape(3, -1))
+    np.testing.assert_array_equal(every, np.tile(np.arange(24), (3, 1)))
+    if recurrent:
+        # Whole lanes: steps of lane j are those with remainder j.
+        assert all(len(set(row % 4)) == 2 for row in np.asarray(steps))
+
+    env = aim()
+    learner = make_learner(config, env.spec, BONUSES["rnd"])
+    state = init_state(env, learner, jax.random.key(0))
+    state, _ = jax.jit(partial(train_update, env, learner))(state)
+    assert optax.tree.get(state.intrinsic, "count") == 3 * 2
