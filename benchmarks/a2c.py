@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from benchmarks import hardware
 from re3_jax import knn
 from re3_jax.runs import machine
-from re3_jax.runs.build import device_program, devices_for, make_environment
+from re3_jax.runs.build import device_program, devices_for, make_environment, side_by_side
 from re3_jax.runs.resolve import resolve
 from re3_jax.training.device_program import DeviceProgram
 
@@ -61,7 +61,11 @@ class Contender:
         chunk = ENV_FRAMES_PER_CHUNK // config.frames_per_update(action_repeat=1)
         config = dataclasses.replace(config, seeds=seeds, chunk_updates=chunk)
         self.bonus, self.seeds, self.config = bonus, seeds, config
-        self.program: DeviceProgram = device_program(config, make_environment(config.env))
+        self.devices = devices_for(seeds)
+        if self.devices[0].platform == "cpu":
+            self.devices = devices_for(seeds, self.devices[: side_by_side(seeds)])
+        env = make_environment(config.env)
+        self.program: DeviceProgram = device_program(config, env, self.devices)
         self.state = self.program.init(jnp.arange(1, seeds + 1))
         started = time.perf_counter()
         self.train = self.program.train.lower(self.state).compile()
@@ -90,7 +94,7 @@ class Contender:
             "bonus": self.bonus,
             "merge_copies": self.bonus == "re3" and self.config.re3.merge_copies,
             "seeds": self.seeds,
-            "devices": len(devices_for(self.seeds)),
+            "devices": len(self.devices),
             "env_frames_per_second": round(frames / statistics.median(self.times)),
             "fastest_turn": round(frames / min(self.times)),
             "slowest_turn": round(frames / max(self.times)),
@@ -177,7 +181,7 @@ def main() -> None:
     parser.add_argument("--agent", choices=["a2c", "ppo"], default="a2c")
     parser.add_argument("--rows", choices=ROWS, nargs="+", default=list(ROWS))
     options = parser.parse_args()
-    machine.use_cpu_devices(machine.usable_cores())
+    machine.use_cpu_devices(max(map(side_by_side, options.seeds)))
 
     contenders = [
         Contender(bonus, seeds, options.preset, merge_copies, options.agent)

@@ -176,13 +176,22 @@ def _options(config: RunConfig, devices: Sequence[jax.Device] | None) -> dict[st
 def cpu_devices(config: RunConfig) -> int:
     """How many devices to divide the CPU into when it does all the work.
 
-    Small operations do not fill several cores, so the seeds of one program run side by side on
-    the cores. Learning from pixels fills them; there each seed has its own device, so that its
+    Learning from pixels fills the cores; there each seed has its own device, so that its
     convolutions are not batched with another seed's. With a divided ring each of these devices
     becomes several: so the numbers stay, bit for bit.
     """
-    side_by_side = machine.usable_cores() if suites.host_of(config.env) is None else config.seeds
-    return side_by_side * config.re3.ring_shards
+    on_device = suites.host_of(config.env) is None
+    return config.re3.ring_shards * (side_by_side(config.seeds) if on_device else config.seeds)
+
+
+def side_by_side(seeds: int) -> int:
+    """Among how many devices of the CPU so many seeds of a program of small operations are divided.
+
+    Such operations do not fill several cores. If the number of cores does not divide that of the
+    seeds, there are more devices than cores, which share them: five for five seeds on two cores.
+    """
+    cores = min(machine.usable_cores(), seeds)
+    return min(n for n in range(cores, seeds + 1) if seeds % n == 0)
 
 
 def devices_for(

@@ -7,8 +7,8 @@ from pathlib import Path
 import jax
 import pytest
 
-from re3_jax.runs import run, run_folder
-from re3_jax.runs.build import devices_for, fitted
+from re3_jax.runs import machine, run, run_folder
+from re3_jax.runs.build import cpu_devices, devices_for, fitted
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.resolve import resolve
 
@@ -39,6 +39,16 @@ def test_idle_devices_are_announced(folder, monkeypatch, seeds, devices, words):
     assert words.startswith(f"on {len(devices_for(seeds))} ")
     (line,) = announced(folder, seeds=seeds)
     assert words in line
+
+
+@pytest.mark.parametrize(
+    ("seeds", "cores", "devices"),
+    [(1, 2, 1), (4, 2, 2), (5, 2, 5), (5, 8, 5), (6, 4, 6), (9, 2, 3), (30, 4, 5)],
+)
+def test_every_core_has_seeds(folder, monkeypatch, seeds, cores, devices):
+    monkeypatch.setattr(machine, "usable_cores", lambda: cores)
+    config = run_folder.stored_config(folder)
+    assert cpu_devices(dataclasses.replace(config, seeds=seeds)) == devices
 
 
 def test_devices_of_a_ring_are_announced(folder, monkeypatch):
