@@ -130,7 +130,8 @@ figure: $(RUN_READY)
 	  as FIG=, known: $(call programs,experiments/figures)" >&2; exit 2)
 	@$(PY) -m experiments.figures.$(FIG) $(call given,ARGS)
 
-BENCH ?= $(call programs,benchmarks)
+# beside_torch trains for hours, in a folder that it is given.
+BENCH ?= $(filter-out beside_torch,$(call programs,benchmarks))
 bench: $(TEST_READY)
 	@for name in $(BENCH); do $(PY) -m benchmarks.$$name $(call given,ARGS) || exit; done
 

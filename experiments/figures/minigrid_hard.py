@@ -1,4 +1,4 @@
-"""PPO with nine exploration bonuses on hard tasks of MiniGrid: not in the paper.
+"""PPO with eight exploration bonuses, and without one, on hard tasks of MiniGrid: not in the paper.
 
     make figure FIG=minigrid_hard [ARGS="--jobs 2"]
     python -m experiments.figures.minigrid_hard [--tasks doorkey_8x8] [--rows none re3] [--state]
