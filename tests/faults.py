@@ -1,4 +1,4 @@
-"""Forty-seven faults for `planted_faults`: a text, its replacement, and tests that catch it."""
+"""Forty-eight faults for `planted_faults`: a text, its replacement, and tests that catch it."""
 
 from typing import NamedTuple
 

@@ -1,9 +1,5 @@
 """Every mistake ends in one sentence with the remedy and exit code 2; nothing is written."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from experiments.figures import curves
@@ -240,21 +236,6 @@ def test_a_strip_without_frames_is_refused_before_anything_is_played(capsys, tmp
 def test_curves_of_a_folder_without_a_run(capsys, tmp_path):
     assert curves.main([f"a={tmp_path}", "--out", "a.png"]) == 2
     assert "eval.csv" in capsys.readouterr().err
-
-
-def test_as_a_process():
-    """As a user sees it: exit code, one line on stderr, no traceback."""
-    done = subprocess.run(
-        [sys.executable, "-m", "experiments.train", "--env", "doorkey_6x66"],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[2],
-        timeout=120,
-    )
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert len(done.stderr.splitlines()) == 1
-    assert "doorkey_6x6" in done.stderr
 
 
 def test_missing_gl_names_the_command_that_installs_it(capsys, monkeypatch):

@@ -39,9 +39,9 @@ def words(tmp_path, *more):
 
 
 def test_every_cell_has_the_same_settings_and_fresh_seeds(asked, tmp_path):
-    assert minigrid_hard.main(words(tmp_path)) == 0
-    # Counts need numbered states.
-    assert len(asked) == len(TASKS) * len(LABELS) - 4
+    assert minigrid_hard.main(words(tmp_path, "--tasks", "doorkey_8x8", "multiroom_n6")) == 0
+    # Counts need numbered states, which multiroom_n6 has not.
+    assert len(asked) == 2 * len(LABELS) - 1
     assert {run.steps for run in asked if run.task == "doorkey_8x8"} == {BUDGETS["doorkey_8x8"]}
     assert {(run.agent, run.seed, run.seeds) for run in asked} == {("ppo", 401, 10)}
     assert not any(name.endswith("beta") for run in asked for name in run.changes)

@@ -123,6 +123,7 @@ def test_help_lists_a_plugins_options():
 def test_error_sentences_name_a_plugins_options(argv, words):
     done = command("--env", "doorkey_6x6", *BONUS_FILE, *argv)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert done.stdout == ""
     assert re.search(words, done.stderr), done.stderr
 
 

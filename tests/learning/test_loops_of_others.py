@@ -14,11 +14,6 @@ from jax.dlpack import from_dlpack
 from examples import cleanrl_ppo, purejaxrl_ppo, torch_dqn
 from re3_jax.intrinsic import Step, none
 
-with warnings.catch_warnings():
-    # brax warns that it is unmaintained, and that so is what it imports.
-    warnings.simplefilter("ignore")
-    from examples import brax_ppo
-
 FOLDER = Path(__file__).parents[2] / "examples"
 PAGE = FOLDER.parent / "docs" / "your_own_loop.md"
 LOOPS = ("brax_ppo", "cleanrl_ppo", "purejaxrl_ppo", "sb3_ppo", "torch_dqn")
@@ -33,6 +28,16 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def brax_ppo():
+    """Imported when it is needed: brax takes seconds, and every worker collects all tests."""
+    with warnings.catch_warnings():
+        # brax warns that it is unmaintained, and that so is what it imports.
+        warnings.simplefilter("ignore")
+        from examples import brax_ppo
+    return brax_ppo
 
 
 @pytest.fixture
@@ -142,7 +147,7 @@ def test_a_jitted_ppo_is_paid_for_every_step():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("agent", ["ppo", "sac"])
-def test_brax_trains_on_the_bonus_and_reports_both_parts(agent):
+def test_brax_trains_on_the_bonus_and_reports_both_parts(brax_ppo, agent):
     rooms, steps = brax_ppo.TwoRooms(), 16 * brax_ppo.ROLLOUT
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -211,7 +216,7 @@ def test_a_jitted_ppo_finds_the_hill_with_re3():
 
 @pytest.mark.slow
 @pytest.mark.learning
-def test_brax_finds_the_way_around_the_wall_with_re3():
+def test_brax_finds_the_way_around_the_wall_with_re3(brax_ppo):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = [

@@ -33,6 +33,8 @@ def make(env, chunk_steps):
     )
 
 
+@pytest.mark.slow
+@pytest.mark.learning
 def test_sac_hits_the_target():
     program = make(aim(5), 500)
     state = program.init(jnp.arange(2))

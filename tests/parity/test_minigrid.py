@@ -264,13 +264,14 @@ def test_countable_states_are_those_farama_allows(kind: str, size: int) -> None:
     env, reset, step = device_env(kind, size)
     assert env.states is not None
     assert env.states.num_reachable == 4 * len(cells)
+    number_of = jax.jit(jax.vmap(env.states.number))
 
     wanderers, key = Wanderers(size, 96, np.random.default_rng(0)), jax.random.key(0)
     state, _ = reset(jax.random.split(key, 96))
     numbers: dict[tuple[int, int, int], int] = {}
     for t in range(260):
         agent, _ = record = unpack(state)
-        for lane, number in enumerate(np.asarray(jax.vmap(env.states.number)(state))):
+        for lane, number in enumerate(np.asarray(number_of(state))):
             where = int(agent.x[lane]), int(agent.y[lane]), int(agent.direction[lane])
             assert numbers.setdefault(where, int(number)) == number
         actions = wanderers.act(*record)

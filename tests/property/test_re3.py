@@ -1,6 +1,6 @@
 """Properties of the reward for any set of states."""
 
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,11 @@ RULES = {
     ),
 }
 BONUSES = {name: re3(config) for name, config in RULES.items()}
-START = {name: bonus.init(jax.random.key(0), VECTOR) for name, bonus in BONUSES.items()}
+
+
+@cache
+def start_of(rule):
+    return BONUSES[rule].init(jax.random.key(0), VECTOR)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -46,7 +50,7 @@ def clouds():
 
 
 def fill(rule, batches, start=None):
-    state, indices = START[rule] if start is None else start, []
+    state, indices = start_of(rule) if start is None else start, []
     for batch in batches:
         state, index = observe(rule, state, batch)
         indices.append(index)
@@ -72,10 +76,11 @@ def test_more_states_never_raise_a_reward(rule, batches, more):
 @given(batches=clouds(), exponent=st.integers(-8, 8))
 def test_rewards_scale_with_the_latents(rule, batches, exponent):
     """Scaling the encoder's last layer by a power of two scales every distance."""
-    encoder = START[rule].encoder
+    begun = start_of(rule)
+    encoder = begun.encoder
     factor = 2.0**exponent
     output = Layer(encoder.output.kernel * factor, encoder.output.bias * factor)
-    scaled = START[rule]._replace(encoder=VectorEncoder(encoder.hidden, output))
+    scaled = begun._replace(encoder=VectorEncoder(encoder.hidden, output))
     plain = reward(rule, *fill(rule, batches))
     np.testing.assert_allclose(
         reward(rule, *fill(rule, batches, scaled)), factor * plain, rtol=1e-4, atol=1e-5 * factor

@@ -10,7 +10,6 @@ import pytest
 
 from re3_jax.cpu import compilation
 from re3_jax.envs.base import Box, EnvSpec
-from re3_jax.interop import brax_env
 from re3_jax.intrinsic import RE3Config, from_config, icm, reward_rollout
 from re3_jax.intrinsic.base import Step
 from tests.prediction_tasks import SIZES
@@ -20,19 +19,31 @@ RE3 = from_config(RE3Config(3, 3, ring_size=64, latent_dim=4, beta=0.5, rho=0.02
 ICM = icm.from_config(icm.ICMConfig(**SIZES, beta=1.0))
 
 
-class Line(brax_env.envs.Env):
-    """A place and the steps taken; ends where the place is above 1."""
+@pytest.fixture(scope="module")
+def brax_env():
+    """Imported when it is needed: brax takes seconds, and every worker collects all tests."""
+    from re3_jax.interop import brax_env
 
-    observation_size, action_size, backend = 2, 1, "none"
+    return brax_env
 
-    def reset(self, rng):
-        place = jax.random.uniform(rng)
-        return brax_env.envs.State(None, jnp.stack([place, 0.0]), jnp.zeros(()), jnp.zeros(()))
 
-    def step(self, state, action):
-        after = state.obs + jnp.stack([0.5 * action[0], 1.0])
-        done = (after[0] > 1.0).astype(jnp.float32)
-        return state.replace(obs=after, reward=after[1], done=done)
+@pytest.fixture
+def line(brax_env):
+    class Line(brax_env.envs.Env):
+        """A place and the steps taken; ends where the place is above 1."""
+
+        observation_size, action_size, backend = 2, 1, "none"
+
+        def reset(self, rng):
+            place = jax.random.uniform(rng)
+            return brax_env.envs.State(None, jnp.stack([place, 0.0]), jnp.zeros(()), jnp.zeros(()))
+
+        def step(self, state, action):
+            after = state.obs + jnp.stack([0.5 * action[0], 1.0])
+            done = (after[0] > 1.0).astype(jnp.float32)
+            return state.replace(obs=after, reward=after[1], done=done)
+
+    return Line()
 
 
 def played(env):
@@ -46,10 +57,10 @@ def played(env):
 
 
 @pytest.mark.parametrize("bonus", [pytest.param(RE3, marks=pytest.mark.slow), ICM])
-def test_rewards_are_those_of_a_loop_by_hand(bonus):
+def test_rewards_are_those_of_a_loop_by_hand(brax_env, line, bonus):
     """Observations of the end of an episode included, which brax's auto-reset hides."""
-    with_bonus = played(brax_env.wrap(Line(), LIMIT, bonus=bonus))
-    plain = played(brax_env.envs.training.wrap(Line(), LIMIT))
+    with_bonus = played(brax_env.wrap(line, LIMIT, bonus=bonus))
+    plain = played(brax_env.envs.training.wrap(line, LIMIT))
     spec = EnvSpec("any", (2,), np.dtype(np.float32), Box((1,), -1.0, 1.0), LIMIT)
     pay = compilation.jit(partial(reward_rollout, bonus))
     # The wrapper draws its bonus from the first lane's key.
@@ -80,15 +91,14 @@ def test_rewards_are_those_of_a_loop_by_hand(bonus):
     assert np.any(told.metrics["intrinsic_reward"])
 
 
-def test_observations_that_are_no_vectors_are_refused():
-    env = Line()
-    env.observation_size = {"state": 2}
+def test_observations_that_are_no_vectors_are_refused(brax_env, line):
+    line.observation_size = {"state": 2}
     with pytest.raises(ValueError, match="a bonus needs observations that are vectors, but these"):
-        brax_env.wrap(env, bonus=RE3)
+        brax_env.wrap(line, bonus=RE3)
 
 
 @pytest.mark.slow
-def test_a_task_of_brax_is_wrapped():
+def test_a_task_of_brax_is_wrapped(brax_env):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         task = brax_env.envs.get_environment("inverted_pendulum", backend="generalized")

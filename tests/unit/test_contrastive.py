@@ -60,7 +60,10 @@ def test_the_slow_encoder_is_a_copy_that_follows():
     encoder = contrastive_encoder(CONFIG, LearnedEncoderConfig(momentum=1.0))
     state = encoder.init(jax.random.key(0), MINIGRID)
     jax.tree.map(np.testing.assert_array_equal, state.key_encoder, state.params.encoder)
+    begun = state.params.encoder
     state, _ = jax.jit(encoder.update)(state, batch_of(draw(MINIGRID, 8)), jax.random.key(1))
+    moved = jax.tree.map(lambda ours, before: (ours != before).any(), state.params.encoder, begun)
+    assert all(jax.tree.leaves(moved))
     jax.tree.map(np.testing.assert_array_equal, state.key_encoder, state.params.encoder)
 
 

@@ -91,7 +91,18 @@ def test_the_stored_index_finds_what_was_known_when_the_step_was_observed(name):
     np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", [*BONUSES, "sum"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        # The sum holds both of these.
+        pytest.param("e3b", marks=pytest.mark.slow),
+        pytest.param("ngu", marks=pytest.mark.slow),
+        "noveld",
+        "counts",
+        "episodic counts",
+        "sum",
+    ],
+)
 def test_restarted_episodes_are_forgotten_like_ended_ones(name):
     """Where the environments of a resumed run could not be restored."""
     env, bonus = numbered_corridor(), BONUSES.get(name)

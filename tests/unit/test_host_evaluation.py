@@ -29,7 +29,7 @@ def test_policy_may_read_its_arguments_late():
 
     Whether a CPU device reads NumPy's memory itself depends on the address, hence the repeats.
     """
-    for num_seeds in range(1, 17):
+    for num_seeds in 4 * (1, 2, 3, 8):
         given = []
 
         def act(memory, key, agent_steps, given=given):

@@ -96,7 +96,7 @@ def test_a_hung_worker_is_replaced(start):
 
 def test_a_clock_that_jumps_loses_no_worker(start, monkeypatch):
     """As after a suspended machine, or a run that was stopped with Ctrl-Z for an hour."""
-    env, said = start()
+    env, said = start(workers=1)
     env.reset(np.array([1, 2]))
     monotonic, hours = time.monotonic, itertools.count()
     monkeypatch.setattr(time, "monotonic", lambda: monotonic() + 3600 * next(hours))
@@ -181,7 +181,7 @@ def test_close_leaves_no_process_and_may_be_called_twice(start):
 
 
 def test_workers_leave_ctrl_c_and_sigterm_to_the_parent(start):
-    env, said = start()
+    env, said = start(workers=1)
     env.reset(np.array([1, 2]))
     for worker in workers():
         worker.send_signal(signal.SIGINT)
@@ -229,7 +229,7 @@ def test_receive_without_send_is_refused(start):
 
 
 def test_a_state_of_another_number_of_lanes_is_refused(start):
-    env, _ = start(num_lanes=2)
-    one, _ = start(num_lanes=1)
+    env, _ = start(num_lanes=2, workers=1)
+    one, _ = start(num_lanes=1, workers=1)
     with pytest.raises(ValueError, match="the state is of 2 lanes, but there are 1"):
         one.set_state(env.get_state())

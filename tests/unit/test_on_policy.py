@@ -173,8 +173,8 @@ def test_a_seed_among_others_equals_the_seed_alone():
     assert not np.allclose(kernels[0], kernels[1])
 
 
-def test_the_same_seed_gives_the_same_bits():
-    program, states = make(recall()), []
+def test_the_same_seed_gives_the_same_bits(program):
+    states = []
     for _ in range(2):
         state = program.init(jnp.array([4, 9]))
         states.append(as_numpy(program.train(state)[0]))
@@ -201,8 +201,8 @@ def test_evaluation_of_several_seeds_equals_that_of_each_alone():
     many = make(env)
     together = many.evaluate(many.init(jnp.array(seeds)))
     assert len(set(np.asarray(together.length_mean))) == len(seeds)
+    alone = make(env)
     for row, seed in enumerate(seeds):
-        alone = make(env)
         single = alone.evaluate(alone.init(jnp.array([seed])))
         for found, expected in zip(together, single, strict=True):
             np.testing.assert_array_equal(found[row], expected[0])

@@ -1,11 +1,12 @@
 """Every product of a program of the loops is of float32 numbers, on every backend.
 
-The lowered text shows it: JAX writes HIGHEST beside the operands of each dot and convolution.
+The lowered text shows it: JAX writes HIGHEST beside the operands of each dot and convolution. It
+takes long to make, so what `test_determinism` asks of programs is asked of these texts here.
 """
 
 import re
 from contextlib import nullcontext
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -18,21 +19,31 @@ from re3_jax.training.host_functions import SeedFunctions
 from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.seeds import OverSeeds
 from tests.probe_host_env import spec
+from tests.unit.test_determinism import sums_of_floats
 from tests.unit.test_no_copies import HOST
 
 PLATFORMS = ("cpu", "cuda")
 
 
-def products(program, *arguments, platform):
-    """The lines of the lowered text with a product."""
-    text = program.trace(*arguments).lower(lowering_platforms=(platform,)).as_text()
+def lowered_text(program, *arguments, platform):
+    return program.trace(*arguments).lower(lowering_platforms=(platform,)).as_text()
+
+
+def products(text):
+    """Its lines with a product."""
     return re.findall(r"^.*stablehlo\.(?:dot_general|dot|convolution)\b.*$", text, re.MULTILINE)
 
 
-@pytest.fixture(autouse=True)
-def for_every_platform(monkeypatch):
+def products_of(program, *arguments, platform):
+    return products(lowered_text(program, *arguments, platform=platform))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def for_every_platform():
     """Programs that are made for a CPU hold the branches of other platforms too."""
-    monkeypatch.setattr(compilation, "tracing_for", lambda platform: nullcontext())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compilation, "tracing_for", lambda platform: nullcontext())
+        yield
 
 
 def is_full(line):
@@ -40,8 +51,8 @@ def is_full(line):
 
 
 @pytest.fixture(scope="module", params=HOST)
-def agent(request):
-    """What the host loop compiles for an agent with RE3 over pixels, and its arguments' shapes."""
+def text_of(request):
+    """Text, by name and platform, of what the host loop compiles for an agent with RE3."""
     program = HostProgram(
         HOST[request.param](), lambda lanes: None, seeds=range(1), chunk_agent_steps=1,
         eval_episodes=1, eval_greedy=True,
@@ -50,19 +61,25 @@ def agent(request):
     state = program.abstract_state(1)
     _, action = jax.eval_shape(program.programs.act, state)
     step = jax.eval_shape(lambda: program.on_device(program._zero_step()))
-    return {
+    programs = {
         "learn": (compiled(partial(one.learn, program.learner.phases[0])), state),
         "act": (compiled(partial(one.act, False)), state),
         "store": (compiled(one.store), state, action, step),
     }
+    return cache(lambda name, platform: lowered_text(*programs[name], platform=platform))
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize(("name", "least"), [("learn", 20), ("act", 3), ("store", 3)])
-def test_products_of_a_program(agent, name, least, platform):
-    found = products(*agent[name], platform=platform)
+def test_products_of_a_program(text_of, name, least, platform):
+    found = products(text_of(name, platform))
     assert len(found) >= least
     assert [line for line in found if not is_full(line)] == []
+
+
+@pytest.mark.parametrize("name", ["learn", "act", "store"])
+def test_no_program_adds_floats_in_open_order_on_a_gpu(text_of, name):
+    assert sums_of_floats(text_of(name, "cuda")) == []
 
 
 def product(x):
@@ -71,12 +88,12 @@ def product(x):
 
 def test_jaxs_own_setting_overrides_it():
     x = jnp.ones((3, 4))
-    (line,) = products(compilation.jit(product), x, platform="cuda")
+    (line,) = products_of(compilation.jit(product), x, platform="cuda")
     assert is_full(line)
-    (line,) = products(jax.jit(product), x, platform="cuda")
+    (line,) = products_of(jax.jit(product), x, platform="cuda")
     assert "HIGHEST" not in line
     with jax.default_matmul_precision("tensorfloat32"):
-        (line,) = products(compilation.jit(product), x, platform="cuda")
+        (line,) = products_of(compilation.jit(product), x, platform="cuda")
     assert line.count("HIGH") == 2 and "HIGHEST" not in line
 
 
@@ -86,10 +103,10 @@ def test_dreamers_random_encoder_keeps_float32_in_any_program():
         lambda key: encoder.init(key, spec(stack=1, size=64)), jax.random.key(0)
     )
     frames = jax.ShapeDtypeStruct((3, 64, 64, 3), jnp.uint8)
-    found = products(jax.jit(encoder.encode), weights, frames, platform="cuda")
+    found = products_of(jax.jit(encoder.encode), weights, frames, platform="cuda")
     assert len(found) == 5 and all(map(is_full, found))
 
 
 def test_a_gradient_is_of_full_precision_too():
     program = compilation.jit(jax.grad(lambda x: product(x).sum()))
-    assert all(map(is_full, products(program, jnp.ones((3, 4)), platform="cuda")))
+    assert all(map(is_full, products_of(program, jnp.ones((3, 4)), platform="cuda")))
