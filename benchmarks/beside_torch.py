@@ -6,11 +6,12 @@ One seed of cheetah_run_sparse with the preset `released`. Our agent acts. After
 the oracle of the tests makes the one of the same number: from the same transitions, crops and noise
 and the same stored latents, but with its own weights, search, running standard deviation and
 schedule. Both begin with the same weights; rounding separates them, so after the first updates
-curves are compared and not numbers. Prints one JSON object and draws `curves.png`.
+curves are compared and not numbers. Prints one JSON object and draws `beside_torch.png`.
 
 Every `--save-every` updates both sides are saved. The same command goes on from there, however the
 process ended, and computes what came after once more: those rows must equal the ones written
-before, bit for bit, or it stops. The JSON lists every process.
+before, bit for bit, or it stops. The JSON lists every process. With `--updates 0` a run that is
+begun is only drawn, as far as its rows go.
 """
 
 import argparse
@@ -217,8 +218,8 @@ class Pair:
         return state, info
 
 
-def run(config: RunConfig, folder: Path, updates: int, save_every: int) -> dict[str, Any]:
-    """Trains to `updates`; what the JSON says of the run itself."""
+def train(config: RunConfig, folder: Path, updates: int, save_every: int) -> None:
+    """Begins or goes on, to `updates`."""
     config, spec = prepared(replace(config, seeds=1, chunk_updates=1))
     runner = build(config, spec, print)
     assert isinstance(runner, HostProgram)
@@ -238,10 +239,10 @@ def run(config: RunConfig, folder: Path, updates: int, save_every: int) -> dict[
         for i, learn in enumerate(programs.learn)
     ]
     runner.programs = programs._replace(learn=tuple(pairs))
-    path = folder / "processes.json"
-    processes = json.loads(path.read_text()) if path.exists() else []
-    processes.append({"from_update": done, "rows_computed_again": len(rows.rows) - done})
-    path.write_text(json.dumps(processes))
+    listed = folder / "processes.json"
+    processes = json.loads(listed.read_text()) if listed.exists() else []
+    process = {"from_update": done, "rows_computed_again": len(rows.rows) - done}
+    processes.append(process)
     compiled: list[float] = []
     jax.monitoring.register_event_duration_secs_listener(
         lambda event, seconds, **_: compiled.append(seconds) if event == COMPILE_EVENT else None
@@ -253,6 +254,8 @@ def run(config: RunConfig, folder: Path, updates: int, save_every: int) -> dict[
         # The programs of the first steps of a process are compiled in them.
         late += len(compiled) - before if done > begun + 2 else 0
         was, done = done, int(state.counters.updates[0])
+        process |= {"to_update": done, "programs_compiled_after_two_updates": late}
+        listed.write_text(json.dumps(processes))
         if done // save_every > was // save_every:
             theirs.save(folder / f"torch-{done}.pt")
             store.save(done, runner.capture(state), {"updates": done})
@@ -262,15 +265,6 @@ def run(config: RunConfig, folder: Path, updates: int, save_every: int) -> dict[
                     path.unlink()
     store.close()
     runner.close()
-    return {
-        "updates": done,
-        "processes": processes,
-        "programs_compiled_after_the_first_updates": late,
-        "mebibytes": {
-            name: round(int(rows.rows[place]["bytes"]) / 2**20)
-            for name, place in {"after_100_updates": min(99, done - 1), "at_the_end": -1}.items()
-        },
-    }
 
 
 def columns(path: Path) -> dict[str, np.ndarray]:
@@ -278,6 +272,12 @@ def columns(path: Path) -> dict[str, np.ndarray]:
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
+
+
+def memory(found: dict[str, np.ndarray]) -> dict[str, int]:
+    """Mebibytes of the process after 50 updates, when everything has run, and at the end."""
+    places = {"after_50_updates": min(49, len(found["bytes"]) - 1), "at_the_end": -1}
+    return {name: round(found["bytes"][place] / 2**20) for name, place in places.items()}
 
 
 def compared(found: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -320,25 +320,30 @@ def main() -> None:
     """Runs the pair, draws it and prints the JSON."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--folder", type=Path, required=True, help="of the run; goes on if begun")
-    parser.add_argument("--out", type=Path, help="folder of the picture; by default the run's")
+    parser.add_argument("--out", type=Path, help="picture; by default in the folder")
     parser.add_argument("--updates", type=int, default=4_000)
     parser.add_argument("--save-every", type=int, default=100, help="updates")
-    parser.add_argument(
-        "--preset", choices=("released", "recommended", "debug"), default="released"
-    )
+    parser.add_argument("--preset", choices=("released", "debug"), default="released")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(machine.usable_cores())
     config = resolve(TASK, preset=options.preset, bonus="re3")
-    report = run(config, options.folder, options.updates, options.save_every)
+    if options.updates:
+        train(config, options.folder, options.updates, options.save_every)
     found = columns(options.folder / "updates.csv")
-    out = options.out or options.folder
-    out.mkdir(parents=True, exist_ok=True)
-    picture(found).savefig(out / "curves.png")
-    command = f"python -m benchmarks.beside_torch --folder FOLDER --updates {options.updates}"
-    described = {"benchmark": "beside_torch", "command": command, "preset": options.preset}
-    sides = {"hardware": hardware.describe(), "run": report, "sides": compared(found)}
-    print(json.dumps(described | sides, indent=2))
+    out = options.out or options.folder / "beside_torch.png"
+    picture(found).savefig(out)
+    report = {
+        "benchmark": "beside_torch",
+        "command": "python -m benchmarks.beside_torch --folder FOLDER",
+        "preset": options.preset,
+        "hardware": hardware.describe(),
+        "updates": len(found["update"]),
+        "processes": json.loads((options.folder / "processes.json").read_text()),
+        "mebibytes": memory(found),
+        "sides": compared(found),
+    }
+    print(json.dumps(report, indent=2))
 
 
 if __name__ == "__main__":

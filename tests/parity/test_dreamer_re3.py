@@ -19,8 +19,8 @@ from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.replay.sequence_ring import Sequences
 from tests.parity.test_dreamer import SPEC, make_batch
 from tests.torch_oracle import dreamer
+from tests.torch_oracle.running_std import ReleasedStd
 from tests.torch_oracle.weights import as_tensors, detached
-from tests.unit.test_running_stats import released_recursion
 
 DEPTH, BETA = 2, 0.1
 CONFIG = RE3Config(
@@ -86,19 +86,17 @@ def test_the_released_std_is_of_the_population_variance():
     )
     states = [jax.jit(b.init, static_argnums=1)(jax.random.key(0), SPEC) for b in (bonus, bare)]
     programs = [jax.jit(partial(store_and_reward, b)) for b in (bonus, bare)]
-    seen = []
+    recursion, unbiased = ReleasedStd(ddof=0), ReleasedStd(ddof=1)
     for number in range(3):
         batch = make_batch(number)
         after, states[0], info = programs[0](states[0], batch)
         alone, states[1], _ = programs[1](states[1], batch)
         distances = np.asarray(alone.reward - batch.reward, np.float64).ravel()
-        seen.append(distances)
-        *_, (_, variance, _) = released_recursion(seen, ddof=0)
-        *_, (_, unbiased, _) = released_recursion(seen, ddof=1)
-        np.testing.assert_allclose(info["running_std"], np.sqrt(variance), rtol=2e-5)
-        assert abs(np.sqrt(unbiased / variance) - 1) > 1e-3
+        std = recursion(distances)
+        np.testing.assert_allclose(info["running_std"], std, rtol=2e-5)
+        assert abs(unbiased(distances) / std - 1) > 1e-3
         rewards = np.asarray(after.reward - batch.reward).ravel()
-        np.testing.assert_allclose(rewards, distances / np.sqrt(variance), rtol=1e-4)
+        np.testing.assert_allclose(rewards, distances / std, rtol=1e-4)
 
 
 def test_an_ensemble_is_averaged():

@@ -25,17 +25,17 @@ def run(tmp_path, monkeypatch, capsys):
 def test_it_goes_on_exactly(run, tmp_path):
     run(30)
     found = run(40)
-    assert found["run"]["updates"] == 40
-    assert found["run"]["processes"] == [
-        {"from_update": 0, "rows_computed_again": 0},
-        {"from_update": 20, "rows_computed_again": 10},
+    assert found["updates"] == 40
+    none_late = {"programs_compiled_after_two_updates": 0}
+    assert found["processes"] == [
+        {"from_update": 0, "to_update": 30, "rows_computed_again": 0, **none_late},
+        {"from_update": 20, "to_update": 40, "rows_computed_again": 10, **none_late},
     ]
-    assert found["run"]["programs_compiled_after_the_first_updates"] == 0
     # What does not depend on the weights stays equal to rounding.
     sides = found["sides"]
     for name in ("running_std", "nearest_distance_p50", "intrinsic_reward_mean"):
         assert sides[name]["first_update_apart_by_a_hundredth"] is None
-    assert (tmp_path / "curves.png").stat().st_size > 10_000
+    assert (tmp_path / "beside_torch.png").stat().st_size > 10_000
 
     text = (tmp_path / "updates.csv").read_text().splitlines()
     number, loss, *rest = text[-1].split(",")

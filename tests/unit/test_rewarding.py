@@ -49,11 +49,11 @@ def test_minibatches_are_updates_one_after_another(name):
     key = jax.random.key(2)
     paid, after, info = jax.jit(partial(reward_batch, bonus))(state, batch, key, STEPS)
 
-    expected_paid, expected, _ = bonus.reward(state, batch)
-    losses = []
+    expected_paid, expected, _ = jax.jit(bonus.reward)(state, batch)
+    update, losses = jax.jit(bonus.update), []
     for rows, one in zip(STEPS, jax.random.split(key, len(STEPS)), strict=True):
         parts = IntrinsicBatch(*(leaf[rows] for leaf in batch[:4]), batch.agent_steps)
-        expected, found = bonus.update(expected, parts, one)
+        expected, found = update(expected, parts, one)
         losses.append(found)
     # All are rewarded by what was known before.
     np.testing.assert_allclose(paid, expected_paid, rtol=1e-5)
