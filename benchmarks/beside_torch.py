@@ -328,6 +328,8 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(machine.usable_cores())
     config = resolve(TASK, preset=options.preset, bonus="re3")
+    if not options.updates and not (options.folder / "updates.csv").exists():
+        parser.error(f"{options.folder} holds no run to draw: leave out --updates 0")
     if options.updates:
         train(config, options.folder, options.updates, options.save_every)
     found = columns(options.folder / "updates.csv")
