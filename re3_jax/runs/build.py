@@ -188,7 +188,8 @@ def side_by_side(seeds: int) -> int:
     """Among how many devices of the CPU so many seeds of a program of small operations are divided.
 
     Such operations do not fill several cores. If the number of cores does not divide that of the
-    seeds, there are more devices than cores, which share them: five for five seeds on two cores.
+    seeds, there are more devices than cores, which share them: five for five seeds on two cores
+    (`benchmarks/results/five_seeds_pairs.json`).
     """
     cores = min(machine.usable_cores(), seeds)
     return min(n for n in range(cores, seeds + 1) if seeds % n == 0)
