@@ -17,6 +17,7 @@ begun is only drawn, as far as its rows go.
 import argparse
 import csv
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,17 +25,17 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.monitoring
+import jax.numpy as jnp
 import numpy as np
 import psutil
 import torch
 from matplotlib.figure import Figure
 
-from benchmarks import hardware
+from benchmarks import beside, hardware
 from re3_jax.agents.sac import replays
 from re3_jax.agents.sac.agent import draw
 from re3_jax.cpu import compilation
 from re3_jax.envs.base import EnvSpec
-from re3_jax.runs import machine
 from re3_jax.runs.build import build, make_bonus, prepared
 from re3_jax.runs.config import RunConfig
 from re3_jax.runs.resolve import resolve
@@ -45,7 +46,6 @@ from re3_jax.training.train_state import TrainState
 from tests.torch_oracle import neighbours
 from tests.torch_oracle.running_std import ReleasedStd
 from tests.torch_oracle.sac import TorchSAC
-from tests.torch_oracle.weights import data
 
 TASK = "cheetah_run_sparse"
 COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
@@ -93,7 +93,9 @@ def what_is_given(config: RunConfig, spec: EnvSpec) -> Callable[[TrainState], Gi
         # The images are in the draws.
         rest = batch._replace(observation=None, next_observation=None)
         draws = draw(agent_key, batch, config.sac)
-        return Given(rest, draws, ring.latents[index], ring.latents, ring.num_valid, steps)
+        # PyTorch reads these where they are, while the update may be given the ring to write into.
+        stored = jnp.copy(ring.latents)
+        return Given(rest, draws, ring.latents[index], stored, ring.num_valid, steps)
 
     return compilation.jit(jax.vmap(of_seed))
 
@@ -111,13 +113,14 @@ class Torch:
     def update(self, given: Given, full: bool) -> dict[str, float]:
         """One update; what was measured."""
         re3 = self.config.re3
-        rows = torch.tensor(given.stored[: given.num_stored])
-        near = neighbours.smallest(torch.tensor(given.latents), rows, re3.last_neighbour)
-        std = self.std(near[:, -1].numpy())
+        given = jax.tree.map(lambda x: torch.from_dlpack(x)[0], given)
+        rows = given.stored[: given.num_stored]
+        near = neighbours.smallest(given.latents, rows, re3.last_neighbour)
+        std = self.std(near[:, -1].cpu().numpy())
         beta = re3.beta * (1 - re3.rho) ** int(given.agent_steps)
         bonus = beta * near[:, -1] / std
-        batch = data(given.transitions)._replace(bonus=bonus)
-        self.newest |= self.learner.update(batch, data(given.draws), full)
+        batch = given.transitions._replace(bonus=bonus)
+        self.newest |= self.learner.update(batch, given.draws, full)
         return self.newest | {
             "temperature": self.learner.log_alpha.exp().item(),
             "intrinsic_reward_mean": bonus.mean().item(),
@@ -203,7 +206,7 @@ class Pair:
 
     def __call__(self, state: TrainState) -> tuple[TrainState, Any]:
         """Both updates."""
-        given = jax.tree.map(lambda x: x[0], jax.device_get(self.given(state)))
+        given = jax.block_until_ready(self.given(state))
         state, info = self.learn(state)
         ours = {name: value[0].item() for name, value in jax.device_get(info).items()}
         theirs = self.theirs.update(given, self.is_full)
@@ -326,8 +329,12 @@ def main() -> None:
     parser.add_argument("--preset", choices=("released", "debug"), default="released")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    torch.set_num_threads(machine.usable_cores())
+    # Both sides give the same numbers each time, on a GPU too.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    beside.as_jax_does()
     config = resolve(TASK, preset=options.preset, bonus="re3")
+    config = replace(config, deterministic=True)
     if not options.updates and not (options.folder / "updates.csv").exists():
         parser.error(f"{options.folder} holds no run to draw: leave out --updates 0")
     if options.updates:

@@ -134,13 +134,14 @@ def torchs(with_re3: bool) -> Callable[[], object]:
     """PyTorch's update."""
     import torch
 
+    from benchmarks import beside
     from tests.torch_oracle import dreamer as oracle
     from tests.torch_oracle.weights import as_tensors, detached
 
-    torch.set_num_threads(machine.usable_cores())
+    beside.as_jax_does()
     key, c = jax.random.key(0), CONFIG.dreamer
     learner = oracle.TorchDreamer(c, jax.jit(Dreamer(c, SPEC).init)(key))
-    batch = SequenceBatch(*map(torch.from_numpy, SequenceBatch.of(make_batch())))
+    batch = SequenceBatch(*map(torch.as_tensor, SequenceBatch.of(make_batch())))
     encoder = make_bonus(CONFIG).init(key, SPEC).bonus.encoder
     encoder = detached(as_tensors(encoder, torch.float32))
 
@@ -152,7 +153,10 @@ def torchs(with_re3: bool) -> Callable[[], object]:
 
     def call() -> object:
         noise = oracle.draw_noise(c, batch.action.shape[-1])
-        return learner.update(rewarded() if with_re3 else batch, noise)
+        found = learner.update(rewarded() if with_re3 else batch, noise)
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        return found
 
     return call
 

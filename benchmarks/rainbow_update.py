@@ -173,11 +173,9 @@ def contenders(
         ]
     runs |= trees()
     if with_torch:
-        import torch
+        from benchmarks import beside, torch_rainbow
 
-        from benchmarks import torch_rainbow
-
-        torch.set_num_threads(machine.usable_cores())
+        beside.as_jax_does()
         start = jax.jit(make_rainbow(config, SPEC).init)(jax.random.key(0))
         rainbow = torch_rainbow.Contender(config, start, frames, NUM_ACTIONS)
         runs["torch"] = lambda: [rainbow.update() for _ in range(UPDATES_PER_TURN)]

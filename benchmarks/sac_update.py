@@ -24,14 +24,16 @@ import argparse
 import itertools
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import hardware
+from benchmarks import beside, hardware
 from benchmarks.knn import fill, finished, take_turns, walk_latents
 from re3_jax import intrinsic
 from re3_jax.agents.base import LearnerState
@@ -92,6 +94,7 @@ class Contender:
         self.bonus_state, self.replay = state, replay
         learner = make_learner(config.sac, spec, bonus)
         self.keys = (jax.random.key(number) for number in itertools.count())
+        arguments = self.agent_state, self.bonus_state, self.replay, next(self.keys)
 
         def program(phase):
             def update(agent_state, bonus_state, replay, key):
@@ -102,7 +105,8 @@ class Contender:
             return compilation.jit(update, donate_argnums=(0, 1))
 
         self.programs = {
-            name: program(phase) for name, phase in zip(PHASES, learner.phases, strict=True)
+            name: program(phase).lower(*arguments).compile()
+            for name, phase in zip(PHASES, learner.phases, strict=True)
         }
 
     def update(self, name: str) -> None:
@@ -152,30 +156,44 @@ def contenders(
     replay = full_replay(frames)
     bonus, none = from_config(config.re3), intrinsic.base.none()
     state = with_latents(bonus.init(jax.random.key(0), spec), latents)
-    learners: dict[str, Any] = {
-        "re3_jax": Contender(config, spec, bonus, state, replay).update,
-        "re3_jax_without_re3": Contender(config, spec, none, (), replay).update,
-    }
+    on_gpu = jax.default_backend() == "gpu"
+
+    def ours(bonus: IntrinsicReward, state: Any, precision: str | None = None) -> Any:
+        with jax.default_matmul_precision(precision):
+            return Contender(config, spec, bonus, state, replay).update
+
+    asked = {"re3_jax": (bonus, jax.tree.map(jnp.copy, state)), "re3_jax_without_re3": (none, ())}
+    if on_gpu:
+        asked["re3_jax_tf32"] = (bonus, jax.tree.map(jnp.copy, state), beside.TENSOR_FLOAT)
+    # They compile side by side.
+    with ThreadPoolExecutor() as pool:
+        made = pool.map(lambda arguments: ours(*arguments), asked.values())
+        learners: dict[str, Any] = dict(zip(asked, made, strict=True))
     if with_torch:
         import torch
 
         from benchmarks import torch_sac
         from tests.torch_oracle import neighbours
 
-        torch.set_num_threads(machine.usable_cores())
-        rows = torch.from_numpy(latents[-(config.re3.search_size or len(latents)) :])
+        beside.as_jax_does()
+        rows = torch.as_tensor(latents[-(config.re3.search_size or len(latents)) :])
         searches = {
             "torch": (neighbours.nearest, False),
             "torch_without_re3": (None, False),
             "torch_as_released_good_knn": (neighbours.nearest, True),
             "torch_as_released": (neighbours.nearest_by_broadcast, True),
         }
+        if on_gpu:
+            searches |= {f"{name}_tf32": searches[name] for name in ("torch", "torch_as_released")}
         start = jax.jit(make_sac(config.sac, spec).init)(jax.random.key(0))
+
+        def theirs(name: str, update: Callable[[bool], None], phase: str) -> None:
+            beside.products_in_tf32(name.endswith("tf32"))
+            update(phase == "full")
+
         for name, (search, as_released) in searches.items():
-            update = torch_sac.Contender(
-                config.sac, start, frames, rows, search, as_released
-            ).update
-            learners[name] = lambda phase, update=update: update(phase == "full")
+            made_of = config.sac, start, frames, rows, search, as_released
+            learners[name] = partial(theirs, name, torch_sac.Contender(*made_of).update)
     runs = {
         f"{name} {phase}": (lambda update=update, phase=phase: update(phase))
         for name, update in learners.items()

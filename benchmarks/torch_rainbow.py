@@ -102,7 +102,7 @@ class Contender:
         rows[blank] = np.zeros((), TRANSITION)
         frames = rows["frame"]
         observation, following = (
-            torch.from_numpy(np.ascontiguousarray(stack)).permute(0, 2, 3, 1)
+            torch.as_tensor(np.ascontiguousarray(stack)).permute(0, 2, 3, 1)
             for stack in (frames[:, :4], frames[:, c.n_steps : c.n_steps + 4])
         )
         goes_on = torch.tensor(rows["goes_on"][:, c.n_steps + 3].astype(np.float32))
@@ -122,4 +122,4 @@ class Contender:
         noises = [draw_noise(x) for x in (self.learner.online, self.learner.target)]
         leaves, batch = self.sample()
         _, priority, _ = self.learner.update(batch, noises)
-        self.tree.update(leaves, priority.numpy())
+        self.tree.update(leaves, priority.cpu().numpy())

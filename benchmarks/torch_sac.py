@@ -36,6 +36,8 @@ class Contender:
         self.neighbour = neighbour
         self.learner = TorchSAC(config, state, as_released)
         self.rng = np.random.default_rng(0)
+        on_gpu = torch.get_default_device().type == "cuda"
+        self.stored = torch.as_tensor(frames) if on_gpu else None
         self.actions = torch.rand(len(frames), state.actor.policy[-1].bias.shape[0] // 2) * 2 - 1
         self.rewards = torch.rand(len(frames))
         self.std = 1.0
@@ -44,6 +46,8 @@ class Contender:
         """Stacks that end with the frames `newest`, each cropped."""
         size = self.config.crop_size
         offsets = self.rng.integers(0, self.frames.shape[1] - size + 1, (len(newest), 2))
+        if self.stored is not None:
+            return self._cut_on_gpu(self.stored, newest, offsets)
         out = np.empty((len(newest), size, size, 3 * STACK), np.uint8)
         for image, number, (row, column) in zip(out, newest, offsets, strict=True):
             for place in range(STACK):
@@ -52,6 +56,15 @@ class Contender:
                     row : row + size, column : column + size
                 ]
         return torch.from_numpy(out)
+
+    def _cut_on_gpu(self, stored, newest: np.ndarray, offsets: np.ndarray) -> torch.Tensor:
+        """The same from frames in the GPU's memory: one gather."""
+        inside = torch.arange(self.config.crop_size)
+        number, offset = torch.as_tensor(newest), torch.as_tensor(offsets)
+        frame = (number[:, None] + torch.arange(1 - STACK, 1)).clamp(min=0)
+        row, column = (offset[:, axis, None] + inside for axis in (0, 1))
+        cut = stored[frame[:, :, None, None], row[:, None, :, None], column[:, None, None, :]]
+        return cut.permute(0, 2, 3, 1, 4).flatten(3)
 
     def bonus(self, index: np.ndarray) -> torch.Tensor | float:
         """The bonus, beta r_i / std, of the transitions `index`."""

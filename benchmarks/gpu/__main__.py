@@ -40,8 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--out {words.out} cannot be made ({error.strerror})") from None
-    hardware = _hardware()
-    all_steps = steps(folder, debug=hardware["platform"] == "cpu")
+    machine = _machine()
+    hardware = machine["hardware"]
+    all_steps = steps(folder, hardware["platform"] == "cpu", machine["torch"])
     names = [step.name for step in all_steps]
     if unknown := [name for name in words.only or () if name not in names]:
         raise UsageError(f"there is no step {unknown[0]}: choose from {', '.join(names)}")
@@ -56,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _hardware() -> dict:
+def _machine() -> dict:
     """The machine, asked in another process: this one must leave the device's memory to them."""
     command = [sys.executable, "-m", "benchmarks.gpu.device"]
     asked = subprocess.run(command, capture_output=True, text=True, cwd=installing.ROOT)

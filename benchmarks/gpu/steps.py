@@ -28,6 +28,10 @@ On a CPU, seed 1 chose the sizes and 2 to 5 made the figure: RE3 swings up betwe
 """
 
 
+HALF = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.5"}
+"""The other half of the device's memory is PyTorch's."""
+
+
 class Step(NamedTuple):
     """A program to run.
 
@@ -48,12 +52,13 @@ class Step(NamedTuple):
     environment: Mapping[str, str] = MappingProxyType({})
 
 
-def steps(folder: Path, debug: bool) -> list[Step]:
+def steps(folder: Path, debug: bool, with_torch: bool = False) -> list[Step]:
     """All steps; their runs are below `folder`.
 
     Args:
       folder: that of the results.
       debug: at the size for a CPU, where a step takes seconds to a few minutes.
+      with_torch: whether PyTorch can be measured beside, on the same device.
     """
     runs = folder / "runs"
     few: tuple[str, ...] = ("--rounds", "1") if debug else ()
@@ -64,6 +69,8 @@ def steps(folder: Path, debug: bool) -> list[Step]:
         ("--seeds", "1", "2", "--turns", "1", "--preset", size) if debug else ("--seeds", "1", "5")
     )
     contenders = ("re3_jax+re3",) if debug else ("re3_jax", "re3_jax+re3", "re3_jax+re3 bfloat16")
+    theirs = ("torch", "torch+re3") if with_torch and not debug else ()
+    alone = () if with_torch else ("--skip-torch",)
     # The debug preset's renderer needs a package that a lent machine may lack.
     pixels = (*PIXELS, "--preset", size, "--dmc.renderer", "auto")
     one_seed, five_seeds = (*pixels, "--seeds", "1"), (*pixels, "--seeds", "2" if debug else "5")
@@ -71,32 +78,37 @@ def steps(folder: Path, debug: bool) -> list[Step]:
              "--seeds", "2" if debug else "5", *_training(debug))  # fmt: skip
     train, again = "benchmarks.gpu.training", "benchmarks.gpu.resume"
     updates = "benchmarks.dreamer_update", "--updates", "1" if debug else "20"
-    knn = "benchmarks.knn", "--jax-only", *rows, *few
+    knn = "benchmarks.knn", *(() if with_torch else ("--jax-only",)), *rows, *few
+    pair = Step("beside_torch", ("benchmarks.beside_torch", "--folder", str(runs / "beside_torch"),
+        *(("--preset", "debug", "--updates", "40") if debug else ("--save-every", "500"))), 170,
+        _pair, environment=HALF)  # fmt: skip
     made = [
-        Step("doctor", ("re3_jax.commands.doctor",), 90, _doctor),
-        Step("knn", knn, 100, _knn),
-        Step("knn_without_kernel", knn, 75, _knn, environment={kernel.SWITCH: "0"}),
-        Step("update_rad", ("benchmarks.sac_update", "--skip-torch", *frames, *few,
-            "--preset", "debug" if debug else "released"), 130, _sac),
-        Step("update_rainbow", ("benchmarks.rainbow_update", "--skip-torch", *frames, *few), 110,
-             _rainbow),
-        Step("update_dreamer", (*updates, "--contenders", *contenders), 120, _dreamer),
+        Step("doctor", ("re3_jax.commands.doctor",), 80, _doctor),
+        Step("update_rad", ("benchmarks.sac_update", *alone, *frames, *few,
+            "--preset", "debug" if debug else "released"), 110, _sac, environment=HALF),
+        Step("knn", knn, 70, _knn, environment=HALF),
+        Step("knn_without_kernel", ("benchmarks.knn", "--jax-only", *rows, *few), 60, _knn,
+             environment={kernel.SWITCH: "0"}),
+        Step("update_rainbow", ("benchmarks.rainbow_update", *alone, *frames, *few), 90, _rainbow,
+             environment=HALF),
+        Step("update_dreamer", (*updates, "--contenders", *contenders, *theirs), 120, _dreamer),
         *(
             Step(f"small_{bonus}", (train, *small, "--bonus", bonus,
-                "--out", str(runs / f"small_{bonus}")), 110, _training_shown, goes_on=True)
+                "--out", str(runs / f"small_{bonus}")), 100, _training_shown, goes_on=True)
             for bonus in ("re3", "none")
         ),
-        Step(TRAINING, (train, *one_seed, *_training(debug), "--out", str(runs / TRAINING)), 120,
+        Step(TRAINING, (train, *one_seed, *_training(debug), "--out", str(runs / TRAINING)), 110,
              _training_shown, goes_on=True),
-        Step("seeds_a2c", ("benchmarks.a2c", "--rows", "merged", *a2c), 100, _a2c),
+        *([pair] if with_torch else []),
+        Step("seeds_a2c", ("benchmarks.a2c", "--rows", "merged", *a2c), 80, _a2c),
         Step("resume_a2c", (again, *MINIGRID, "--preset", size, *_killed_a2c(debug),
-            "--out", str(runs / "a2c")), 80, _resume),
-        Step("resume_rad", (again, *one_seed, *_killed_rad(debug), "--out", str(runs / "rad")), 100,
+            "--out", str(runs / "a2c")), 100, _resume),
+        Step("resume_rad", (again, *one_seed, *_killed_rad(debug), "--out", str(runs / "rad")), 90,
              _resume),
         Step("resume_rad_deterministic", (again, *one_seed, *_killed_rad(debug), "--deterministic",
-            "--out", str(runs / "rad_deterministic")), 100, _resume),
-        Step("pixels_1_seed", ("benchmarks.gpu.pixels", *one_seed), 75, _pixels),
-        Step("pixels_5_seeds", ("benchmarks.gpu.pixels", *five_seeds), 75, _pixels),
+            "--out", str(runs / "rad_deterministic")), 90, _resume),
+        Step("pixels_1_seed", ("benchmarks.gpu.pixels", *one_seed), 60, _pixels),
+        Step("pixels_5_seeds", ("benchmarks.gpu.pixels", *five_seeds), 60, _pixels),
     ]  # fmt: skip
     return [step._replace(seconds=DEBUG_SECONDS) for step in made] if debug else made
 
@@ -136,6 +148,7 @@ def _knn(found: Found) -> str:
     return "; ".join(
         f"{name} ({case['queries']} x {case['rows']:,} x {case['dimension']}) {ours['ms']} ms, "
         f"{ours['ratio_to_floor']} of its product"
+        + "".join(f", {other} {row['ms']} ms" for other, row in _others(case["methods"]))
         for name, case, ours in times
     )
 
@@ -143,14 +156,26 @@ def _knn(found: Found) -> str:
 def _sac(found: Found) -> str:
     ((_, size),) = found["sizes"].items()
     ours, without = size["ms"]["re3_jax"], size["ms"]["re3_jax_without_re3"]
-    return f"batch {size['batch']}: {ours['mean']} ms, {without['mean']} without RE3" + _memory(
-        found
-    )
+    others = [row for row in size["ms"].items() if "tf32" in row[0]]
+    others += _of_torch(size["ms"])
+    beside = "".join(f", {name} {row['mean']} ms" for name, row in dict(others).items())
+    words = f"batch {size['batch']}: {ours['mean']} ms, {without['mean']} without RE3{beside}"
+    return words + _memory(found)
 
 
 def _rainbow(found: Found) -> str:
-    names = {name: row for name, row in found["of_one_update"].items() if "re3_jax" in name}
-    return "; ".join(f"{name}: {row['ms']} ms" for name, row in names.items()) + _memory(found)
+    rows = found["of_one_update"]
+    ours = [(name, row) for name, row in rows.items() if "re3_jax" in name]
+    shown = (f"{name}: {row['ms']} ms" for name, row in (*ours, *_of_torch(rows)))
+    return "; ".join(shown) + _memory(found)
+
+
+def _others(methods: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [(name, row) for name, row in methods.items() if name != "re3_jax"]
+
+
+def _of_torch(rows: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [(name, row) for name, row in rows.items() if name.startswith("torch")]
 
 
 def _dreamer(found: Found) -> str:
@@ -168,6 +193,15 @@ def _training_shown(found: Found) -> str:
         f"return {found['final_return_mean']:.1f} at env frame {found['env_frames']:,}, "
         f"{found['frames_per_second'] or 0:,.0f} env frames/s{_memory(found)}{end}"
     )
+
+
+def _pair(found: Found) -> str:
+    apart = [
+        f"{name} from {row['first_update_apart_by_a_hundredth']:,}"
+        for name, row in found["sides"].items()
+        if row["first_update_apart_by_a_hundredth"] is not None
+    ]
+    return f"{found['updates']:,} updates; apart by a hundredth: {', '.join(apart) or 'nothing'}"
 
 
 def _a2c(found: Found) -> str:

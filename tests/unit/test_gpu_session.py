@@ -174,15 +174,16 @@ def test_a_result_that_is_none_is_refused(probe, tmp_path):
 
 
 def test_bad_input_is_one_sentence(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(command, "_hardware", lambda: HARDWARE)
+    monkeypatch.setattr(command, "_machine", lambda: {"hardware": HARDWARE, "torch": True})
     for words in (["--minutes", "0"], ["--minutes", "nan"], ["--only", "everything"]):
         assert command.main([*words, "--out", str(tmp_path / "gpu")]) == 2
         assert capsys.readouterr().err.startswith("error: ")
 
 
 @pytest.mark.parametrize("debug", [True, False])
-def test_steps_are_programs_of_the_project_that_fit_the_time(debug, tmp_path):
-    made = steps(tmp_path, debug)
+@pytest.mark.parametrize("with_torch", [True, False])
+def test_steps_are_programs_of_the_project_that_fit_the_time(debug, with_torch, tmp_path):
+    made = steps(tmp_path, debug, with_torch)
     for step in made:
         path = installing.ROOT / (step.words[0].replace(".", "/") + ".py")
         assert '__name__ == "__main__"' in path.read_text()
@@ -196,7 +197,7 @@ def test_steps_are_programs_of_the_project_that_fit_the_time(debug, tmp_path):
 @pytest.mark.slow
 def test_on_a_cpu_every_step_runs_at_the_size_of_a_test(tmp_path):
     assert command.main(["--out", str(tmp_path), "--minutes", "90"]) == 0
-    made = steps(tmp_path, debug=True)
+    made = steps(tmp_path, debug=True, with_torch=True)
     found = {step.name: json.loads((tmp_path / f"{step.name}.json").read_text()) for step in made}
     assert {name: one["reason"] for name, one in found.items() if one["result"] != "done"} == {}
     assert table(tmp_path) == [(step.name, "done") for step in made]
