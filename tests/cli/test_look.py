@@ -8,6 +8,7 @@ from re3_jax.commands import look
 from re3_jax.runs import interface, machine
 from re3_jax.runs.looking import figures
 from tests.cli.refusal import tree
+from tests.kept_runners import kept_runners
 
 TASK = "minigrid:DoorKey-5x5"
 OPTIONS = {"preset": "debug", "steps": 512, "evaluation": {"every_env_frames": 512, "episodes": 2}}
@@ -15,8 +16,8 @@ OPTIONS = {"preset": "debug", "steps": 512, "evaluation": {"every_env_frames": 5
 
 @pytest.fixture(scope="module", autouse=True)
 def quiet_process():
-    """No test changes how this process uses JAX."""
-    with pytest.MonkeyPatch.context() as patch:
+    """No test changes how this process uses JAX; equal programs are compiled once."""
+    with pytest.MonkeyPatch.context() as patch, kept_runners():
         patch.setattr(machine, "keep_compiled_programs", lambda: None)
         patch.setattr(machine, "use_cpu_devices", lambda count: None)
         yield

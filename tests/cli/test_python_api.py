@@ -17,6 +17,7 @@ from re3_jax.runs.observers import Display
 from re3_jax.training import digests
 from re3_jax.training.replay_journal import without_frames
 from tests.cli.refusal import tree
+from tests.kept_runners import kept_runners
 from tests.resume.compare import assert_same_run, rows
 
 TASK = "gymnax:CartPole-v1"
@@ -35,8 +36,8 @@ WORDS = (
 
 @pytest.fixture(scope="module", autouse=True)
 def quiet_process():
-    """No test changes how this process uses JAX."""
-    with pytest.MonkeyPatch.context() as patch:
+    """No test changes how this process uses JAX; equal programs are compiled once."""
+    with pytest.MonkeyPatch.context() as patch, kept_runners():
         patch.setattr(machine, "keep_compiled_programs", lambda: None)
         patch.setattr(machine, "use_cpu_devices", lambda count: None)
         yield

@@ -15,9 +15,10 @@ import jax
 import numpy as np
 
 from re3_jax.commands import train
-from re3_jax.runs import build, session, summary
+from re3_jax.runs import session, summary
 from re3_jax.runs.config import RunConfig
 from re3_jax.training.checkpoint import CheckpointStore
+from tests.kept_runners import Kept, KeptRunners
 from tests.resume.compare import rows
 
 COMMON = ("--preset", "debug")
@@ -61,39 +62,14 @@ class Ended(NamedTuple):
         return self.code == 2 and self.err.startswith("error: ") and self.err.count("\n") == 1
 
 
-class _Kept:
-    """A runner that is compiled once and stays open."""
-
-    def __init__(self, runner: Any, num_seeds: int):
-        self._runner, self._compiled = runner, False
-        # Of compiled programs JAX tells neither.
-        self._shapes, self._template = runner.abstract_state(num_seeds), runner.template(num_seeds)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._runner, name)
-
-    def abstract_state(self, num_seeds: int) -> Any:
-        return self._shapes
-
-    def template(self, num_seeds: int) -> Any:
-        return self._template
-
-    def compile(self, state: Any) -> None:
-        if not self._compiled:
-            self._runner.compile(state)
-        self._compiled = True
-
-    def close(self) -> None:
-        """Not yet: `Rehearsal.close`."""
-
-
 class Rehearsal:
     """Runs of one agent; all equal `reference`, which is never interrupted."""
 
     def __init__(self, agent: str, folder: Path):
         """Runs the reference below `folder`."""
         self.words = *CASES[agent], *COMMON, "--checkpoint-seconds", "0"
-        self._runner: _Kept | None = None
+        self._runners = KeptRunners()
+        self._runner: Kept | None = None
         self.reference = folder / "reference"
         shutil.rmtree(self.reference, ignore_errors=True)
         ended = self.run(self.reference)
@@ -135,11 +111,10 @@ class Rehearsal:
 
     def close(self) -> None:
         """Ends the environments."""
-        if self._runner is not None:
-            self._runner._runner.close()
+        self._runners.close()
 
-    def _build(self, config: RunConfig, *rest: Any) -> Any:
-        self._runner = self._runner or _Kept(build.build(config, *rest), config.seeds)
+    def _build(self, config: RunConfig, *rest: Any) -> Kept:
+        self._runner = self._runners.build(config, *rest)
         return self._runner
 
     def _restored(self, out: Path) -> Any:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kept_runners import kept_runners
+
 ROOT = Path(__file__).parents[2]
 
 WITH_EXAMPLES = (
@@ -39,6 +41,7 @@ def test_examples_print_what_they_say(name, monkeypatch):
     # This process keeps its own settings of JAX.
     monkeypatch.setattr(machine, "use_cpu_devices", lambda count: None)
     module = importlib.import_module(f"re3_jax.{name}")
-    results = doctest.testmod(module)
+    with kept_runners():
+        results = doctest.testmod(module)
     assert results.attempted > 0
     assert results.failed == 0
