@@ -1,6 +1,5 @@
 """Worker processes: what they import, how lost ones are replaced, and that none stays behind."""
 
-import itertools
 import os
 import signal
 import subprocess
@@ -94,17 +93,6 @@ def test_a_hung_worker_is_replaced(start):
     assert not step(env, 2).truncated.any()
 
 
-def test_a_clock_that_jumps_loses_no_worker(start, monkeypatch):
-    """As after a suspended machine, or a run that was stopped with Ctrl-Z for an hour."""
-    env, said = start(workers=1)
-    env.reset(np.array([1, 2]))
-    monotonic, hours = time.monotonic, itertools.count()
-    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + 3600 * next(hours))
-    for number in range(3):
-        assert not step(env, number).truncated.any()
-    assert said == []
-
-
 @pytest.mark.slow
 def test_a_lost_worker_cuts_the_episode_after_a_restore_too(start):
     env, said = start(workers=1)
@@ -161,33 +149,12 @@ def test_reset_survives_a_lost_worker(start):
     assert not step(env).truncated.any()
 
 
-def test_lanes_may_share_workers(start):
-    separate, _ = start(num_lanes=2, workers=2)
-    shared, _ = start(num_lanes=2, workers=1)
-    for env in (separate, shared):
-        env.reset(np.arange(2))
-    for number in range(3):
-        one, other = step(separate, number), step(shared, number)
-        for name, value in one._asdict().items():
-            np.testing.assert_array_equal(value, getattr(other, name))
-
-
 def test_close_leaves_no_process_and_may_be_called_twice(start):
     env, _ = start()
     assert len(workers()) == 2
     env.close()
     assert not workers()
     env.close()
-
-
-def test_workers_leave_ctrl_c_and_sigterm_to_the_parent(start):
-    env, said = start(workers=1)
-    env.reset(np.array([1, 2]))
-    for worker in workers():
-        worker.send_signal(signal.SIGINT)
-        worker.send_signal(signal.SIGTERM)
-    assert not step(env).truncated.any()
-    assert not said
 
 
 def test_no_worker_outlives_a_parent_that_is_killed():
@@ -211,25 +178,3 @@ def test_no_worker_outlives_a_parent_that_is_killed():
         time.sleep(0.1)
     left = [p for p in pids if psutil.pid_exists(p)]
     assert not [p for p in left if psutil.Process(p).status() != psutil.STATUS_ZOMBIE]
-
-
-def test_reset_drops_a_step_that_was_not_received(start):
-    env, _ = start(num_lanes=1)
-    first = env.reset(np.array([1]))
-    env.send(actions(TASK, 1))
-    np.testing.assert_array_equal(env.reset(np.array([1])), first)
-    assert (step(env).frame != first).any()
-
-
-def test_receive_without_send_is_refused(start):
-    env, _ = start(num_lanes=1)
-    env.reset(np.array([1]))
-    with pytest.raises(RuntimeError, match="without a send"):
-        env.receive()
-
-
-def test_a_state_of_another_number_of_lanes_is_refused(start):
-    env, _ = start(num_lanes=2, workers=1)
-    one, _ = start(num_lanes=1, workers=1)
-    with pytest.raises(ValueError, match="the state is of 2 lanes, but there are 1"):
-        one.set_state(env.get_state())
