@@ -11,20 +11,46 @@ from tests.torture import __main__ as command
 from tests.torture.__main__ import torture
 from tests.torture.kills import differing_bytes
 from tests.torture.ledger import Ledger, Outcome
+from tests.torture.rehearsal import Rehearsal
+
+
+@pytest.fixture(scope="module")
+def rehearsal(tmp_path_factory):
+    """Runs of A2C, compiled once for all kinds of trials."""
+    rehearsal = Rehearsal("a2c", tmp_path_factory.mktemp("rehearsal"))
+    yield rehearsal
+    rehearsal.close()
 
 
 # As in test_checkpoint: what orbax leaves behind when a file is damaged.
 @pytest.mark.filterwarnings("ignore:coroutine.*was never awaited:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_few_trials_of_each_kind(tmp_path):
-    counts = torture(tmp_path, quick=True).counts()
-    assert [row["kind"] for row in counts] == [
-        *("killed at every write", "flipped byte", "full disk", "read-only folder"),
-        "jumping clock",
-    ]
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("killed_at_every_write", ["killed at every write"]),
+        ("flipped_bytes", ["flipped byte"]),
+        # Each of these trials is one or two whole runs.
+        pytest.param("refused_writes", ["full disk", "read-only folder"], marks=pytest.mark.slow),
+        pytest.param("jumping_clocks", ["jumping clock"], marks=pytest.mark.slow),
+    ],
+)
+def test_a_few_trials_of_each_kind(name, kinds, rehearsal, tmp_path):
+    ledger = Ledger(tmp_path / "trials.jsonl")
+    command.QUICK["a2c"][name](ledger, "a2c", rehearsal, tmp_path / name)
+    counts = ledger.counts()
+    assert [row["kind"] for row in counts] == kinds
     for row in counts:
         assert row["survived"] == row["tried"] > 0, row
         assert row["differing_bytes"] == row["lost_rows"] == 0, row
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:coroutine.*was never awaited:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_the_quick_torture_has_trials_of_each_kind(tmp_path):
+    counts = torture(tmp_path, quick=True).counts()
+    assert len(counts) == 5 and all(row["survived"] == row["tried"] > 0 for row in counts)
 
 
 def test_the_command_kills_those_asked_for_in_a_folder_that_orbax_can_read(monkeypatch, tmp_path):
