@@ -12,7 +12,6 @@ import pytest
 
 from re3_jax.accelerators import targets
 from re3_jax.accelerators.hlo import parse as parse_program
-from re3_jax.accelerators.scatters import unordered_scatters
 from re3_jax.accelerators.targets import TARGETS
 from re3_jax.cpu import compilation
 from re3_jax.losses import of_action
@@ -20,6 +19,7 @@ from re3_jax.runs import build
 from re3_jax.runs.options import parse
 from re3_jax.training import seeds
 from re3_jax.training.host_loop import HostProgram
+from tests.scatters import unordered_scatters
 from tests.unit.test_no_copies import HOST
 
 PROGRAM = """
