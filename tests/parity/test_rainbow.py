@@ -153,14 +153,15 @@ def test_acting(is_noisy):
     config = dataclasses.replace(CONFIG, noisy=is_noisy, epsilon=0.5)
     agent, _, state = start(config)
     observation = jnp.repeat(make_batch().observation[:1], 400, axis=0)
-    greedy = np.asarray(agent.act(state, observation, jax.random.key(1), False))
+    act = jax.jit(agent.act, static_argnums=3)
+    greedy = np.asarray(act(state, observation, jax.random.key(1), False))
     with torch.no_grad():
         oracle = TorchRainbow(config, state.online, state.target)
         outputs = oracle.outputs(oracle.online, data(observation[:1]), None)
         best = int(oracle.mean(outputs).argmax())
     assert (greedy == best).all()
     keys = jax.random.split(jax.random.key(2), 9)
-    explored = [np.asarray(agent.act(state, observation, key, True)) for key in keys]
+    explored = [np.asarray(act(state, observation, key, True)) for key in keys]
     if is_noisy:
         # One draw of noise serves the whole batch, and every call has its own.
         assert all((actions == actions[0]).all() for actions in explored)
