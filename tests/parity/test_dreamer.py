@@ -210,15 +210,15 @@ def test_epsilon_is_added_before_the_bias_is_corrected():
 
 def test_acting_depends_on_observation_and_last_action():
     agent, state = start()
-    frames = make_batch().frames[:, 0]
-    belief, action = agent.act(state, agent.begin(state, 3), frames, jax.random.key(1), True)
+    frames, act = make_batch().frames[:, 0], jax.jit(agent.act, static_argnums=4)
+    belief, action = act(state, agent.begin(state, 3), frames, jax.random.key(1), True)
     assert action.shape == (3, 2) and float(jnp.abs(action).max()) <= 1
     np.testing.assert_array_equal(belief.action, action)
-    later, _ = agent.act(state, belief, frames, jax.random.key(1), False)
-    other, _ = agent.act(state, belief, 255 - frames, jax.random.key(1), False)
+    later, _ = act(state, belief, frames, jax.random.key(1), False)
+    other, _ = act(state, belief, 255 - frames, jax.random.key(1), False)
     np.testing.assert_array_equal(later.state.deter, other.state.deter)
     assert float(jnp.abs(later.state.stoch - other.state.stoch).max()) > 1e-4
-    again, _ = agent.act(state, belief._replace(action=-action), frames, jax.random.key(1), False)
+    again, _ = act(state, belief._replace(action=-action), frames, jax.random.key(1), False)
     assert float(jnp.abs(later.state.deter - again.state.deter).max()) > 1e-4
 
 
