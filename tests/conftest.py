@@ -54,8 +54,8 @@ def pytest_runtest_teardown(item, nextitem):
     """Takes what a module leaves out of Python's garbage collections.
 
     JAX keeps what it has traced, and every full collection goes through all of it again. Within a
-    module few collections pay: they took a tenth of a test that traces one run, and freed nothing
-    that its largest use of memory showed.
+    module few collections pay: with Python's own number three modules took 23 s instead of 16 s of
+    CPU time, and the largest use of memory was the same.
     """
     if nextitem is None or nextitem.path != item.path:
         gc.collect()
