@@ -3,9 +3,10 @@
     make figure FIG=minigrid_hard_betas [ARGS="--jobs 2"]
     python -m experiments.figures.minigrid_hard_betas [--tasks TASK ...] [--rows ROW ...]
 
-Every bonus has the same effort on every task: nine weights are trained for half of the figure's
-budget, and the best three on to its end. The best has the largest area under the evaluation curve,
-mean over seeds. Cells that are in the file are not searched again. What is found goes into
+Every bonus has the same search on every task: nine weights are trained for half of the figure's
+budget, and further ones beyond an end of them for as long as the best is at that end; the best
+three are trained on to the figure's budget. The best has the largest area under the evaluation
+curve, mean over seeds. Cells that are in the file are not searched again. What is found goes into
 `re3_jax/runs/presets/ppo.py` by hand, and a test compares the two.
 
 A search over less misleads: five weights, a decade apart, for a quarter and half of 327,680 frames
@@ -14,6 +15,8 @@ chose for RE3 on DoorKey-8x8 one that never learns it (`results/ppo/doorkey_8x8_
 
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any, get_args
 
 from experiments.figures import command, minigrid_hard
@@ -26,8 +29,11 @@ from re3_jax.runs.config import PresetName
 BETAS = (1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 1e-1, 5e-1, 1.0)
 """Of every bonus, because nothing else would be the same effort: their sizes differ widely."""
 
-RUNGS = ((10, 9), (20, 3))
-"""Evaluations, of the figure's 20, and how many of the best weights are trained to them."""
+LEAST, MOST = 1e-7, 100.0
+"""Beyond them nothing is searched: less is no bonus, and more drowns any reward."""
+
+EVALUATIONS_OF_ALL, KEPT = 10, 3
+"""Evaluations, of the figure's 20, to which every weight is trained, and how many go on."""
 
 FIRST_SEED, SEEDS = 301, 5
 
@@ -42,18 +48,46 @@ def search(task: str, name: str, preset: PresetName, seeds: int, runs: Runs) -> 
         of_search = each._replace(changes=changes, seeds=seeds, seed=FIRST_SEED, steps=steps)
         return area(runs.ensure(of_search), steps)
 
-    rungs = [(BUDGETS[task] // EVALUATIONS * number, kept) for number, kept in RUNGS]
-    best, report = halved(BETAS, rungs, score, runs)
+    first = BUDGETS[task] // EVALUATIONS * EVALUATIONS_OF_ALL
+    betas = widened(partial(score, first), runs)
+    rungs = (first, len(betas)), (BUDGETS[task], KEPT)
+    best, report = halved(betas, rungs, score, runs)
     return {"beta": best, "seeds": list(range(FIRST_SEED, FIRST_SEED + seeds)), "rungs": report}
 
 
+def widened(score: Callable[[float], float], runs: Runs) -> tuple[float, ...]:
+    """`BETAS`, ascending, and more of that kind until the best of all is at no end of them.
+
+    Args:
+      score: of a weight. If all are equal, nothing is known, and none is added.
+      runs: how many are trained at a time.
+    """
+    scores = dict(zip(BETAS, runs.map(score, BETAS), strict=True))
+    while len(set(scores.values())) > 1:
+        best, least, most = max(scores, key=scores.__getitem__), min(scores), max(scores)
+        if best == least > LEAST:
+            beyond = _next(least, up=False)
+        elif best == most < MOST:
+            beyond = _next(most, up=True)
+        else:
+            break
+        scores[beyond] = score(beyond)
+    return tuple(sorted(scores))
+
+
+def _next(beta: float, up: bool) -> float:
+    """The neighbour of a weight among ..., 0.1, 0.5, 1, 5, 10, ..."""
+    digit, exponent = f"{beta:.0e}".split("e")
+    if digit == "5":
+        return float(f"1e{int(exponent) + up}")
+    return float(f"5e{int(exponent) - (not up)}")
+
+
 def env_frames(task: str, seeds: int) -> int:
-    """Of the search of one bonus on one task, all seeds together."""
-    before, total = 0, 0
-    for number, kept in RUNGS:
-        total += kept * (number - before)
-        before = number
-    return total * (BUDGETS[task] // EVALUATIONS) * seeds
+    """Of the search of one bonus on one task, all seeds together, if no weight is added."""
+    later = KEPT * (EVALUATIONS - EVALUATIONS_OF_ALL)
+    evaluations = len(BETAS) * EVALUATIONS_OF_ALL + later
+    return evaluations * (BUDGETS[task] // EVALUATIONS) * seeds
 
 
 def _make(words: command.Words) -> command.Lines:

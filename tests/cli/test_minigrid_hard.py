@@ -105,20 +105,42 @@ def test_options_of_every_row_are_options_of_a_run(name):
 def test_the_search_keeps_the_best_three_and_skips_what_it_has(asked, tmp_path, capsys):
     asked_for = words(tmp_path, "--tasks", "doorkey_8x8", "--rows", "e3b", "--seeds", "2")
     assert minigrid_hard_betas.main(asked_for) == 0
-    weights = [float(run.changes["e3b.beta"]) for run in asked]
-    assert weights == [*minigrid_hard_betas.BETAS, 0.01, 0.005, 0.05]
-    assert [run.steps for run in asked] == [327_680] * 9 + [655_360] * 3
+    cells = list(dict.fromkeys((float(run.changes["e3b.beta"]), run.steps) for run in asked))
+    halves = [(beta, 327_680) for beta in minigrid_hard_betas.BETAS]
+    assert cells == [*halves, *((beta, 655_360) for beta in (0.01, 0.005, 0.05))]
     assert {(run.seeds, run.seed) for run in asked} == {(2, 301)}
     found = searched(tmp_path / "out" / "recommended.json")
     assert found["doorkey_8x8"]["e3b"]["beta"] == 0.01
     assert "1 of 1 cells done, 0 running, 0 left" in capsys.readouterr().out
+    before = len(asked)
     assert minigrid_hard_betas.main(asked_for) == 0
-    assert len(asked) == 12
+    assert len(asked) == before
 
 
 def test_the_search_counts_the_frames_of_resumed_runs_once():
     # Nine weights for 10 of 20 evaluations and three for 10 more, of 32,768 frames each.
     assert minigrid_hard_betas.env_frames("doorkey_8x8", 3) == 120 * 32_768 * 3
+
+
+@pytest.mark.parametrize(
+    ("best", "more"),
+    [
+        (0.01, ()),
+        # The neighbour of the best shows that it is the best.
+        (5e-6, (1e-6, 5e-6, 1e-5, 5e-5)),
+        (10.0, (5.0, 10.0, 50.0)),
+        (0.0, (1e-7, 5e-7, 1e-6, 5e-6, 1e-5, 5e-5)),
+    ],
+)
+def test_a_best_weight_at_an_end_is_looked_for_beyond_it(best, more, tmp_path):
+    score = lambda beta: -abs(np.log10(beta / max(best, 1e-9)))  # noqa: E731
+    found = minigrid_hard_betas.widened(score, Runs(tmp_path))
+    assert found == tuple(sorted({*minigrid_hard_betas.BETAS, *more}))
+
+
+def test_equal_scores_add_no_weight(tmp_path):
+    betas = minigrid_hard_betas.BETAS
+    assert minigrid_hard_betas.widened(lambda beta: 0.0, Runs(tmp_path)) == betas
 
 
 def test_where_no_weight_has_a_return_the_middle_one_is_taken(tmp_path):

@@ -93,7 +93,10 @@ def preset(task_id: str, name: PresetName, agent: AgentName) -> RunConfig:
         return rainbow.preset(task_id, name)
     row = _nearest(task_id)
     searched = SEARCHED[row] if name == "recommended" else {}
-    of_ppo = ppo.of(ppo.MINIGRID, name) if agent == "ppo" else {}
+    of_ppo: Values = {}
+    if agent == "ppo":
+        of_ppo = ppo.of(ppo.MINIGRID, name)
+        searched = searched | (ppo.SEARCHED.get(row, {}) if name == "recommended" else {})
     return tables.run(*of_a2c(name, TASKS[row] | searched), of_ppo)
 
 
