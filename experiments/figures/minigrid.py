@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
 from experiments.figures import command, rows
@@ -108,16 +107,10 @@ def _draw(panels: dict[str, list[Curve]], last_seed: int) -> Figure:
     axes_of = partial(curves.draw_axes, labels=labels)
     figure = curves.draw_panels(panels, (4.6, 4.6), len(panels), panel=axes_of)
     x_label = f"env frames, pre-training included (seeds {FIRST_SEED} to {last_seed})"
-    lines: dict[str, Artist] = {}
     for axes in figure.axes:
         axes.set_ylim(-0.02, 1.0)
         axes.set_xlabel(x_label)
-        handles, names = axes.get_legend_handles_labels()
-        lines |= zip(names, handles, strict=True)
-        if (legend := axes.get_legend()) is not None:
-            legend.remove()
-    handles, names = [*lines.values()], [*lines]
-    figure.legend(handles, names, loc="outside lower center", ncols=len(panels), frameon=False)
+    rows.legend_below(figure, len(panels))
     return figure
 
 

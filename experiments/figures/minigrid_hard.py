@@ -43,8 +43,7 @@ BUDGETS = {
     "keycorridor_s4r3": 1_024_000,
     "obstructedmaze_2dl": 1_024_000,
 }
-"""Env frames of each seed; a twentieth of them is a whole number of updates. At the rate of PPO and
-RE3 in `benchmarks/results/ppo.json` the figure takes three hours, and the search eight more."""
+"""Env frames of each seed; a twentieth of them is a whole number of updates."""
 
 LABELS = {
     "none": "PPO",
@@ -164,7 +163,8 @@ def _make(words: command.Words) -> command.Lines:
         panels.setdefault(TASKS[task], []).append(curve)
     labelled = partial(curves.draw_axes, labels=[*LABELS.values()])
     for file, panel in (("curves", labelled), ("profiles", comparison.draw_profiles)):
-        picture = curves.draw_panels(panels, (5.2, 4.2), across=3, panel=panel)
+        picture = curves.draw_panels(panels, (5.2, 5.2), across=3, panel=panel)
+        rows.legend_below(picture, 2 * min(len(panels), 3))
         curves.note_missing(picture, len(wanted) - len(found), len(wanted))
         picture.savefig(words.out / f"{file}.png")
     baselines = [found.get((task, "none")) if name != "none" else None for task, name in found]

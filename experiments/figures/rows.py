@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
 from experiments.figures import command
@@ -25,6 +26,18 @@ class Row(NamedTuple):
 def file_name(label: str) -> str:
     """A label as a file name."""
     return "".join(c if c.isalnum() or c in ".-" else "_" for c in label)
+
+
+def legend_below(figure: Figure, columns: int) -> None:
+    """One legend of all rows below the panels, in place of those inside, which many rows fill."""
+    lines: dict[str, Artist] = {}
+    for axes in figure.axes:
+        handles, names = axes.get_legend_handles_labels()
+        lines |= zip(names, handles, strict=True)
+        if (legend := axes.get_legend()) is not None:
+            legend.remove()
+    handles, names = [*lines.values()], [*lines]
+    figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False)
 
 
 Panels = dict[str, tuple[str, Sequence[Row]]]

@@ -54,6 +54,8 @@ OUTSIDE = {
     "bonus_losses": "losses of the learned bonuses over 1,000 updates",
     "dreamer": "Dreamer on a task of ours, a bar in pixels",
     "gymnax_cartpole": "CartPole, to show the contract with gymnax",
+    "minigrid_hard": "PPO with eight bonuses on DoorKey-8x8, the first of five hard tasks",
+    "minigrid_hard_betas": "the search of weights behind it",
     "ppo": "PPO, an agent that the paper does not have",
     "quickstart_doorkey_6x6": "the output of the first command in the README",
     "rainbow": "Rainbow on MinAtar and DeepSea",

@@ -59,7 +59,7 @@ class VCSEConfig:
     Attributes:
       k: rank of the neighbour, the state itself not counted. The authors' A2C has 3, their SAC 11.
       neighbours: where to search, the minibatch or the ring of all that is stored.
-      beta: beta_0, the weight of the bonus (the authors' of A2C; not searched).
+      beta: beta_0, the weight of the bonus (the authors' of A2C).
       rho: beta_t = beta_0 (1 - rho)^t, t in agent steps.
 
     Raises:

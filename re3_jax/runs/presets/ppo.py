@@ -24,9 +24,9 @@ MINIGRID: Values = ROLLOUT | options("ppo", num_minibatches=8, learning_rate=1e-
 
 SEARCHED: dict[str, Values] = {
     "DoorKey-8x8": {
-        **options("rnd", "icm", beta=1e-4),
+        **options("rnd", "ngu", beta=1e-4),
         **options("re3", "noveld", "counts", beta=0.01),
-        **{"vcse.beta": 0.005, "e3b.beta": 5e-4},
+        **{"vcse.beta": 0.005, "icm.beta": 5e-5, "e3b.beta": 5e-4},
     },
 }
 """`recommended`'s weights on MiniGrid: the best of `results/minigrid_hard_betas`."""
