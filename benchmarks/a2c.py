@@ -3,9 +3,9 @@
 RE3 runs both with copies of a latent merged, as in the presets, and with a plain ring; the part
 `knn` is the search of the plain ring.
 
-Prints one JSON. As in a run, each CPU core is a device and the seeds are spread over as many
-as divide them evenly. Evaluation and compilation are excluded; the ring of 10,000 latents is full
-before the clock starts. The configurations take turns, so that a machine whose speed
+Prints one JSON. As in a run, each number of seeds has a process of its own, whose devices of the
+CPU divide them evenly. Evaluation and compilation are excluded; the ring of 10,000 latents is full
+before the clock starts. The configurations of a process take turns, so that a machine whose speed
 drifts treats them alike; each figure is a median over turns.
 
     python -m benchmarks.a2c [--agent ppo] [--rows none merged plain]
@@ -15,6 +15,7 @@ import argparse
 import dataclasses
 import json
 import statistics
+import subprocess
 import sys
 import time
 
@@ -172,20 +173,26 @@ def compare_knn(single: Contender) -> dict:
     }
 
 
-def main() -> None:
-    """Runs all configurations and prints the JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 5, 10, 20])
-    parser.add_argument("--turns", type=int, default=7)
-    parser.add_argument("--preset", default="released")
-    parser.add_argument("--agent", choices=["a2c", "ppo"], default="a2c")
-    parser.add_argument("--rows", choices=ROWS, nargs="+", default=list(ROWS))
-    options = parser.parse_args()
-    machine.use_cpu_devices(max(map(side_by_side, options.seeds)))
+def in_processes(options: argparse.Namespace) -> dict:
+    """Measures each number of seeds in a process: unused devices would slow the others down."""
+    more = ["--turns", str(options.turns), "--preset", options.preset, "--agent", options.agent]
+    more += ["--rows", *options.rows]
+    reports = []
+    for seeds in options.seeds:
+        command = [sys.executable, "-m", "benchmarks.a2c", "--seeds", str(seeds), *more]
+        reports.append(
+            json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+        )
+    return reports[0] | {"throughput": [row for each in reports for row in each["throughput"]]}
+
+
+def measure(options: argparse.Namespace) -> dict:
+    """Measures one number of seeds in this process."""
+    (seeds,) = options.seeds
+    machine.use_cpu_devices(side_by_side(seeds))
 
     contenders = [
         Contender(bonus, seeds, options.preset, merge_copies, options.agent)
-        for seeds in options.seeds
         for bonus, merge_copies in map(ROWS.__getitem__, options.rows)
     ]
     for _ in range(options.turns):
@@ -193,7 +200,7 @@ def main() -> None:
             contender.turn()
     report = {
         "benchmark": "a2c",
-        "command": " ".join(["python -m benchmarks.a2c", *sys.argv[1:]]),
+        "command": "",
         "agent": options.agent,
         "task": TASK,
         "preset": options.preset,
@@ -203,7 +210,21 @@ def main() -> None:
     }
     if "plain" in options.rows:
         report["knn"] = compare_knn(contenders[options.rows.index("plain")])
-    print(json.dumps(report, indent=2))
+    return report
+
+
+def main() -> None:
+    """Runs all configurations and prints the JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 5, 10, 20])
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--preset", default="released")
+    parser.add_argument("--agent", choices=["a2c", "ppo"], default="a2c")
+    parser.add_argument("--rows", choices=ROWS, nargs="+", default=list(ROWS))
+    options = parser.parse_args()
+    found = measure(options) if len(options.seeds) == 1 else in_processes(options)
+    command = {"command": " ".join(["python -m benchmarks.a2c", *sys.argv[1:]])}
+    print(json.dumps(found | command, indent=2))
 
 
 if __name__ == "__main__":
