@@ -269,7 +269,8 @@ class Runs:
             self._shares.put(share)
         if self._stopped is None:
             ended = "done" if code == 0 else f"exit code {code}, see {log}"
-            print(f"{log.stem}: {ended}", flush=True)
+            # In one write: two runs that end together would share a line otherwise.
+            print(f"{log.stem}: {ended}\n", end="", flush=True)
         return code
 
     def _run(self, command: Sequence[str], cores: Sequence[int] = (), **output: Any) -> int:
