@@ -183,6 +183,8 @@ def in_processes(options: argparse.Namespace) -> dict:
         reports.append(
             json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
         )
+    for each in reports:
+        del each["command"]
     return reports[0] | {"throughput": [row for each in reports for row in each["throughput"]]}
 
 
@@ -199,8 +201,6 @@ def measure(options: argparse.Namespace) -> dict:
         for contender in contenders:
             contender.turn()
     report = {
-        "benchmark": "a2c",
-        "command": "",
         "agent": options.agent,
         "task": TASK,
         "preset": options.preset,
@@ -223,8 +223,8 @@ def main() -> None:
     parser.add_argument("--rows", choices=ROWS, nargs="+", default=list(ROWS))
     options = parser.parse_args()
     found = measure(options) if len(options.seeds) == 1 else in_processes(options)
-    command = {"command": " ".join(["python -m benchmarks.a2c", *sys.argv[1:]])}
-    print(json.dumps(found | command, indent=2))
+    command = " ".join(["python -m benchmarks.a2c", *sys.argv[1:]])
+    print(json.dumps({"benchmark": "a2c", "command": command} | found, indent=2))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ chose for RE3 on DoorKey-8x8 one that never learns it (`results/ppo/doorkey_8x8_
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, get_args
 
 from experiments.figures import command, minigrid_hard
@@ -43,6 +43,7 @@ def search(task: str, name: str, preset: PresetName, seeds: int, runs: Runs) -> 
     each, option = minigrid_hard.run(task, name, preset), minigrid_hard.weight(name)
     assert option is not None
 
+    @cache
     def score(steps: int, beta: float) -> float:
         changes = {**each.changes, option: f"{beta:g}"}
         of_search = each._replace(changes=changes, seeds=seeds, seed=FIRST_SEED, steps=steps)
