@@ -132,6 +132,14 @@ def _seconds(folders: Mapping[tuple[str, str], Path]) -> dict[str, list[str]]:
     return {name: [f"{summary[name]:.1f}" for summary in summaries] for name in names}
 
 
+def _better_than(
+    baseline: BonusName, found: Mapping[tuple[str, str], Curve]
+) -> dict[str, list[str]]:
+    """Each cell's probability of improvement over another row of its task."""
+    others = [found.get((task, baseline)) if name != baseline else None for task, name in found]
+    return curves.better_than(baseline, zip(found.values(), others, strict=True))
+
+
 def _write_over_tasks(path: Path, found: Mapping[tuple[str, str], Curve]) -> None:
     """The IQM over all tasks and seeds of each row that has a run of every drawn task."""
     tasks, lines = {task for task, _ in found}, []
@@ -167,14 +175,14 @@ def _make(words: command.Words) -> command.Lines:
         rows.legend_below(picture, 2 * min(len(panels), 3))
         curves.note_missing(picture, len(wanted) - len(found), len(wanted))
         picture.savefig(words.out / f"{file}.png")
-    baselines = [found.get((task, "none")) if name != "none" else None for task, name in found]
     curves.write_table(
         [*found.values()],
         words.out / "table.csv",
         task=[task for task, _ in found],
         **_reaching(found),
         **_seconds({pair: runs.folder_of(wanted[pair]) for pair in found}),
-        **curves.better_than("none", zip(found.values(), baselines, strict=True)),
+        **_better_than("none", found),
+        **_better_than("re3", found),
     )
     _write_over_tasks(words.out / "tasks.csv", found)
     yield words.out / "curves.png"

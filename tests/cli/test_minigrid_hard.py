@@ -50,6 +50,7 @@ def test_every_cell_has_the_same_settings_and_fresh_seeds(asked, tmp_path):
     row = table["multiroom_n6", "PPO + RE3"]
     assert (row["seeds_to_0.8"], row["frames_to_0.8"]) == ("10", "512000")
     assert (row["train_seconds"], row["better_than_none"]) == ("80.0", "1")
+    assert (row["better_than_re3"], table["multiroom_n6", "PPO"]["better_than_re3"]) == ("", "0")
     row = table["multiroom_n6", "PPO"]
     assert (row["seeds_to_0.8"], row["frames_to_0.8"]) == ("0", "")
     with (tmp_path / "out" / "tasks.csv").open() as lines:
