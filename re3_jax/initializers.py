@@ -49,21 +49,17 @@ def fans(shape: tuple[int, ...]) -> Fans:
     return Fans(shape[-2] * receptive_field, shape[-1] * receptive_field)
 
 
-def torch_default(
-    key: PRNGKeyArray, shape: tuple[int, ...], dtype: DTypeLike = jnp.float32
-) -> Float[Array, "..."]:
-    """PyTorch's default kernel: U(-b, b) with b = 1 / sqrt(fan_in).
+def torch_default(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
+    """PyTorch's default kernel, float32: U(-b, b) with b = 1 / sqrt(fan_in).
 
     Equals `kaiming_uniform_(a=sqrt(5))`, the default of `nn.Linear` and `nn.Conv2d`.
     """
-    return _scale_torch(_uniform(key, shape, dtype))
+    return _scale_torch(_uniform(key, shape, jnp.float32))
 
 
-def torch_default_bias(
-    key: PRNGKeyArray, kernel_shape: tuple[int, ...], dtype: DTypeLike = jnp.float32
-) -> Float[Array, " out"]:
-    """PyTorch's default bias: U(-b, b) with b = 1 / sqrt(fan_in of the layer's kernel)."""
-    return _uniform(key, kernel_shape[-1:], dtype) / math.sqrt(fans(kernel_shape).fan_in)
+def torch_default_bias(key: PRNGKeyArray, kernel_shape: tuple[int, ...]) -> Float[Array, " out"]:
+    """PyTorch's default bias, float32: U(-b, b) with b = 1 / sqrt(fan_in of the layer's kernel)."""
+    return _uniform(key, kernel_shape[-1:], jnp.float32) / math.sqrt(fans(kernel_shape).fan_in)
 
 
 def layers(

@@ -52,10 +52,3 @@ def categorical_entropy(logits: Float[Array, "*batch actions"]) -> Float[Array, 
     """Entropy of a categorical distribution in nats."""
     log_probability = jax.nn.log_softmax(logits)
     return -jnp.sum(jnp.exp(log_probability) * log_probability, axis=-1)
-
-
-def l2_norm(x: Float[Array, "*batch size"]) -> Float[Array, "*batch"]:
-    """Euclidean norm of the last axis; its gradient at 0, where no derivative exists, is 0."""
-    squared = jnp.sum(jnp.square(x), axis=-1)
-    is_zero = squared == 0.0
-    return jnp.where(is_zero, 0.0, jnp.sqrt(jnp.where(is_zero, 1.0, squared)))

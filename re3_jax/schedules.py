@@ -15,12 +15,6 @@ Schedule = Callable[[Int[Array, ""]], Float[Array, ""]]
 """Agent steps taken so far -> beta, float32. Any optax schedule fits."""
 
 
-def constant(beta: float) -> Schedule:
-    """The same weight at every step (the paper's rho = 0)."""
-    _require_finite(beta)
-    return lambda agent_steps: jnp.full(jnp.shape(agent_steps), beta, jnp.float32)
-
-
 def exponential_decay(beta: float, rho: float) -> Schedule:
     """Decays as beta_t = beta (1 - rho)^t, t in agent steps (Algorithm 1).
 
@@ -36,7 +30,8 @@ def exponential_decay(beta: float, rho: float) -> Schedule:
     Raises:
       ValueError: if beta is not finite or rho is not in [0, 1).
     """
-    _require_finite(beta)
+    if not math.isfinite(beta):
+        raise ValueError(f"beta must be a finite number, but it is {beta}")
     if not 0.0 <= rho < 1.0:
         raise ValueError(f"rho must be at least 0 and below 1, but it is {rho}")
     log_keep = math.log1p(-rho)
@@ -56,8 +51,3 @@ def unweighted(options: Options) -> Options:
     names = {item.name for item in dataclasses.fields(options)}
     one = {"beta": 1.0, "rho": 0.0}
     return dataclasses.replace(options, **{name: one[name] for name in one.keys() & names})
-
-
-def _require_finite(beta: float) -> None:
-    if not math.isfinite(beta):
-        raise ValueError(f"beta must be a finite number, but it is {beta}")

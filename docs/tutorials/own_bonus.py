@@ -17,13 +17,13 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 import re3_jax
 from re3_jax import fingerprint
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.intrinsic import IntrinsicBatch, IntrinsicReward, Step, chain, scale_by_schedule
 from re3_jax.runs import bonuses
-from re3_jax.schedules import constant
 
 BUCKETS = 4096
 
@@ -91,7 +91,7 @@ print(paid, info)
 # multiplies by `beta_t`. `log1p`, `normalize_by_running_std` and any of your own fit too.
 
 # %%
-scaled = chain(count(), scale_by_schedule(constant(0.01)))
+scaled = chain(count(), scale_by_schedule(optax.constant_schedule(0.01)))
 print(scaled.reward(scaled.init(jax.random.key(0), spec), batch)[0])
 
 # %% [markdown]

@@ -38,13 +38,18 @@ def evaluate(
     Raises:
       UsageError: there is no run or no intact checkpoint.
     """
-    config = evaluation.asked(run_folder.stored_config(run), episodes, greedy)
-    config, spec = prepared(fitted(config))
+    stored = run_folder.stored_config(run, "name the folder of a run with --run")
+    if not run_folder.has_checkpoint(run):
+        raise UsageError(f"{run} has no checkpoint to evaluate: train it first")
+    config, spec = prepared(fitted(evaluation.asked(stored, episodes, greedy)))
     warn = functools.partial(print, file=sys.stderr)
     runner = build(config, spec, warn)
-    store = CheckpointStore(run / run_folder.CHECKPOINTS)
     frames: list[np.ndarray] = []
-    with refusing(ValueError), contextlib.closing(runner):
+    with (
+        refusing(ValueError),
+        contextlib.closing(runner),
+        contextlib.closing(CheckpointStore(run / run_folder.CHECKPOINTS)) as store,
+    ):
         found = store.restore(runner.template(config.seeds), warn)
         if found is None:
             raise UsageError(f"{run} has no checkpoint to evaluate: train it first")

@@ -101,10 +101,9 @@ def _videos(rows: Sequence[Row]) -> Iterator[Html]:
     """The newest video of each row that has one."""
     parts = []
     for row in rows:
-        found = [path for folder in row.folders for path in folder.glob("*.mp4") if path.is_file()]
-        if not found:
+        newest = run_folder.newest_video(row.folders)
+        if newest is None:
             continue
-        newest = max(found, key=lambda path: path.stat().st_mtime)
         size, name = newest.stat().st_size, f"{row.curve.label}, {row.task}: {newest}"
         if size > LARGEST_VIDEO:
             larger = f"{name} has {size / 2**20:.0f} MiB, which is too much for this page"

@@ -8,7 +8,7 @@ from typing import Any
 
 from re3_jax.runs import machine
 from re3_jax.runs.build import cpu_devices, part_of
-from re3_jax.runs.errors import UsageError, in_one_sentence, refuse_lack_of_memory
+from re3_jax.runs.errors import UsageError, in_one_sentence, refuse_lack_of_memory, refusing
 from re3_jax.runs.options import parse
 from re3_jax.runs.run import run
 from re3_jax.runs.validate import sizes
@@ -21,7 +21,8 @@ DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code (0, 2, 130 or 143)."""
     try:
-        processes = distributed.start()
+        with refusing(ValueError):
+            processes = distributed.start()
         config = parse(list(sys.argv[1:] if argv is None else argv))
         machine.use_cpu_devices(cpu_devices(part_of(config, processes)))
         machine.keep_compiled_programs()

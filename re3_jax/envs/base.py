@@ -6,6 +6,7 @@ already the first observation of the next episode and `TimeStep.final_observatio
 the last one of the episode that ended.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -27,6 +28,11 @@ class Discrete:
 
     num_actions: int
 
+    @property
+    def num_outputs(self) -> int:
+        """Numbers that a network gives, or is given, for an action: one for each choice."""
+        return self.num_actions
+
     def executed(self, action: AnyArray) -> AnyArray:
         """What the environment is given where an agent chose `action`: the same."""
         return action
@@ -39,6 +45,11 @@ class Box:
     shape: tuple[int, ...]
     low: float
     high: float
+
+    @property
+    def num_outputs(self) -> int:
+        """Numbers that a network gives, or is given, for an action: one for each coordinate."""
+        return math.prod(self.shape)
 
     def executed(self, action: AnyArray) -> AnyArray:
         """What the environment is given where an agent chose `action`: the nearest in bounds."""

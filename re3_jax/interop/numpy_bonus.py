@@ -175,7 +175,7 @@ class NumpyBonus:
         """
         time, lanes = np.shape(steps.observation)[:2]
         checked = self._checked(steps, (time, self._lanes(lanes)))
-        agent_steps = np.int32(self.agent_steps)
+        agent_steps = _as_int32(self.agent_steps)
         value, intrinsic, info, stream = self._reward_rollout(
             *self._state[:2], checked, agent_steps
         )
@@ -225,7 +225,7 @@ class NumpyBonus:
         index = _array(
             "bonus_index", batch.bonus_index, rows, self._index_shape, np.dtype(np.int32)
         )
-        agent_steps: Any = np.int32(batch.agent_steps)
+        agent_steps: Any = _as_int32(batch.agent_steps)
         return IntrinsicBatch(
             step.observation, step.action, step.next_observation, index, agent_steps, step.value
         )
@@ -258,3 +258,8 @@ def _array(
 
 def _floats(info: Any) -> Info:
     return {name: float(value) for name, value in jax.device_get(info).items()}
+
+
+def _as_int32(agent_steps: Any) -> np.int32:
+    """For programs, whose steps are int32: those beyond the last count as the last."""
+    return np.int32(min(int(agent_steps), np.iinfo(np.int32).max))

@@ -13,7 +13,6 @@ This module rewards single transitions. The agent computes returns from these re
 discount and episode ends.
 """
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,12 +22,11 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax import checks, initializers, random_encoder
-from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic import prediction_error
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, no_index
 from re3_jax.intrinsic.prediction_error import NetworkConfig
-from re3_jax.losses import l2_norm
 from re3_jax.networks import mlp
 from re3_jax.networks.mlp import MLP
 from re3_jax.random_encoder import EncoderParams
@@ -96,7 +94,10 @@ def init_params(key: PRNGKeyArray, spec: EnvSpec, config: ICMConfig) -> ICMParam
       ValueError: if the task's images do not suit `image_input` and `image_crop`.
     """
     encoder_key, inverse_key, forward_key = jax.random.split(key, 3)
-    latent, action = random_encoder.latent_dim_of(spec, config.latent_dim), _action_dim(spec)
+    latent, action = (
+        random_encoder.latent_dim_of(spec, config.latent_dim),
+        spec.action_space.num_outputs,
+    )
 
     def draw(key: PRNGKeyArray, inputs: int, outputs: int) -> MLP:
         shapes = mlp.kernel_shapes(inputs, config.hidden_dim, config.hidden_dim, outputs)
@@ -130,7 +131,7 @@ def errors(params: ICMParams, batch: IntrinsicBatch, config: ICMConfig) -> Error
     if is_discrete:
         inverse = optax.softmax_cross_entropy(predicted_action, action)
     else:
-        inverse = l2_norm(action - predicted_action)
+        inverse = optax.safe_norm(action - predicted_action, 0.0, axis=-1)
     forward = 0.5 * jnp.sum(jnp.square(next_features - predicted_features), axis=1)
     return Errors(forward, inverse, predicted_action, features)
 
@@ -177,9 +178,3 @@ def icm(config: ICMConfig) -> IntrinsicReward:
 def from_config(config: ICMConfig) -> IntrinsicReward:
     """The complete bonus: error, normalisation, beta_t."""
     return prediction_error.scaled(config, icm(config))
-
-
-def _action_dim(spec: EnvSpec) -> int:
-    """Length of an action as a network sees it: one number per choice, or per coordinate."""
-    space = spec.action_space
-    return space.num_actions if isinstance(space, Discrete) else math.prod(space.shape)

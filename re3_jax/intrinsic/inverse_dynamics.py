@@ -6,7 +6,6 @@ representations" (paper, Appendix "Implementation details for representation lea
 Its latents need not represent anything that no action changes.
 """
 
-import math
 from typing import NamedTuple
 
 import jax
@@ -15,7 +14,7 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from re3_jax import initializers
-from re3_jax.envs.base import Box, Discrete, EnvSpec
+from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
@@ -66,7 +65,7 @@ def inverse_dynamics_encoder(config: RE3Config, learned: LearnedEncoderConfig) -
 
     def init(key: PRNGKeyArray, spec: EnvSpec) -> InverseDynamicsState:
         encoder_key, head_key = jax.random.split(key)
-        inputs, outputs = 2 * network.latent_dim(spec), _num_outputs(spec.action_space)
+        inputs, outputs = 2 * network.latent_dim(spec), spec.action_space.num_outputs
         shapes = mlp.kernel_shapes(inputs, learned.hidden_dim, learned.hidden_dim, outputs)
         head = tuple(initializers.layers(config.encoder_init, head_key, shapes))
         params = InverseDynamicsParams(network.init(encoder_key, spec), head)
@@ -123,7 +122,3 @@ def action_loss(
         losses = optax.softmax_cross_entropy_with_integer_labels(prediction, action)
         return jnp.mean(losses)
     return jnp.mean(jnp.square(prediction - action.reshape(prediction.shape)))
-
-
-def _num_outputs(space: Discrete | Box) -> int:
-    return space.num_actions if isinstance(space, Discrete) else math.prod(space.shape)

@@ -24,7 +24,6 @@ from re3_jax.inheritance import inherits
 from re3_jax.intrinsic import prediction_error
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, no_index
 from re3_jax.intrinsic.prediction_error import NetworkConfig
-from re3_jax.losses import l2_norm
 from re3_jax.networks import mlp
 from re3_jax.networks.mlp import MLP
 from re3_jax.random_encoder import EncoderParams, GreyEncoder, PixelEncoder
@@ -124,7 +123,7 @@ def rnd(config: RNDConfig) -> IntrinsicReward:
         with jax.named_scope("rnd_reward"):
             observation = _input(state, batch, config)
             target = prediction_error.encode(state.target, observation, config)
-            error = l2_norm(target - predict(state.predictor, observation, config))
+            error = _error(target, predict(state.predictor, observation, config))
         return error, state, {"rnd_target_std": jnp.mean(jnp.std(target, axis=0))}
 
     def update(state: RNDState, batch: IntrinsicBatch, key: PRNGKeyArray) -> tuple[RNDState, Info]:
@@ -133,7 +132,7 @@ def rnd(config: RNDConfig) -> IntrinsicReward:
 
         def loss(predictor: Predictor) -> tuple[Float[Array, ""], Info]:
             target = prediction_error.encode(state.target, observation, config)
-            error = jnp.mean(l2_norm(target - predict(predictor, observation, config)))
+            error = jnp.mean(_error(target, predict(predictor, observation, config)))
             return error, {"rnd_loss": error}
 
         with jax.named_scope("rnd_update"):
@@ -170,3 +169,10 @@ def _input(
     whitened = whitening.whiten(state.seen, observation)
     # The encoders of pixels divide their input by 255.
     return whitened * BYTE if isinstance(state.target, PixelEncoder | GreyEncoder) else whitened
+
+
+def _error(
+    target: Float[Array, "batch latent"], predicted: Float[Array, "batch latent"]
+) -> Float[Array, " batch"]:
+    """Euclidean distances; the gradient at 0, where no derivative exists, is 0."""
+    return optax.safe_norm(target - predicted, 0.0, axis=-1)

@@ -29,8 +29,8 @@ class FrameReplay(NamedTuple):
     from the start are int32: they are right for 2^31 - 1 frames.
 
     Attributes:
-      frames: uint8 [lanes, rows, height, width, channels]; rows not yet written are zero, and the
-        row after the newest frame may hold a frame that belongs to nothing.
+      frames: of [lanes, rows], flat and padded (`FrameRows`); rows not yet written are zero, and
+        the row after the newest frame may hold a frame that belongs to nothing.
       action: a_t.
       reward: task reward.
       discount: 0 where the task ended at this step, else 1.

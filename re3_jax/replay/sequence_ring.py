@@ -22,7 +22,7 @@ class SequenceReplay(NamedTuple):
     Frames are numbered from 0 in each lane; number n is in row n modulo the number of rows.
 
     Attributes:
-      frames: what was seen, uint8 [lanes, rows, height, width, channels].
+      frames: what was seen, of [lanes, rows], flat and padded (`FrameRows`).
       action: that led to it; zero for the first of an episode.
       reward: that came with it, likewise.
       discount: 0 where the task ended with it, else 1.

@@ -112,8 +112,7 @@ class RunConfig:
       dreamer: options of the Dreamer agent.
       dmc: options of the tasks of DeepMind Control.
       atari: options of Atari games.
-      re3: options of the RE3 bonus and of every other state-entropy bonus (contrastive,
-        inverse_dynamics, imagenet, atc).
+      re3: options of the RE3 bonus and of every other that measures distances in latents.
       rnd: options of random network distillation.
       icm: options of the intrinsic curiosity module.
       learned: options of encoders that are trained for state entropy.

@@ -6,13 +6,15 @@ import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
+from re3_jax.envs.host.lost import LostWorkers
+
 
 class UsageError(ValueError):
     """The request cannot be carried out; the message is one sentence with the remedy."""
 
 
 def in_one_sentence(main: Callable[[Sequence[str] | None], int]) -> Callable[..., int]:
-    """Makes a command exit with code 2 and one printed line after a `UsageError`.
+    """Makes a command exit with code 2 and one printed line after an error with a remedy.
 
     The loggers of libraries do not print the error again.
     """
@@ -23,7 +25,7 @@ def in_one_sentence(main: Callable[[Sequence[str] | None], int]) -> Callable[...
             logging.getLogger(chatty).setLevel(logging.CRITICAL)
         try:
             return main(argv)
-        except UsageError as error:
+        except (UsageError, LostWorkers) as error:
             print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
             return 2
 

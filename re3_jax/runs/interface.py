@@ -110,12 +110,16 @@ def load(folder: str | Path, progress: bool = True) -> "Run":
     """
     folder = Path(folder)
     config = run_folder.stored_config(folder, "name the folder of a run")
+    nothing = UsageError(f"{folder} has no checkpoint to load: train it first")
+    # Opening the store would make its folder.
+    if not run_folder.has_checkpoint(folder):
+        raise nothing
     config = fitted(dataclasses.replace(config, out=str(folder), resume=True))
     say = Terminal(quiet=not progress).say
     session = ready(config, say)
     with contextlib.closing(CheckpointStore(folder / run_folder.CHECKPOINTS)) as store:
-        if not run_folder.has_checkpoint(folder) or not restored(session, store, say):
-            raise UsageError(f"{folder} has no checkpoint to load: train it first")
+        if not restored(session, store, say):
+            raise nothing
     with refusing(ValueError):
         tables = read_tables(folder, session.record.csv_bytes)
     session.config = dataclasses.replace(session.config, out=None, resume=False)

@@ -65,7 +65,7 @@ def parse(argv: list[str]) -> RunConfig:
         tyro.cli(config_class(), prog=name, default=default, args=["--help"])
     if given.get("resume"):
         folder = Path(given["out"]) if "out" in given else run_folder.newest(_named(given))
-        stored = run_folder.stored_config(folder)
+        stored = run_folder.stored_config(folder, run_folder.START_ONE)
         default = dataclasses.replace(stored, out=str(folder), resume=True)
     elif "env" not in given:
         known = ", ".join(registry.PAPER_TASKS)

@@ -82,13 +82,12 @@ def read(folder: Path) -> Progress:
       UsageError: there is no run, or a table of it is damaged.
     """
     options = run_folder.config_with(OPTIONS, folder)
-    videos = [path for path in folder.glob("[!.]*.mp4") if path.is_file()]
     return Progress(
         options=options,
         train=_table(folder / "train.csv", options["seeds"]),
         evaluations=_table(folder / "eval.csv", options["seeds"]),
-        is_running=_is_held(folder / ".lock"),
-        video=max(videos, key=lambda path: path.stat().st_mtime, default=None),
+        is_running=_is_held(folder / run_folder.LOCK),
+        video=run_folder.newest_video([folder]),
     )
 
 

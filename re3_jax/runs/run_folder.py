@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from re3_jax.runs.validate import validate
 
 CONFIG = "config.json"
 CHECKPOINTS = "checkpoints"
+LOCK = ".lock"
 RUNS = Path("runs")
 
 DIGESTS = {"pretrained.weights": "bonus_weights_sha256", "plugin": "plugin_sha256"}
@@ -60,10 +61,11 @@ def newest(wanted: dict[str, str]) -> Path:
     return max(found)[1]
 
 
-def stored_config(
-    folder: Path,
-    otherwise: str = "leave --resume out to start one there, or name another folder with --out",
-) -> RunConfig:
+START_ONE = "leave --resume out to start one there, or name another folder with --out"
+"""The remedy where there is no run to resume."""
+
+
+def stored_config(folder: Path, otherwise: str) -> RunConfig:
     """The configuration in a run folder; `otherwise` is the remedy if there is none."""
     path = folder / CONFIG
     try:
@@ -117,7 +119,7 @@ def claim(config: RunConfig) -> Path:
     loggers.check_installed(config)
     folder = Path(config.out) if config.out else default_folder(config)
     if config.resume:
-        _check_same(config, stored_config(folder), folder)
+        _check_same(config, stored_config(folder, START_ONE), folder)
         _check_files(config, folder)
         began = any(path.stat().st_size > 0 for path in folder.glob("*.csv"))
         if began and not has_checkpoint(folder):
@@ -127,14 +129,21 @@ def claim(config: RunConfig) -> Path:
             )
         _make_writable(folder)
         return folder
+    _refuse_a_run(folder)
+    make_empty(folder, own=(LOCK,))
+    with locked(folder):
+        # Another process may have begun one since.
+        _refuse_a_run(folder)
+        write_config(folder, config)
+    return folder
+
+
+def _refuse_a_run(folder: Path) -> None:
     if os.path.exists(folder / CONFIG):
         raise UsageError(
             f"--out {folder} already holds a run: add --resume to continue it, "
             "or choose another --out"
         )
-    make_empty(folder)
-    write_config(folder, config)
-    return folder
 
 
 def make_empty(folder: Path, own: Collection[str] = (), what: str = "a run") -> None:
@@ -194,6 +203,13 @@ def newest_checkpoint(folder: Path) -> int:
     return max(int(path.name) for path in (folder / CHECKPOINTS).glob("[0-9]*"))
 
 
+def newest_video(folders: Iterable[Path]) -> Path | None:
+    """The newest whole video in some run folders; None if they have none."""
+    # Names of half written ones begin with a dot.
+    found = [path for folder in folders for path in folder.glob("[!.]*.mp4") if path.is_file()]
+    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+
+
 def write_json(path: Path, values: dict[str, Any]) -> None:
     """Replaces `path` in one step, so that it is never half written."""
     partial = _partial(path)
@@ -208,7 +224,7 @@ def _partial(path: Path) -> Path:
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Locks a folder, or refuses one that another process has locked; every exit unlocks it."""
-    with (folder / ".lock").open("w") as lock:
+    with (folder / LOCK).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -39,9 +39,10 @@ class CheckpointStore:
     """
 
     def __init__(self, folder: Path, processes: Processes = ALONE):
-        """Opens `folder`, which all `processes` share; only `save` changes what is in it.
+        """Opens `folder`, made where there is none; only `save` changes what is in it.
 
-        Each process saves and restores its own seeds, and calls every method that the others call.
+        All `processes` share it: each saves and restores its own seeds, and calls every method that
+        the others call.
         """
         self.folder, self._processes = folder.absolute(), processes
         self._damaged: list[int] = []

@@ -148,20 +148,45 @@ ALONE = Processes()
 
 
 def start(environment: Mapping[str, str] = os.environ) -> Processes:
-    """Connects the processes that a launcher started; must come before any use of JAX's devices."""
-    sizes = {name: int(environment.get(name, 1)) for name in LAUNCHERS}
+    """Connects the processes that a launcher started; must come before any use of JAX's devices.
+
+    Raises:
+      ValueError: a launcher's variable is missing or no number; the message has the remedy.
+    """
+    sizes = {name: _number(environment, name, 1) for name in LAUNCHERS}
     name = next((name for name, size in sizes.items() if size > 1), None)
     if name is None:
         return ALONE
-    found = Processes(int(environment[LAUNCHERS[name]]), sizes[name])
+    found = Processes(_number(environment, LAUNCHERS[name]), sizes[name])
     address, devices = None, None
     if name == "WORLD_SIZE":
+        if not (host := environment.get("MASTER_ADDR")):
+            raise ValueError(_not_launched(f"MASTER_ADDR is missing beside {name}"))
         # The port itself is the launcher's.
-        address = f"{environment['MASTER_ADDR']}:{int(environment['MASTER_PORT']) + 1}"
-        if int(environment.get("LOCAL_WORLD_SIZE", 1)) > 1:
-            devices = [int(environment["LOCAL_RANK"])]
+        address = f"{host}:{_number(environment, 'MASTER_PORT') + 1}"
+        if _number(environment, "LOCAL_WORLD_SIZE", 1) > 1:
+            devices = [_number(environment, "LOCAL_RANK")]
     jax.distributed.initialize(address, found.count, found.index, devices)
     return found
+
+
+def _number(environment: Mapping[str, str], name: str, default: int | None = None) -> int:
+    """A launcher's variable; `default` if it is not set."""
+    text = environment.get(name)
+    if text is None and default is not None:
+        return default
+    try:
+        return int(text or "")
+    except ValueError:
+        what = "is missing" if text is None else f"is {text!r}, not a number"
+        raise ValueError(_not_launched(f"{name} {what}")) from None
+
+
+def _not_launched(what: str) -> str:
+    return (
+        f"the variables of a launcher are incomplete ({what}): start every process with one of "
+        f"the commands of docs/distributed.md, or unset {', '.join(LAUNCHERS)} to train alone"
+    )
 
 
 def _over_all(own: NamedSharding) -> NamedSharding:

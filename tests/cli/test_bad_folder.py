@@ -9,6 +9,7 @@ import pytest
 
 from re3_jax.commands import train
 from re3_jax.runs import run_folder, session
+from re3_jax.runs.errors import UsageError
 from re3_jax.runs.resolve import resolve
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.device_program import DeviceProgram
@@ -150,3 +151,22 @@ def test_resume_when_the_checkpoints_are_gone(capsys, started):
 def test_second_process_in_a_folder(capsys, started):
     with run_folder.locked(started):
         assert "another process" in refused(capsys, "--out", "started", "--resume")
+
+
+def test_of_two_new_runs_in_one_folder_one_is_refused(monkeypatch, tmp_path):
+    """The second begins while the first makes the folder."""
+    config = resolve("doorkey_6x6", preset="debug")
+    first, second = (
+        dataclasses.replace(config, out=str(tmp_path / "run"), seed=seed) for seed in (1, 101)
+    )
+    make_empty = run_folder.make_empty
+
+    def overtaken(folder, own):
+        make_empty(folder, own)
+        monkeypatch.setattr(run_folder, "make_empty", make_empty)
+        run_folder.claim(second)
+
+    monkeypatch.setattr(run_folder, "make_empty", overtaken)
+    with pytest.raises(UsageError, match="already holds a run"):
+        run_folder.claim(first)
+    assert run_folder.stored_config(tmp_path / "run", "").seed == 101

@@ -79,7 +79,7 @@ def test_another_history_is_refused(run):
 
 
 def test_a_replay_that_lost_actions_is_refused(run, monkeypatch):
-    stored = replayed.run_folder.stored_config(run)
+    stored = replayed.run_folder.stored_config(run, "")
     small = dataclasses.replace(stored.sac, replay_capacity=40)
     short = dataclasses.replace(stored, sac=small)
     monkeypatch.setattr(replayed.run_folder, "stored_config", lambda *_: short)

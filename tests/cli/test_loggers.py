@@ -214,7 +214,7 @@ def test_a_run_of_before_there_were_loggers_can_be_resumed(tmp_path, switch, nam
     del stored["config"]["loggers"], stored["config_sha256"]
     stored["config"]["tensorboard"] = switch
     path.write_text(json.dumps(stored))
-    assert run_folder.stored_config(tmp_path).loggers == name
+    assert run_folder.stored_config(tmp_path, "").loggers == name
     assert run_folder.config_with(["env"], tmp_path)["loggers"] == name
 
 

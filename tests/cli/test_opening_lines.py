@@ -20,7 +20,7 @@ def folder(tmp_path) -> Path:
 
 
 def announced(folder: Path, **options) -> list[str]:
-    config = dataclasses.replace(run_folder.stored_config(folder), **options)
+    config = dataclasses.replace(run_folder.stored_config(folder, ""), **options)
     return list(run.opening_lines(config, folder=folder))
 
 
@@ -47,14 +47,14 @@ def test_idle_devices_are_announced(folder, monkeypatch, seeds, devices, words):
 )
 def test_every_core_has_seeds(folder, monkeypatch, seeds, cores, devices):
     monkeypatch.setattr(machine, "usable_cores", lambda: cores)
-    config = run_folder.stored_config(folder)
+    config = run_folder.stored_config(folder, "")
     assert cpu_devices(dataclasses.replace(config, seeds=seeds)) == devices
 
 
 def test_devices_of_a_ring_are_announced(folder, monkeypatch):
     pretended = jax.devices()[:1] * 6
     monkeypatch.setattr(jax, "local_devices", lambda: pretended)
-    config = run_folder.stored_config(folder)
+    config = run_folder.stored_config(folder, "")
     re3 = dataclasses.replace(config.re3, merge_copies=False, ring_shards=2)
     (line,) = announced(folder, re3=re3, seeds=2)
     assert "on 4 of 6 cpu devices (SEEDS a multiple of 3 would use all), 2 for the ring" in line
@@ -69,7 +69,7 @@ def test_a_ring_needs_devices_that_it_can_be_divided_among(devices, fits):
 def test_a_run_that_is_only_read_takes_the_devices_there_are(folder, monkeypatch):
     pretended = jax.devices()[:1] * 6
     monkeypatch.setattr(jax, "local_devices", lambda: pretended)
-    config = run_folder.stored_config(folder)
+    config = run_folder.stored_config(folder, "")
     re3 = dataclasses.replace(config.re3, merge_copies=False, ring_shards=4)
     assert fitted(dataclasses.replace(config, re3=re3)).re3.ring_shards == 2
 

@@ -11,9 +11,10 @@ import pytest
 
 import re3_jax
 from examples import python_api
-from re3_jax.commands import train
-from re3_jax.runs import machine
+from re3_jax.commands import evaluate, train
+from re3_jax.runs import machine, run_folder
 from re3_jax.runs.observers import Display
+from re3_jax.runs.resolve import resolve
 from re3_jax.training import digests
 from re3_jax.training.replay_journal import without_frames
 from tests.cli.refusal import tree
@@ -195,6 +196,17 @@ def test_options_of_the_process_are_refused(options, words):
 def test_a_folder_without_a_run_cannot_be_loaded(tmp_path):
     with pytest.raises(re3_jax.UsageError, match="holds no run"):
         re3_jax.load(tmp_path)
+
+
+def test_a_run_without_a_checkpoint_is_neither_loaded_nor_evaluated_nor_changed(tmp_path, capsys):
+    run_folder.write_config(tmp_path, resolve(TASK, preset="debug"))
+    with pytest.raises(re3_jax.UsageError, match="no checkpoint to load: train it first"):
+        re3_jax.load(tmp_path)
+    assert evaluate.main(["--run", str(tmp_path)]) == 2
+    assert "no checkpoint to evaluate: train it first" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+    assert evaluate.main(["--run", str(tmp_path / "nowhere")]) == 2
+    assert "name the folder of a run with --run" in capsys.readouterr().err
 
 
 def test_the_example_compares_two_bonuses(tmp_path, capsys):

@@ -134,3 +134,18 @@ def test_launchers(monkeypatch, variables, expected):
     monkeypatch.setattr(jax.distributed, "initialize", lambda *words: called.append(words))
     found = distributed.start(variables)
     assert ((called or [None])[0], found) == expected
+
+
+@pytest.mark.parametrize(
+    ("variables", "what"),
+    [
+        ({"WORLD_SIZE": ""}, "WORLD_SIZE is '', not a number"),
+        ({"WORLD_SIZE": "2"}, "RANK is missing"),
+        ({"WORLD_SIZE": "2", "RANK": "0"}, "MASTER_ADDR is missing beside WORLD_SIZE"),
+        ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "a"}, "MASTER_PORT is missing"),
+        ({"OMPI_COMM_WORLD_SIZE": "2"}, "OMPI_COMM_WORLD_RANK is missing"),
+    ],
+)
+def test_incomplete_launchers_are_refused(variables, what):
+    with pytest.raises(ValueError, match=rf"incomplete \({what}\).* unset .*WORLD_SIZE"):
+        distributed.start(variables)

@@ -3,7 +3,6 @@
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from re3_jax.intrinsic.icm import ICMConfig, icm
 from re3_jax.intrinsic.rnd import RNDConfig, rnd
-from re3_jax.losses import l2_norm
 from tests.prediction_tasks import SIZES, make_batch, start
 
 BONUSES = {"rnd": rnd(RNDConfig(**SIZES)), "icm": icm(ICMConfig(**SIZES))}
@@ -56,17 +54,3 @@ def test_the_order_of_a_batch_does_not_matter_to_training(kind, values, order):
     _, _, other = step(kind, start(kind, "joints"), shuffled)
     for name in info:
         np.testing.assert_allclose(info[name], other[name], rtol=1e-4)
-
-
-@settings(max_examples=50, deadline=None)
-@given(values=st.lists(st.floats(-1e3, 1e3, width=32), min_size=3, max_size=3))
-def test_the_norm_and_its_gradient_equal_numpy(values):
-    x = np.array(values, np.float32)
-    norm = np.linalg.norm(x.astype(np.float64))
-    value, gradient = jax.value_and_grad(l2_norm)(jnp.asarray(x))
-    np.testing.assert_allclose(value, norm, rtol=1e-5, atol=1e-18)
-    if norm == 0:
-        np.testing.assert_array_equal(gradient, np.zeros(3))
-    elif norm > 1e-15:
-        np.testing.assert_allclose(gradient, x / norm, rtol=1e-4, atol=1e-6)
-    assert np.isfinite(gradient).all()

@@ -13,6 +13,7 @@ import pytest
 from re3_jax.envs.host import dmc, make, worker_process
 from re3_jax.envs.host.config import DMCConfig
 from re3_jax.envs.host.lanes import DMCLanes
+from re3_jax.envs.host.lost import LostWorkers
 from tests.dm_control_suite import actions, load
 
 TASK = "pendulum_swingup"
@@ -112,13 +113,14 @@ def test_a_lost_worker_cuts_the_episode_after_a_restore_too(start):
     np.testing.assert_array_equal(one.frame, two.frame)
 
 
-def test_losing_many_workers_in_a_row_ends_the_run(start, monkeypatch):
+@pytest.mark.parametrize("call", [step, DMCLanes.get_state])
+def test_losing_many_workers_in_a_row_ends_the_run(start, monkeypatch, call):
     env, said = start(num_lanes=1)
     env.reset(np.array([1]))
     workers()[0].kill()
     monkeypatch.setattr(worker_process.sys, "executable", "/bin/false")
-    with pytest.raises(RuntimeError, match="4 workers were lost in a row"):
-        step(env)
+    with pytest.raises(LostWorkers, match="4 workers were lost in a row.* with --resume"):
+        call(env)
     assert len(said) == 3
 
 

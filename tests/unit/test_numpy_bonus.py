@@ -221,6 +221,18 @@ def test_a_loop_may_reuse_its_buffers_at_once():
     np.testing.assert_array_equal(reward, np.ones(LANES))
 
 
+def test_steps_beyond_int32_count_as_the_last():
+    """beta_t is 0 long before."""
+    bonus = make("re3", "vectors")
+    first, _ = bonus.reward_rollout(rollout("vectors", 0))
+    assert first.all()
+    bonus._state = bonus._state._replace(agent_steps=np.int64(2**31 - 1))
+    for _ in range(2):
+        reward, _ = bonus.reward_rollout(rollout("vectors", 0))
+        np.testing.assert_array_equal(reward, np.zeros((TIME, LANES)))
+    assert bonus.agent_steps == 2**31 - 1 + 2 * TIME * LANES
+
+
 def test_arrays_are_cast_within_their_kind_and_refused_otherwise():
     bonus, twin = make("rnd", "vectors"), make("rnd", "vectors")
     step = steps("vectors", 0)

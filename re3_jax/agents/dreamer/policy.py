@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from re3_jax.agents.dreamer import networks
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.cpu import flat_random
+from re3_jax.distributions import tanh_log_det
 from re3_jax.networks.mlp import MLP
 
 
@@ -47,7 +48,6 @@ def mode(key: PRNGKeyArray, policy: TanhNormal, num_samples: int) -> Float[Array
     """The most probable of some samples: the density's true maximum has no closed form."""
     noise = flat_random.normal(key, (num_samples, *policy.mean.shape))
     before = policy.mean + policy.std * noise
-    # Of the normal distribution, and of tanh: log(1 - tanh(x)^2) without cancellation.
-    log_density = -0.5 * noise**2 - 2 * (jnp.log(2.0) - before - jax.nn.softplus(-2 * before))
+    log_density = -0.5 * noise**2 - tanh_log_det(before)
     best = jnp.argmax(jnp.sum(log_density, axis=-1), axis=0)
     return jnp.tanh(jnp.take_along_axis(before, best[None, ..., None], axis=0)[0])

@@ -57,7 +57,6 @@ class ActorCritic(NamedTuple):
 def init(key: PRNGKeyArray, config: PPOConfig, spec: EnvSpec) -> ActorCritic:
     """Weights for a task."""
     space, shape = spec.action_space, spec.observation_shape
-    outputs = space.num_actions if isinstance(space, Discrete) else math.prod(space.shape)
     convs, trunk, features = _trunk_shapes(shape)
     width, shares = config.hidden_dim, config.recurrent or convs is conv_stack.NATURE
     inputs = width if shares else features
@@ -67,7 +66,7 @@ def init(key: PRNGKeyArray, config: PPOConfig, spec: EnvSpec) -> ActorCritic:
         "body": [(features, width)] if shares else [],
         # Update gate, reset gate and candidate, from the input and from the hidden state.
         "gru": [(width, 3 * width)] * 2 if config.recurrent else [],
-        "actor": kernel_shapes(inputs, *hidden, outputs),
+        "actor": kernel_shapes(inputs, *hidden, space.num_outputs),
         "critic": kernel_shapes(inputs, *hidden, config.num_values),
     }
     every = [kernel for part in shapes.values() for kernel in part]
@@ -80,7 +79,7 @@ def init(key: PRNGKeyArray, config: PPOConfig, spec: EnvSpec) -> ActorCritic:
         gru=_gru(*layers["gru"]) if layers["gru"] else None,
         actor=_scaled(layers["actor"], ACTOR_GAIN),
         critic=_scaled(layers["critic"], CRITIC_GAIN),
-        log_std=None if isinstance(space, Discrete) else jnp.zeros(outputs),
+        log_std=None if isinstance(space, Discrete) else jnp.zeros(space.num_outputs),
     )
 
 

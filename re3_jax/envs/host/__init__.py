@@ -37,6 +37,7 @@ def make(
       ValueError: if there is no such task, if the requested renderer does not work here, or if
         it cannot draw this task; the message says what to do.
       ImportError: if the engine is not installed; the message says how to install it.
+      LostWorkers: if a worker process does not start.
     """
     if num_lanes < 1:
         raise ValueError(f"num_lanes must be at least 1, but it is {num_lanes}")

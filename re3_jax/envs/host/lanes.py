@@ -13,14 +13,9 @@ import numpy as np
 from re3_jax.envs.base import EnvSpec, LaneStep
 from re3_jax.envs.host import dmc, tasks
 from re3_jax.envs.host.config import DMCConfig
+from re3_jax.envs.host.lost import Lost, LostWorkers
 from re3_jax.envs.host.worker import RESET, STEP, Setup, layout
-from re3_jax.envs.host.worker_process import (
-    Lost,
-    Patience,
-    WorkerProcess,
-    environment,
-    usable_cores,
-)
+from re3_jax.envs.host.worker_process import Patience, WorkerProcess, environment, usable_cores
 
 START_TIMEOUT_SECONDS = 300.0
 """Time limit for a worker to load its task and draw its first frame (kernels compile)."""
@@ -57,7 +52,7 @@ class DMCLanes:
 
         Raises:
           ValueError: if the task is unknown or the renderer cannot draw it.
-          RuntimeError: if a worker does not start.
+          LostWorkers: if a worker does not start.
         """
         self.spec: EnvSpec = dmc.spec(task_id, config)
         self.num_lanes = num_lanes
@@ -104,7 +99,9 @@ class DMCLanes:
                 worker.wait("ready", Patience(START_TIMEOUT_SECONDS))
         except Lost as lost:
             self.close()
-            raise RuntimeError(f"a worker for {task_id} {lost}") from None
+            raise LostWorkers(
+                f"a worker for {task_id} {lost}: make doctor says what works on this machine"
+            ) from None
         except BaseException:
             self.close()
             raise
@@ -144,7 +141,8 @@ class DMCLanes:
         """Waits for the step that `send` started.
 
         Raises:
-          RuntimeError: if nothing was sent, or if too many workers are lost in a row.
+          RuntimeError: if nothing was sent.
+          LostWorkers: if too many are lost in a row.
         """
         if not self._is_stepping:
             raise RuntimeError("receive was called without a send before it")
@@ -181,17 +179,18 @@ class DMCLanes:
         return step
 
     def get_state(self) -> dict[str, np.ndarray]:
-        """The complete state of the lanes, as arrays with the leading axis `lane`."""
+        """The complete state of the lanes, as arrays with the leading axis `lane`.
+
+        Raises:
+          LostWorkers: if too many are lost in a row.
+        """
         for worker in self._workers:
             worker.send("get_state")
         states: list[dict[str, np.ndarray]] = []
         for worker in self._workers:
-            try:
-                states += worker.wait("state", Patience(self._timeout))
-            except Lost as lost:
-                self._replace(worker, lost)
+            while (found := self._state_of(worker)) is None:
                 worker.send("get_state")
-                states += worker.wait("state", Patience(self._timeout))
+            states += found
         return {
             **{name: np.stack([state[name] for state in states]) for name in states[0]},
             "frame": self._frame.copy(),
@@ -200,12 +199,20 @@ class DMCLanes:
             "cut": self._cut.copy(),
         }
 
+    def _state_of(self, worker: WorkerProcess) -> list[dict[str, np.ndarray]] | None:
+        """The states of a worker's lanes; None if it was lost, and is replaced."""
+        try:
+            return worker.wait("state", Patience(self._timeout))
+        except Lost as lost:
+            self._replace(worker, lost)
+            return None
+
     def set_state(self, state: dict[str, np.ndarray]) -> None:
         """Restores the lanes to the state that `get_state` returned, bit for bit.
 
         Raises:
           ValueError: if the state is of another number of lanes.
-          RuntimeError: if a worker is lost meanwhile.
+          LostWorkers: if a worker is lost meanwhile.
         """
         if len(state["seed"]) != self.num_lanes:
             raise ValueError(
@@ -223,7 +230,9 @@ class DMCLanes:
             try:
                 worker.wait("done", Patience(self._timeout))
             except Lost as lost:
-                raise RuntimeError(f"a worker {lost} while its lanes were restored") from None
+                raise LostWorkers(
+                    f"a worker {lost} while its lanes were restored: try again"
+                ) from None
 
     def close(self) -> None:
         """Ends the workers; a second call does nothing."""
@@ -248,8 +257,9 @@ class DMCLanes:
             self._losses += 1
             if self._losses > MAX_LOSSES_IN_A_ROW:
                 self.close()
-                raise RuntimeError(
-                    f"{self._losses} workers were lost in a row; the last one {lost}"
+                raise LostWorkers(
+                    f"{self._losses} workers were lost in a row; the last one {lost}: "
+                    "go on from the newest checkpoint with --resume"
                 ) from None
             self._report(
                 f"the worker of lanes {lanes[0]} to {lanes[-1]} {lost}; "

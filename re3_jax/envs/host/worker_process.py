@@ -12,14 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from re3_jax.envs.host import gl
+from re3_jax.envs.host.lost import Lost
 from re3_jax.envs.host.worker import Setup
 
 WAITING_SECONDS = 1.0
 """What is counted at a time: at most so much of a stop."""
-
-
-class Lost(Exception):
-    """A worker died or does not answer; the message says how."""
 
 
 class Patience:

@@ -9,20 +9,16 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Int
 
 from re3_jax.envs.device.minigrid.codes import EMPTY, GOAL, VIEW, WALL, Scalar
-from re3_jax.envs.device.minigrid.pose import heading
+from re3_jax.envs.device.minigrid.pose import AHEAD, RIGHTWARD, heading
 
 Projection = Callable[[Scalar | int, Scalar | int], tuple[Scalar, Scalar]]
 
 LARGEST_SIZE = 128
 """Coordinates are packed into fields of 8 bits, and layouts drawn from 64 random bits."""
 
-# View cells relative to the agent: columns right of it, rows ahead of it.
-RIGHTWARD = (np.arange(VIEW, dtype=np.int32) - VIEW // 2)[:, None]
-AHEAD = (VIEW - 1 - np.arange(VIEW, dtype=np.int32))[None, :]
 OUT_OF_VIEW = VIEW
 
 

@@ -9,10 +9,8 @@ from jaxtyping import Array, Bool, PRNGKeyArray
 
 from re3_jax.envs.base import DeviceEnv, TimeStep
 from re3_jax.envs.device.minigrid.closed_form import (
-    AHEAD,
     LARGEST_SIZE,
     OUT_OF_VIEW,
-    RIGHTWARD,
     Agent,
     at,
     on_border,
@@ -42,7 +40,7 @@ from re3_jax.envs.device.minigrid.codes import (
 )
 from re3_jax.envs.device.minigrid.draws import below
 from re3_jax.envs.device.minigrid.episode import outcome, specification
-from re3_jax.envs.device.minigrid.pose import Places, front_cell, turned
+from re3_jax.envs.device.minigrid.pose import AHEAD, RIGHTWARD, Places, front_cell, turned
 
 _YELLOW_DOOR = DOOR | YELLOW << 8
 _YELLOW_KEY = KEY | YELLOW << 8

@@ -4,9 +4,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
 from re3_jax.envs.base import CountableStates
-from re3_jax.envs.device.minigrid.codes import LEFT, RIGHT, Scalar
+from re3_jax.envs.device.minigrid.codes import LEFT, RIGHT, VIEW, Scalar
+
+# View cells [column, row]: columns right of the agent, rows ahead of it.
+RIGHTWARD = (np.arange(VIEW, dtype=np.int32) - VIEW // 2)[:, None]
+AHEAD = (VIEW - 1 - np.arange(VIEW, dtype=np.int32))[None, :]
 
 
 def heading(direction: Scalar) -> tuple[Scalar, Scalar]:

@@ -16,14 +16,11 @@ from re3_jax.envs.device.minigrid.codes import (
     image,
     kind,
 )
-from re3_jax.envs.device.minigrid.pose import heading
+from re3_jax.envs.device.minigrid.pose import AHEAD, RIGHTWARD, heading
 from re3_jax.envs.device.minigrid.world import World, unpack_pose
 
-# View cells [column, row]: columns right of the agent, rows ahead of it.
-_RIGHTWARD = (np.arange(VIEW, dtype=np.int32) - VIEW // 2)[:, None]
-_AHEAD = (VIEW - 1 - np.arange(VIEW, dtype=np.int32))[None, :]
 _BITS = np.arange(VIEW, dtype=np.int32)[:, None]
-_IS_AGENT = (_RIGHTWARD == 0) & (_AHEAD == 0)
+_IS_AGENT = (RIGHTWARD == 0) & (AHEAD == 0)
 _ROW = (1 << VIEW) - 1
 
 
@@ -39,8 +36,8 @@ def window(world: World, width: int, height: int) -> Int[Array, "7 7"]:
     """The cells around the agent [column, row] as it faces them; those off the map are walls."""
     pose = unpack_pose(world.pose)
     dx, dy = heading(pose.direction)
-    x = pose.x + _AHEAD * dx - _RIGHTWARD * dy
-    y = pose.y + _AHEAD * dy + _RIGHTWARD * dx
+    x = pose.x + AHEAD * dx - RIGHTWARD * dy
+    y = pose.y + AHEAD * dy + RIGHTWARD * dx
     is_on_map = (x >= 0) & (x < width) & (y >= 0) & (y < height)
     place = jnp.where(is_on_map, y * width + x, 0)
     return jnp.where(is_on_map, world.cells.at[place].get(mode="promise_in_bounds"), WALL)
