@@ -9,7 +9,9 @@ Of the newest checkpoint, which is left as it is. Writes what the run can show:
 - states.png: MiniGrid's cells, by how often the agent is in them and, where the run has counted
   states, by what it has visited.
 - neighbours.png: frames beside those with the nearest latents. They come from the replay; an agent
-  without one plays them now.
+  without one plays them now, if the task is on the device.
+
+Of a sum of bonuses, it looks at the state entropy alone.
 """
 
 import argparse
@@ -19,7 +21,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,10 +33,10 @@ from re3_jax.envs.base import DeviceEnv, EnvSpec
 from re3_jax.envs.device import minigrid
 from re3_jax.intrinsic.base import IntrinsicBatch, Step
 from re3_jax.runs import curves, installing, interface, machine, run_folder, suites
-from re3_jax.runs.bonuses import BONUSES
-from re3_jax.runs.build import make_bonus, make_environment, make_learner, task_spec
+from re3_jax.runs.build import make_environment, make_learner, task_spec
 from re3_jax.runs.errors import UsageError, in_one_sentence, refuse_lack_of_memory
 from re3_jax.runs.looking import figures, frames, stored
+from re3_jax.runs.looking.part import Part, with_latents
 from re3_jax.training.play import Played, play
 
 POINTS = 2_000
@@ -52,6 +54,13 @@ LANES, STEPS = 16, 400
 
 MOST_SEEDS = 6
 """Seeds in a picture of states."""
+
+
+class Picture(NamedTuple):
+    """A picture, and in a sentence what it lacks and why; "" if it is whole."""
+
+    figure: Figure
+    lacks: str = ""
 
 
 class Looked:
@@ -75,8 +84,8 @@ class Looked:
         if self.spec.task.startswith(frames.MINIGRID):
             self.places = minigrid.places(self.spec.task.removeprefix(frames.MINIGRID))
         intrinsic = stored.in_one_piece(self.state.intrinsic)
-        self.intrinsic = jax.tree.map(lambda leaf: leaf[self.at], intrinsic)
-        self.ring = stored.ring_of(self.intrinsic)
+        of_one = jax.tree.map(lambda leaf: leaf[self.at], intrinsic)
+        self.part = with_latents(self.config, of_one)
 
     def of_seed(self, of_all: Any) -> Any:
         """One seed's part, as NumPy arrays."""
@@ -84,14 +93,19 @@ class Looked:
 
     @cached_property
     def drawn(self) -> stored.Drawn | None:
-        """Different transitions of the replay, in the order of their places; None without one."""
+        """Different transitions of the replay, in the order of their places; None without one.
+
+        A place is that of the part with latents.
+        """
         # Mapped over seeds, because slicing a replay would copy it.
         draw = jax.jit(jax.vmap(lambda replay, key: stored.draw(replay, key, POINTS)))
         found = self.of_seed(draw(self.state.replay, self.state.evaluation_key))
         if found is None:
             return None
-        _, first = np.unique(found.place, return_index=True)
-        return stored.Drawn(*(values[first] for values in found))
+        assert self.part is not None
+        place = found.place.reshape(len(found.place), -1)[:, self.part.column]
+        _, first = np.unique(place, return_index=True)
+        return stored.Drawn(found.frame[first], place[first], found.reward[first])
 
     @cached_property
     def played(self) -> Played | None:
@@ -105,40 +119,52 @@ class Looked:
         return played
 
 
-def latents(run: Looked) -> Figure | str:
+def latents(run: Looked) -> Picture | str:
     """The picture, or why there is none."""
-    if run.ring is None:
+    if run.part is None:
         return f"--bonus {run.config.bonus} stores no latents in this run"
-    place = stored.places(run.ring, POINTS) if run.drawn is None else run.drawn.place
+    entry, ring = run.part.entry, run.part.ring
+    place = stored.places(ring, POINTS) if run.drawn is None else run.drawn.place
     if len(place) < FEWEST:
         return "the run has hardly stored anything yet"
-    steps_ago = stored.ages(run.ring, place)
+    steps_ago = stored.ages(ring, place)
     now = int(run.of_seed(run.state.counters.env_frames))
     colours = {"env frame": now - steps_ago * float(run.spec.action_repeat)}
-    if BONUSES[run.config.bonus].is_entropy:
-        colours["intrinsic reward"] = _intrinsic_reward(run, place)
+    lacks = ""
+    if run.part.bonus.needs_value:
+        lacks = (
+            f"no colours by intrinsic reward: --bonus {entry.name} compares the agent's values of "
+            "a minibatch, which the run does not store"
+        )
+    elif entry.is_entropy:
+        colours[f"intrinsic reward of {entry.name}"] = _intrinsic_reward(run, run.part, place)
     if run.drawn is not None:
         colours["reward of the task"] = run.drawn.reward
-    return figures.of_latents(stored.latents(run.ring, place), colours)
+    return Picture(figures.of_latents(stored.latents(ring, place), colours), lacks)
 
 
-def _intrinsic_reward(run: Looked, place: Int[np.ndarray, " point"]) -> np.ndarray:
-    """What the bonus would pay now for states that it has stored."""
-    # A state entropy looks stored latents up by their place, and nothing else.
+def _intrinsic_reward(run: Looked, part: Part, place: Int[np.ndarray, " point"]) -> np.ndarray:
+    """What a state entropy that needs no values would pay now for states that it has stored."""
+    # It looks up by their places all that it stored of states, and uses nothing else of a batch.
     observation = jnp.zeros((len(place), *run.spec.observation_shape), run.spec.observation_dtype)
     action = jnp.zeros((len(place), *getattr(run.spec.action_space, "shape", ())))
     steps = run.of_seed(run.state.counters.agent_steps)
     batch = IntrinsicBatch(observation, action, observation, jnp.asarray(place), steps)
-    reward, _, _ = jax.jit(make_bonus(run.config).reward)(run.intrinsic, batch)
+    reward, _, _ = jax.jit(part.bonus.reward)(part.state, batch)
     return np.asarray(reward)
 
 
-def neighbours(run: Looked) -> Figure | str:
+def neighbours(run: Looked) -> Picture | str:
     """The picture, or why there is none."""
-    if run.ring is None:
+    if run.part is None:
         return f"--bonus {run.config.bonus} stores no latents in this run"
+    if run.drawn is None and run.env is None:
+        return (
+            f"--agent {run.config.agent} has no replay, and frames are played only for tasks on "
+            f"the device, which {run.config.env} is not"
+        )
     random = np.random.default_rng(0)
-    frame, encoded = _encoded(run, run.ring, random)
+    frame, encoded = _encoded(run, run.part, random)
     # Copies of a frame would only show themselves.
     _, different = np.unique(encoded, axis=0, return_index=True)
     chosen = random.permutation(different)[:FRAMES]
@@ -148,26 +174,26 @@ def neighbours(run: Looked) -> Figure | str:
     if len(chosen) <= NEAREST:
         return "the run has seen too few different frames"
     queries = np.arange(min(QUERIES, len(chosen)))
-    return figures.of_neighbours(pictures, encoded[chosen], queries, NEAREST)
+    return Picture(figures.of_neighbours(pictures, encoded[chosen], queries, NEAREST))
 
 
-def _encoded(
-    run: Looked, ring: stored.Ring, random: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+def _encoded(run: Looked, part: Part, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Frames and their latents: stored ones, or those of frames that the agent sees now."""
     if run.drawn is not None:
-        return run.drawn.frame, stored.latents(ring, run.drawn.place)
+        return run.drawn.frame, stored.latents(part.ring, run.drawn.place)
     assert run.played is not None
     seen = run.of_seed(run.played.observation).reshape(-1, *run.spec.observation_shape)
-    number = min(FRAMES, stored.capacity(ring), len(seen))
+    number = min(FRAMES, stored.capacity(part.ring), len(seen))
     frame = seen[random.choice(len(seen), number, replace=False)]
-    after, place = jax.jit(make_bonus(run.config).observe)(run.intrinsic, Step(jnp.asarray(frame)))
+    # No latent depends on a value, and the state that would store the values is dropped.
+    step = Step(jnp.asarray(frame), value=jnp.zeros(number))
+    after, place = jax.jit(part.bonus.observe)(part.state, step)
     renewed = stored.ring_of(after)
     assert renewed is not None
     return frame, stored.latents(renewed, np.asarray(place))
 
 
-def states(run: Looked) -> Figure | str:
+def states(run: Looked) -> Picture | str:
     """The picture, or why there is none."""
     if run.places is None:
         return f"the states of {run.config.env} are no cells of a room"
@@ -179,21 +205,24 @@ def states(run: Looked) -> Figure | str:
     rows = {"share of time, now": counts / counts.sum(axis=1, keepdims=True)}
     if run.state.visited is not None:
         rows["directions visited so far"] = np.asarray(run.state.visited)[: len(seeds)]
-    return figures.of_states({name: row.reshape(-1, *form) for name, row in rows.items()}, seeds)
+    of_cells = {name: row.reshape(-1, *form) for name, row in rows.items()}
+    return Picture(figures.of_states(of_cells, seeds))
 
 
 PICTURES = {"latents": latents, "states": states, "neighbours": neighbours}
 
 
 def written(run: Looked, out: Path) -> Iterator[str]:
-    """Writes the pictures; a line for each."""
+    """Writes the pictures; a line for each, and one for what it lacks."""
     for name, make in PICTURES.items():
         made = make(run)
         if isinstance(made, str):
             yield f"no {name}.png: {made}"
-        else:
-            curves.save(made, out / f"{name}.png")
-            yield str(out / f"{name}.png")
+            continue
+        curves.save(made.figure, out / f"{name}.png")
+        yield str(out / f"{name}.png")
+        if made.lacks:
+            yield made.lacks
 
 
 @in_one_sentence

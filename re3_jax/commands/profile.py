@@ -8,7 +8,7 @@ The trace opens in Perfetto and in XProf.
   seeds over the cores, so that the shares add up.
 - With environments on the host, each part of an agent step is timed alone, with the device idle
   before and after it, and so is the whole loop. The loop takes less time than its parts together,
-  because the lanes step while the device learns.
+  because the lanes step while the device learns; those of an on-policy agent wait meanwhile.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ TRACED_UPDATES = 25
 """Updates per chunk on the device: traces grow by about 0.3 MB per update and seed."""
 
 TRACED_STEPS = 10
-"""Agent steps per chunk on the host."""
+"""Agent steps per chunk on the host; an on-policy agent's chunk is a rollout."""
 
 REPEATS = 5
 
@@ -112,26 +112,30 @@ def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
             f"episodes: {bench * installing.in_checkout()}profile another agent"
         )
     span = int(getattr(options, agent.span)) if agent.span else 1
-    # The first update comes after the first chunk, once a transition is complete.
-    first = max(TRACED_STEPS, span + 1) * options.num_envs
-    options = dataclasses.replace(options, **{agent.first_update: first})
-    config = dataclasses.replace(config, chunk_updates=TRACED_STEPS, **{agent.group: options})
+    if agent.first_update is not None:
+        # The first update comes after the first chunk, once a transition is complete.
+        first = max(TRACED_STEPS, span + 1) * options.num_envs
+        options = dataclasses.replace(options, **{agent.first_update: first})
+    updates = 1 if agent.on_policy else TRACED_STEPS
+    config = dataclasses.replace(config, chunk_updates=updates, **{agent.group: options})
+    chunk = updates * config.steps_per_update
     with contextlib.closing(build.build(config, spec, print)) as program:
         assert isinstance(program, HostProgram)
         state = program.init(jnp.asarray(config.seed_numbers, jnp.int32))
         program.compile(state)
         for _ in range(2 + span // TRACED_STEPS):
             state, _ = jax.block_until_ready(program.train(state))
-        best, _, state = _timed_and_traced(program.train, state, TRACED_STEPS, folder, detail=2)
+        best, _, state = _timed_and_traced(program.train, state, chunk, folder, detail=2)
         has_ring = bonuses.keeps_latents(flatten(config))
-        latents = int(state.counters.agent_steps[0]) if has_ring else 0
+        ring_rows = config.re3.ring_size if agent.on_policy else options.replay_capacity
+        latents = min(int(state.counters.agent_steps[0]), ring_rows) if has_ring else 0
         parts = _parts(program, state)
     together = sum(parts.values())
     return Profile(
         unit="agent step",
         milliseconds=best,
         parts=parts,
-        env_frames=config.seeds * config.frames_per_update(spec.action_repeat),
+        env_frames=config.seeds * options.num_envs * spec.action_repeat,
         remark=(
             f"with {latents:,} latents in the ring; its parts, each alone, take {together:.3f} ms, "
             f"of which the loop hides {max(0.0, together - best):.3f}"
@@ -159,7 +163,8 @@ def _timed_and_traced(
 
 def updates_per_step(learner: Learner, agent_steps: int) -> float:
     """Average number of updates per step of all lanes, from now on."""
-    ends = range(agent_steps, agent_steps + 1_000 * learner.num_lanes, learner.num_lanes)
+    # Of many steps, because a rollout of hundreds of them has one update.
+    ends = range(agent_steps, agent_steps + 100_000 * learner.num_lanes, learner.num_lanes)
     return float(np.mean([learner.updates_due(end - learner.num_lanes, end) for end in ends]))
 
 

@@ -74,7 +74,8 @@ class Agent:
       needs_images: what it does with images, if it learns from nothing else.
       sees: option of a suite that renders -> the only value with which it can learn, and why.
       sequence: option of the group: states in each sequence of a batch.
-      first_update: option of the group: steps or frames before the first update.
+      first_update: option of the group: steps or frames before the first update; None for an
+        agent without that choice, such as one that learns with each whole rollout.
       in_bursts: whether it learns in bursts between whole episodes instead of between steps.
       span: option of the group: environment steps of one transition.
       chunk_steps: steps of all lanes in one chunk on the device.
@@ -94,7 +95,7 @@ class Agent:
     needs_images: str | None = None
     sees: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     sequence: str | None = None
-    first_update: str = "initial_agent_steps"
+    first_update: str | None = None
     in_bursts: bool = False
     span: str | None = None
     chunk_steps: int = 250
@@ -139,6 +140,7 @@ RAD = Agent(
         *("augmentation", "crop_size", "torso", "num_filters", "frame_differences"),
         *("latent_dim", "hidden_dim", "log_std_min", "log_std_max"),
     ),
+    first_update="initial_agent_steps",
     check_task=_check_images,
     gives_value=True,
 )
@@ -190,6 +192,7 @@ AGENTS = Registry(
             *("dueling", "noisy", "distributional", "torso", "hidden_dim"),
             *("num_atoms", "v_min", "v_max"),
         ),
+        first_update="initial_agent_steps",
         span="n_steps",
         # Its updates are smaller and rarer.
         chunk_steps=1_000,

@@ -133,7 +133,8 @@ def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> st
     too_many = math.ceil((needed_bytes - available_bytes) / bytes_of_one)
     capacity, fits = options.replay_capacity - too_many, []
     # With fewer transitions an agent may be unable to start learning.
-    if capacity >= max(options.batch_size, getattr(options, agent.first_update)):
+    first = getattr(options, agent.first_update) if agent.first_update else 0
+    if capacity >= max(options.batch_size, first):
         fits.append(f"{option} {capacity // 1000 * 1000 or capacity}")
     if seeds := available_bytes * config.seeds // needed_bytes:
         fits.append(f"--seeds {seeds}")

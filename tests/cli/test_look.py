@@ -1,12 +1,23 @@
 """`make look` at a run of a few seconds."""
 
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
 import matplotlib.image
 import numpy as np
 import pytest
 
+from re3_jax.agents.base import OnPolicyLearner
 from re3_jax.commands import look
-from re3_jax.runs import interface, machine
-from re3_jax.runs.looking import figures
+from re3_jax.envs.base import LaneStep
+from re3_jax.intrinsic.base import Step
+from re3_jax.runs import build, interface, machine
+from re3_jax.runs.looking import figures, stored
+from re3_jax.runs.options import parse
+from re3_jax.training.host_rollout import collecting
+from re3_jax.training.play import Played
+from re3_jax.training.train_state import TrainState
 from tests.cli.refusal import tree
 from tests.kept_runners import kept_runners
 
@@ -63,6 +74,98 @@ def test_what_is_no_run_is_refused(words, sentence, capsys):
     assert said.startswith("error: ") and said.count("\n") == 1 and sentence in said
 
 
+def looked_at(monkeypatch, config, learner, stores):
+    """A look at a run of one seed, in which `stores` has changed the state at its beginning."""
+    spec = learner.spec
+    frame = jnp.zeros((learner.num_lanes, *spec.frame_shape), spec.observation_dtype)
+    keys = jax.random.split(jax.random.key(0), 3)
+    state = stores(jax.jit(lambda keys: TrainState.begin(learner, frame, {}, None, *keys))(keys))
+    of_seeds = jax.tree.map(lambda leaf: jnp.expand_dims(leaf, 0), state)
+    run = SimpleNamespace(config=config, state=of_seeds)
+    monkeypatch.setattr(interface, "load", lambda folder, progress: run)
+    return look.Looked("unread", 0)
+
+
+def random_frames(spec, number):
+    return np.random.default_rng(0).integers(0, 2, (number, *spec.frame_shape)).astype(bool)
+
+
+@pytest.fixture
+def colours(monkeypatch):
+    """Of the latents, by their titles."""
+    found, of_latents = {}, figures.of_latents
+    monkeypatch.setattr(
+        figures, "of_latents", lambda *given: found.update(given[1]) or of_latents(*given)
+    )
+    return found
+
+
+MINATAR = ["--env", "gymnax:Breakout-MinAtar", "--preset", "debug", "--seeds", "1"]
+
+
+def test_of_a_sum_the_state_entropy_is_looked_at(monkeypatch, tmp_path, colours):
+    """Also where it is not the first part, and a replay has a row of indices for each step."""
+    config = parse([*MINATAR, "--agent", "rainbow", "--bonus", "rnd+re3"])
+    learner = build.make_learner(config, task := build.task_spec(config))
+
+    def stores(state):
+        store, lanes = jax.jit(learner.store), learner.num_lanes
+        learned, never = state.learner, jnp.zeros(lanes, bool)
+        for frame in random_frames(task, 20 * lanes).reshape(20, lanes, *task.frame_shape):
+            step = LaneStep(frame, jnp.ones(lanes), never, never, frame, never)
+            learned = store(learned, jnp.zeros(lanes, jnp.int32), step)
+        return state.with_learner(learned)
+
+    run = looked_at(monkeypatch, config, learner, stores)
+    latents, states, neighbours = look.written(run, tmp_path)
+    assert is_picture(latents) and is_picture(neighbours)
+    assert states.startswith("no states.png: the states of gymnax:Breakout-MinAtar")
+    assert list(colours) == ["env frame", "intrinsic reward of re3", "reward of the task"]
+    assert len(run.drawn.place) > 10
+    bonus, state = run.part.bonus, run.part.state
+    encoded, index = jax.jit(bonus.observe)(state, Step(jnp.asarray(run.drawn.frame)))
+    np.testing.assert_allclose(
+        stored.latents(run.part.ring, run.drawn.place),
+        stored.latents(stored.ring_of(encoded), index),
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("searched", ["minibatch", "ring"])
+def test_a_bonus_of_values_has_pictures_of_its_latents(searched, monkeypatch, tmp_path, colours):
+    words = ["--agent", "ppo", "--bonus", "vcse", "--vcse.neighbours", searched]
+    config = parse([*MINATAR, *words])
+    learner = build.make_learner(config, task := build.task_spec(config))
+    frames, bonus = random_frames(task, 30), build.make_bonus(config)
+
+    def stores(state):
+        step = Step(jnp.asarray(frames), value=jnp.arange(30.0))
+        return state._replace(intrinsic=jax.jit(bonus.observe)(state.intrinsic, step)[0])
+
+    run = looked_at(monkeypatch, config, learner, stores)
+    # Compiling the play takes longer than all the rest, and it is tested above.
+    run.played = Played(frames[None, :, None], None)
+    latents, *why, _, neighbours = look.written(run, tmp_path)
+    assert is_picture(latents) and is_picture(neighbours)
+    if searched == "ring":
+        assert not why and np.std(colours["intrinsic reward of vcse"]) > 0
+    else:
+        assert list(colours) == ["env frame"]
+        assert why[0].startswith("no colours by intrinsic reward: --bonus vcse compares")
+
+
+def test_an_agent_without_replay_shows_no_frames_of_the_host(monkeypatch, tmp_path):
+    pytest.importorskip("dm_control")
+    words = ["--env", "cartpole_balance", "--agent", "ppo", "--preset", "debug", "--seeds", "1"]
+    config = parse(words)
+    learner = build.make_learner(config, build.task_spec(config))
+    assert isinstance(learner, OnPolicyLearner)
+    run = looked_at(monkeypatch, config, collecting(learner), lambda state: state)
+    latents, _, neighbours = look.written(run, tmp_path)
+    assert latents == "no latents.png: the run has hardly stored anything yet"
+    assert neighbours.startswith("no neighbours.png: --agent ppo has no replay, and frames are")
+
+
 @pytest.mark.slow
 def test_a_bonus_without_latents_has_the_pictures_that_need_none(tmp_path, capsys):
     interface.train(TASK, bonus="rnd", out=tmp_path / "run", progress=False, **OPTIONS)
@@ -92,11 +195,11 @@ def test_a_task_that_numbers_no_states_has_the_picture_of_where_the_agent_is(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("agent", ["rainbow", "ppo"])
-def test_minatar_has_the_pictures_of_latents(agent, tmp_path, capsys):
+@pytest.mark.parametrize(("agent", "bonus"), [("rainbow", "re3+rnd"), ("ppo", "re3")])
+def test_minatar_has_the_pictures_of_latents(agent, bonus, tmp_path, capsys):
     run = tmp_path / "run"
     interface.train(
-        "gymnax:Breakout-MinAtar", agent, out=run, preset="debug", progress=False, seeds=1
+        "gymnax:Breakout-MinAtar", agent, bonus, out=run, preset="debug", progress=False, seeds=1
     )
     assert look.main([str(run)]) == 0
     latents, states, neighbours = capsys.readouterr().out.splitlines()

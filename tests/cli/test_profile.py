@@ -7,7 +7,10 @@ import jax
 import pytest
 
 from re3_jax.commands import profile
+from re3_jax.envs import host
 from re3_jax.runs import machine
+from re3_jax.runs.options import parse
+from tests.probe_host_env import DotLanes, spec
 
 OPTIONS = ["--env", "gymnax:CartPole-v1", "--preset", "debug", "--seeds", "1"]
 
@@ -58,3 +61,28 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(env, sentence, tmp_pat
     assert said.count("\n") == 1
     assert sentence in said
     assert not list(tmp_path.iterdir())
+
+
+def test_on_the_host_an_on_policy_agent_learns_with_each_rollout(tmp_path, monkeypatch):
+    words = ["--env", "cheetah_run_sparse", "--agent", "ppo", "--preset", "debug", "--seeds", "1"]
+    config = parse(words)
+    monkeypatch.setattr(host, "make", lambda task, options, lanes, say: DotLanes(lanes, size=36))
+    timed, chunks = profile._timed_and_traced, []
+
+    def watched(train, state, units, folder, detail):
+        before = jax.device_get(state.counters)
+        *times, state = timed(train, state, units, folder, detail)
+        chunks.append((units, before, jax.device_get(state.counters)))
+        return *times, state
+
+    monkeypatch.setattr(profile, "_timed_and_traced", watched)
+    result = profile.profile_host(config, spec(size=36), tmp_path)
+    ((units, before, after),) = chunks
+    lanes, rollouts = config.ppo.num_envs, profile.REPEATS + 1
+    assert units == config.ppo.rollout_length
+    assert after.agent_steps - before.agent_steps == rollouts * units * lanes
+    assert after.updates - before.updates == rollouts
+    assert result.unit == "agent step" and result.env_frames == 2 * lanes
+    assert list(result.parts) == ["act", "lanes", "update", "store"]
+    assert all(value > 0 for value in [result.milliseconds, *result.parts.values()])
+    assert list(tmp_path.rglob("*.trace.json.gz"))

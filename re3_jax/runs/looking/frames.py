@@ -4,6 +4,7 @@ import numpy as np
 from jaxtyping import Shaped, UInt8
 
 from re3_jax.envs.base import EnvSpec
+from re3_jax.envs.device.minigrid import codes
 
 PALETTE = np.array(
     [
@@ -16,9 +17,6 @@ PALETTE = np.array(
 """Of planes: no plane, the first, the second ..."""
 
 MINIGRID = "minigrid:"
-UNSEEN, EMPTY, WALL, DOOR, LAVA = 0, 1, 2, 4, 9
-"""Farama's numbers of objects."""
-
 COLOURS = np.array(
     [[255, 0, 0], [0, 255, 0], [0, 0, 255], [112, 39, 195], [255, 255, 0], [100, 100, 100]],
     np.uint8,
@@ -52,18 +50,18 @@ def _of_minigrid(views: UInt8[np.ndarray, "picture column row channel"]) -> Pict
     # Farama's views lead with the column.
     kind, colour, state = np.moveaxis(views.swapaxes(1, 2), -1, 0).astype(int)
     flat = COLOURS[np.minimum(colour, len(COLOURS) - 1)].copy()
-    flat[kind == UNSEEN] = 60
-    flat[kind == EMPTY] = 0
-    flat[kind == LAVA] = [255, 128, 0]
+    flat[kind == codes.UNSEEN] = 60
+    flat[kind == codes.EMPTY] = 0
+    flat[kind == codes.LAVA & 0xFF] = [255, 128, 0]
     picture = flat.repeat(CELL, 1).repeat(CELL, 2)
     inside = np.zeros(picture.shape[1:3], bool)
     size = views.shape[1] * CELL
     middle = np.arange(size) % CELL
     inside[np.ix_((middle >= 2) & (middle < CELL - 2), (middle >= 2) & (middle < CELL - 2))] = True
     # Doors are frames; what can be carried does not fill its cell.
-    is_open = ((kind == DOOR) & (state == 0)).repeat(CELL, 1).repeat(CELL, 2)
+    is_open = ((kind == codes.DOOR) & (state == codes.OPEN)).repeat(CELL, 1).repeat(CELL, 2)
     picture[is_open & inside] = 0
-    small = ((kind > DOOR) & (kind < 8)).repeat(CELL, 1).repeat(CELL, 2)
+    small = ((kind > codes.DOOR) & (kind <= codes.BOX)).repeat(CELL, 1).repeat(CELL, 2)
     picture[small & ~inside] = 0
     edge = middle == 0
     picture[:, edge] = np.maximum(picture[:, edge], 40)

@@ -32,12 +32,12 @@ class Drawn(NamedTuple):
 
     Attributes:
       frame: the newest of o_t; all of o_t where nothing is stacked.
-      place: where the bonus keeps the latent of o_t.
+      place: where the bonus keeps the latent of o_t; of a sum, a row with each part's index.
       reward: of the task.
     """
 
     frame: Shaped[Any, " point *frame"]
-    place: Int[Any, " point"]
+    place: Int[Any, " point *index"]
     reward: Float[Any, " point"]
 
 
