@@ -92,14 +92,16 @@ print(paid, info)
 
 # %%
 scaled = chain(count(), scale_by_schedule(optax.constant_schedule(0.01)))
-print(scaled.reward(scaled.init(jax.random.key(0), spec), batch)[0])
+state, index = scaled.observe(scaled.init(jax.random.key(0), spec), Step(seen))
+paid, state, info = scaled.reward(state, batch)
+np.testing.assert_allclose(paid, 0.01 * np.array([0.5, 0.5, 0.5, 0.5, 1.0]), rtol=1e-6)
 
 # %% [markdown]
 # ## Train with it
 #
 # Registered under a name, the bonus is in every agent, on every task, seeds and all. In a file of
-# its own, the same lines are a plugin: `make run BONUS=count ARGS="--plugin my_bonus.py"`
-# ([Extending](../extending.md)).
+# its own, the same lines are a plugin: `make run ENV=doorkey_6x6 BONUS=count ARGS="--plugin
+# my_bonus.py"` ([Extending](../extending.md)).
 
 # %%
 bonuses.register(bonuses.Bonus(name="count", groups=(), make=lambda run, re3: scaled))
@@ -111,4 +113,4 @@ print(run.curves["return_mean"][:, -1], run.metrics["state_coverage"][:, -1])
 
 # %%
 print(run.metrics["seen_once"].mean(0).round(4)[:10])
-run.plot()
+run.plot().savefig("count.png")

@@ -114,7 +114,9 @@ def drawn(rng, sizes=(2, 64, 64, 4)):
 
 # %%
 SPEC = EnvSpec("mountain car", (2,), np.dtype(np.float32), Discrete(3), TIME_LIMIT)
-RE3 = from_config(RE3Config(3, 3, beta=1.0, ring_size=2000, latent_dim=16, normalize="running_std"))
+RE3 = from_config(
+    RE3Config(3, 3, False, beta=1.0, ring_size=2000, latent_dim=16, normalize="running_std")
+)
 
 
 # %% [markdown]

@@ -46,5 +46,6 @@ def check_filmed(config: RunConfig, frames: Sequence[np.ndarray]) -> None:
     """Refuses a video of a task that shows no frames."""
     if not frames:
         raise UsageError(
-            f"--video needs a task seen as images, which {config.env} is not: leave it out"
+            f"--video needs a task of DeepMind Control or Atari, which {config.env} is not: "
+            "leave it out"
         )

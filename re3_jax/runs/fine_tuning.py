@@ -54,6 +54,8 @@ def check_fits(config: RunConfig, shapes: TrainState, learned: Learned) -> None:
         raise UsageError(
             f"the run in {config.init} does not fit: {error}; leave --init out or train another run"
         ) from None
+    except TypeError as error:
+        raise UsageError(f"--init cannot be used: {error}, or leave --init out") from None
 
 
 def begin(fresh: TrainState, learned: Learned) -> TrainState:

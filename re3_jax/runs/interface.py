@@ -210,7 +210,7 @@ class Run:
     def video(
         self, path: str | Path | None = None
     ) -> Path | UInt8[np.ndarray, "frame height width 3"]:
-        """The first episode of the first seed's evaluation; only of tasks seen as images.
+        """The first episode of the first seed's evaluation; only of DeepMind Control and Atari.
 
         Args:
           path: MP4 to write; by default none is.

@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -15,6 +16,7 @@ from re3_jax.runs.build import task_spec
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.options import parse
 from re3_jax.runs.resolve import resolve
+from re3_jax.training.train_state import TrainState
 from tests.cli.refusal import refused
 from tests.resume.compare import leaves
 
@@ -223,3 +225,12 @@ def test_a_damaged_source_is_refused(capsys, here, source):
 def test_a_profile_refuses_init(capsys, here):
     assert profile.main([*DOORKEY, "--init", "nowhere"]) == 2
     assert "--init has no effect" in capsys.readouterr().err
+
+
+def test_a_state_that_does_not_say_what_it_hands_on_is_refused():
+    """One of a plugin: ours all say it."""
+    tree = dict.fromkeys(TrainState._fields, ())
+    shapes = TrainState(**{**tree, "agent": (jnp.zeros(2),)})
+    config = dataclasses.replace(resolve("doorkey_6x6", preset="debug"), init="runs/source")
+    with pytest.raises(UsageError, match="tuple does not say what .* or leave --init out"):
+        fine_tuning.check_fits(config, shapes, {})

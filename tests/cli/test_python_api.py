@@ -96,7 +96,7 @@ def test_a_run_is_that_of_the_command_line_and_writes_nothing(reference, capsys,
     assert run.plot()._repr_png_().startswith(b"\x89PNG")
     with pytest.raises(re3_jax.UsageError, match="already holds a run"):
         run.save("saved")
-    with pytest.raises(re3_jax.UsageError, match="needs a task seen as images"):
+    with pytest.raises(re3_jax.UsageError, match="needs a task of DeepMind Control"):
         run.video()
 
 

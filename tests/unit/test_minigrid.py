@@ -120,3 +120,9 @@ def test_different_keys_draw_different_layouts_and_equal_keys_equal_ones() -> No
     again, _ = draw(keys)
     np.testing.assert_array_equal(first.objects, again.objects)
     assert len(np.unique(np.asarray(first.objects))) > 150
+
+
+def test_only_grids_number_their_missions() -> None:
+    assert minigrid.missions("KeyCorridorS3R3")
+    with pytest.raises(ValueError, match="minigrid:DoorKey-8x8 has one mission"):
+        minigrid.missions("DoorKey-8x8")

@@ -143,9 +143,12 @@ def missions(task_id: str) -> Mapping[int, str]:
     """Farama's text for each value of `World.mission` in a task with a grid.
 
     Raises:
-      ValueError: if there is no such task.
+      ValueError: if there is no such task, or it is an Empty or a DoorKey, which have one mission.
     """
-    return TASKS[canonical(task_id)]().missions
+    name = canonical(task_id)
+    if name not in TASKS:
+        raise ValueError(f"minigrid:{name} has one mission, and no number of it")
+    return TASKS[name]().missions
 
 
 def _side(match: re.Match[str]) -> int:
