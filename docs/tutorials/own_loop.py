@@ -108,15 +108,13 @@ def drawn(rng, sizes=(2, 64, 64, 4)):
 # It needs the shape, dtype and actions of the task. It compares observations by distance, so their
 # coordinates should have similar ranges: that is why `scaled` maps both to [-1, 1].
 #
-# The distance is that to the third neighbour, as in the paper, among the newest 2,000 observations.
-# It is divided by its running standard deviation, so that `beta` weighs the bonus against the
-# task's -1.
+# The distance is that to the third nearest of the newest 2,000 observations, itself among them
+# (`count_self=False` leaves it out, as the paper's text does). It is divided by its running standard
+# deviation, so that `beta` weighs the bonus against the task's -1.
 
 # %%
 SPEC = EnvSpec("mountain car", (2,), np.dtype(np.float32), Discrete(3), TIME_LIMIT)
-RE3 = from_config(
-    RE3Config(3, 3, False, beta=1.0, ring_size=2000, latent_dim=16, normalize="running_std")
-)
+RE3 = from_config(RE3Config(3, 3, beta=1.0, ring_size=2000, latent_dim=16, normalize="running_std"))
 
 
 # %% [markdown]
