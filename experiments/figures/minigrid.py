@@ -105,7 +105,8 @@ VARIANTS = {
 def _draw(panels: dict[str, list[Curve]], last_seed: int) -> Figure:
     labels = [row.label for row in VARIANTS.values()]
     axes_of = partial(curves.draw_axes, labels=labels)
-    figure = curves.draw_panels(panels, (4.6, 4.6), len(panels), panel=axes_of)
+    lines = -(-max(len(panel) for panel in panels.values()) // len(panels))
+    figure = curves.draw_panels(panels, (4.6, 4.0 + 0.24 * lines), len(panels), panel=axes_of)
     x_label = f"env frames, pre-training included (seeds {FIRST_SEED} to {last_seed})"
     for axes in figure.axes:
         axes.set_ylim(-0.02, 1.0)
