@@ -109,8 +109,8 @@ def drawn(rng, sizes=(2, 64, 64, 4)):
 # coordinates should have similar ranges: that is why `scaled` maps both to [-1, 1].
 #
 # The distance is that to the third nearest of the newest 2,000 observations, itself among them
-# (`count_self=False` leaves it out, as the paper's text does). It is divided by its running standard
-# deviation, so that `beta` weighs the bonus against the task's -1.
+# (`count_self=False` leaves it out, as the paper's text does). It is divided by its running
+# standard deviation, so that `beta` weighs the bonus against the task's -1.
 
 # %%
 SPEC = EnvSpec("mountain car", (2,), np.dtype(np.float32), Discrete(3), TIME_LIMIT)

@@ -12,8 +12,20 @@ from experiments.figures.runs import Run
 
 of_agent = partial(Run, preset="recommended", agent="rainbow")
 breakout = partial(of_agent, "gymnax:Breakout-MinAtar", seeds=5, steps=400_000)
-deep_sea = partial(of_agent, "gymnax:DeepSea-bsuite-14", seeds=10, steps=60_000)
-noisy = deep_sea("none", changes={"rainbow.noisy": True})
+deep_sea = partial(of_agent, "gymnax:DeepSea-bsuite-14", seeds=10, steps=60_000, seed=201)
+
+DEEP_SEA = {
+    "none": deep_sea("none"),
+    "noisy": deep_sea("none", changes={"rainbow.noisy": True}),
+    "re3": deep_sea("re3"),
+}
+"""Settings are searched on seeds 101 to 103, by `deep_sea_search`."""
+
+DEEP_SEA_LABELS = {
+    "none": "Rainbow, epsilon-greedy",
+    "noisy": "Rainbow, noisy layers",
+    "re3": "Rainbow, epsilon-greedy + RE3",
+}
 
 PANELS: Panels = {
     "breakout": (
@@ -25,11 +37,7 @@ PANELS: Panels = {
     ),
     "deep_sea": (
         "DeepSea of 14 rows",
-        [
-            Row("Rainbow, epsilon-greedy", "deep_sea-none", deep_sea("none")),
-            Row("Rainbow, noisy layers", "deep_sea-noisy", noisy),
-            Row("Rainbow, epsilon-greedy + RE3", "deep_sea-re3", deep_sea("re3")),
-        ],
+        [Row(label, f"deep_sea-{name}", DEEP_SEA[name]) for name, label in DEEP_SEA_LABELS.items()],
     ),
 }
 
