@@ -117,17 +117,14 @@ def check_machine() -> list[str]:
 
 
 def _devices() -> list[str]:
-    try:
+    from re3_jax.runs import machine
+
+    with machine.refusing_backends():
         import jax
         import jax.numpy as jnp
 
         devices = jax.devices()
         product = float(jnp.dot(jnp.full(8, 2.0), jnp.full(8, 0.5)))
-    except (ImportError, RuntimeError) as error:
-        raise UsageError(
-            f"JAX does not work here ({' '.join(str(error).split())}): reinstall it with "
-            f"{installing.remedy()}, or set JAX_PLATFORMS=cpu to do without the accelerator"
-        ) from None
     if product != 8.0:
         raise UsageError(
             f"JAX on {devices[0].device_kind} computes wrongly: set JAX_PLATFORMS=cpu, or install "

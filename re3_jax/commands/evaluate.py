@@ -41,6 +41,8 @@ def evaluate(
     stored = run_folder.stored_config(run, "name the folder of a run with --run")
     if not run_folder.has_checkpoint(run):
         raise UsageError(f"{run} has no checkpoint to evaluate: train it first")
+    if video or strip:
+        evaluation.check_films(stored)
     config, spec = prepared(fitted(evaluation.asked(stored, episodes, greedy)))
     warn = functools.partial(print, file=sys.stderr)
     runner = build(config, spec, warn)
@@ -55,8 +57,6 @@ def evaluate(
             raise UsageError(f"{run} has no checkpoint to evaluate: train it first")
         state, record = found
         stats = runner.start_evaluation(state, frames.append if video or strip else None)()
-    if video or strip:
-        evaluation.check_filmed(config, frames)
     if video is not None:
         mp4.write(video, frames)
     if strip is not None:

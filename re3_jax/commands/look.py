@@ -127,6 +127,9 @@ def latents(run: Looked) -> Picture | str:
     place = stored.places(ring, POINTS) if run.drawn is None else run.drawn.place
     if len(place) < FEWEST:
         return "the run has hardly stored anything yet"
+    points = stored.latents(ring, place)
+    if not np.isfinite(points).all():
+        return "latents of the run are not finite numbers"
     steps_ago = stored.ages(ring, place)
     now = int(run.of_seed(run.state.counters.env_frames))
     colours = {"env frame": now - steps_ago * float(run.spec.action_repeat)}
@@ -140,7 +143,7 @@ def latents(run: Looked) -> Picture | str:
         colours[f"intrinsic reward of {entry.name}"] = _intrinsic_reward(run, run.part, place)
     if run.drawn is not None:
         colours["reward of the task"] = run.drawn.reward
-    return Picture(figures.of_latents(stored.latents(ring, place), colours), lacks)
+    return Picture(figures.of_latents(points, colours), lacks)
 
 
 def _intrinsic_reward(run: Looked, part: Part, place: Int[np.ndarray, " point"]) -> np.ndarray:

@@ -9,6 +9,7 @@ ends the view, with exit code 130. Where standard output is no terminal, it prin
 
 import argparse
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -94,8 +95,7 @@ def _last_lines(folder: Path, seen: Progress) -> Iterator[Text]:
     elif seen.is_complete:
         yield Text(f"the run is complete: {folder}")
     else:
-        command = f"{installing.python()} -m re3_jax.commands.train --out {folder} --resume"
-        yield Text(f"no process trains this run now; to continue it: {command}")
+        yield Text(f"no process trains this run now; to continue it: {installing.resuming(folder)}")
 
 
 @in_one_sentence
@@ -108,8 +108,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words.run is None:
         example = installing.example("watch", "RUN", "runs/a")
         raise UsageError(f"give the folder of a run, as in {example}")
-    if not words.every > 0:
-        raise UsageError(f"--every {words.every} is not positive: give seconds above 0")
+    if not 0 < words.every <= threading.TIMEOUT_MAX:
+        raise UsageError(f"--every {words.every} is no time to wait: give seconds above 0")
     console, folder = Console(highlight=False), words.run
 
     def show(seen: Progress) -> RenderableType:

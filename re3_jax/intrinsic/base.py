@@ -56,15 +56,8 @@ class Step(NamedTuple):
         )
 
     def required(self, name: str) -> Array:
-        """A field that a bonus cannot do without.
-
-        Raises:
-          ValueError: if it is None.
-        """
-        value: Array | None = getattr(self, name)
-        if value is None:
-            raise ValueError(f"this bonus needs {name} of every step: give it with the observation")
-        return value
+        """A field that a bonus cannot do without; a ValueError if it is None."""
+        return _required(self, name)
 
     @property
     def ended(self) -> Bool[Array, " lane"]:
@@ -95,6 +88,17 @@ class IntrinsicBatch(NamedTuple):
     bonus_index: Int[Array, " batch *index"]
     agent_steps: Int[Array, ""]
     value: Float[Array, " batch"] | None = None
+
+    def required(self, name: str) -> Array:
+        """As `Step.required`."""
+        return _required(self, name)
+
+
+def _required(given: Step | IntrinsicBatch, name: str) -> Array:
+    value: Array | None = getattr(given, name)
+    if value is None:
+        raise ValueError(f"this bonus needs {name} of every step: give it with the observation")
+    return value
 
 
 class IntrinsicReward(NamedTuple):

@@ -116,13 +116,14 @@ def errors(params: ICMParams, batch: IntrinsicBatch, config: ICMConfig) -> Error
     Integer actions count as discrete.
     """
     # One pass over both: one large convolution costs less than two small ones.
-    both = jnp.concatenate([batch.observation, batch.next_observation])
+    both = jnp.concatenate([batch.observation, batch.required("next_observation")])
     features, next_features = jnp.split(prediction_error.encode(params.encoder, both, config), 2)
-    is_discrete = jnp.issubdtype(batch.action.dtype, jnp.integer)
+    taken = batch.required("action")
+    is_discrete = jnp.issubdtype(taken.dtype, jnp.integer)
     if is_discrete:
-        action = jax.nn.one_hot(batch.action, params.inverse[-1].bias.shape[0])
+        action = jax.nn.one_hot(taken, params.inverse[-1].bias.shape[0])
     else:
-        action = batch.action.reshape(batch.action.shape[0], -1)
+        action = taken.reshape(taken.shape[0], -1)
     with jax.default_matmul_precision("highest"):
         predicted_action = mlp.mlp(
             params.inverse, jnp.concatenate([features, next_features], axis=1)

@@ -85,12 +85,13 @@ def inverse_dynamics_encoder(config: RE3Config, learned: LearnedEncoderConfig) -
         state: InverseDynamicsState, batch: IntrinsicBatch, key: PRNGKeyArray
     ) -> tuple[InverseDynamicsState, Info]:
         del key
-        both = jnp.concatenate([batch.observation, batch.next_observation])
+        action = batch.required("action")
+        both = jnp.concatenate([batch.observation, batch.required("next_observation")])
 
         def loss_of(params: InverseDynamicsParams) -> Float[Array, ""]:
             before, after = jnp.split(network.encode(params.encoder, both), 2)
             prediction = mlp.mlp(params.head, jnp.concatenate([before, after], axis=1))
-            return action_loss(prediction, batch.action)
+            return action_loss(prediction, action)
 
         loss, gradient = jax.value_and_grad(loss_of)(state.params)
         updates, opt_state = optimizer.update(gradient, state.opt_state)

@@ -163,7 +163,8 @@ def _check_annealing(values: Values, spec: EnvSpec) -> None:
     if over is not None and over < agent_steps:
         raise UsageError(
             f"--ppo.anneal-agent-steps {over} brings the learning rate to 0 before the run of "
-            f"{agent_steps} agent steps ends: give at least {agent_steps}, or None to keep it"
+            f"{agent_steps} agent steps ends: give a new run at least {agent_steps}, or None to "
+            "keep it; a run that has begun cannot become longer"
         )
 
 

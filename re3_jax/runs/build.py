@@ -205,7 +205,7 @@ def devices_for(
     Raises:
       UsageError: `ring_shards` does not divide their number.
     """
-    devices = devices or jax.local_devices()
+    devices = devices or machine.devices()
     if len(devices) % ring_shards:
         fits = max(n for n in range(1, ring_shards) if len(devices) % n == 0)
         raise UsageError(
@@ -223,6 +223,6 @@ def fitted(config: RunConfig) -> RunConfig:
     Numbers do not depend on that.
     """
     machine.use_cpu_devices(cpu_devices(config))
-    shards = math.gcd(config.re3.ring_shards, len(jax.local_devices()))
+    shards = math.gcd(config.re3.ring_shards, len(machine.devices()))
     re3 = dataclasses.replace(config.re3, ring_shards=shards)
     return dataclasses.replace(config, re3=re3)

@@ -132,14 +132,20 @@ def draw_axes(
     bands = [(mean - half, mean + half) for mean, half in zip(means, halves, strict=True)]
     frames = [curve.env_frames for curve in curves]
     draw_lines(axes, curves, frames, means, bands, labels)
-    # The band of few seeds may reach far beyond every measured value; the axis does not.
-    low = min(curve.returns.min() for curve in curves)
-    high = max(curve.returns.max() for curve in curves)
-    margin = 0.05 * (high - low) or 0.05
-    axes.set_ylim(low - margin, high + margin)
+    fit_height(axes, [curve.returns for curve in curves])
     axes.set(title=title, xlabel="env frames per seed", ylabel="evaluation return (mean, 95% band)")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.set_xlim(left=0)
+
+
+def fit_height(axes: Axes, values: Sequence[Float[np.ndarray, "..."]]) -> None:
+    """Lets an axis reach as far as finite values do; the band of few seeds may reach farther."""
+    measured = np.hstack([*map(np.ravel, values)])
+    measured = measured[np.isfinite(measured)]
+    if measured.size:
+        low, high = measured.min(), measured.max()
+        margin = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
+        axes.set_ylim(low - margin, high + margin)
 
 
 def draw_lines(

@@ -1,28 +1,40 @@
 """Evaluation of a state on request: with the run's settings or others."""
 
 import dataclasses
-from collections.abc import Sequence
+import operator
 from typing import Any
 
-import numpy as np
-
+from re3_jax.runs import suites
 from re3_jax.runs.config import RunConfig
 from re3_jax.runs.errors import UsageError
 from re3_jax.training.evaluate import EvalStats
+
+MOST_EPISODES = 1_000_000
+"""Of one evaluation and seed: far more than anyone waits for, and counted in int32."""
 
 
 def asked(config: RunConfig, episodes: int | None, greedy: bool | None) -> RunConfig:
     """The run with these settings of its evaluations; None leaves the run's own.
 
     Raises:
-      UsageError: `episodes` is not positive.
+      UsageError: `episodes` is no whole number from 1 to `MOST_EPISODES`.
     """
-    if episodes is not None and episodes < 1:
-        raise UsageError(f"--episodes {episodes} is not positive: give 1 or more")
+    if episodes is not None and not _is_possible(episodes):
+        raise UsageError(
+            f"--episodes {episodes} is not possible: give a whole number from 1 to "
+            f"{MOST_EPISODES:,}"
+        )
     settings: dict[str, Any] = {"episodes": episodes, "greedy": greedy}
     settings = {name: value for name, value in settings.items() if value is not None}
     evaluation = dataclasses.replace(config.evaluation, **settings)
     return dataclasses.replace(config, evaluation=evaluation)
+
+
+def _is_possible(episodes: Any) -> bool:
+    try:
+        return 1 <= operator.index(episodes) <= MOST_EPISODES
+    except TypeError:
+        return False
 
 
 def described(config: RunConfig, stats: EvalStats, env_frames: int) -> dict[str, Any]:
@@ -42,10 +54,10 @@ def described(config: RunConfig, stats: EvalStats, env_frames: int) -> dict[str,
     }
 
 
-def check_filmed(config: RunConfig, frames: Sequence[np.ndarray]) -> None:
-    """Refuses a video of a task that shows no frames."""
-    if not frames:
+def check_films(config: RunConfig) -> None:
+    """Refuses a film of a task that shows no frames."""
+    if suites.host_of(config.env) is None:
         raise UsageError(
-            f"--video needs a task of DeepMind Control or Atari, which {config.env} is not: "
-            "leave it out"
+            f"a video or a strip needs a task of DeepMind Control or Atari, which {config.env} is "
+            "not: leave it out"
         )

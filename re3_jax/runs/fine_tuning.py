@@ -5,6 +5,7 @@ source run. Nothing is written.
 """
 
 import contextlib
+import shlex
 from pathlib import Path
 
 import jax
@@ -134,7 +135,7 @@ def _read(config: RunConfig, source: RunConfig, folder: Path) -> Learned:
     if record["env_frames"] < source.steps:
         raise UsageError(
             f"the run in {folder} is not finished ({record['env_frames']:,} of {source.steps:,} "
-            f"env frames): finish it first with --resume --out {folder}"
+            f"env frames): finish it first with --resume --out {shlex.quote(str(folder))}"
         )
     rows = [seed - source.seed for seed in config.seed_numbers]
     return {name: leaf[rows] for name, leaf in leaves.items()}

@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -66,6 +67,12 @@ def python() -> str:
     """This interpreter as a command, relative to the working directory if it is below it."""
     path = Path(sys.executable)
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def resuming(folder: Path) -> str:
+    """The command that continues the run in a folder, to be pasted into a shell."""
+    words = [python(), "-m", "re3_jax.commands.train", "--out", str(folder), "--resume"]
+    return shlex.join(words)
 
 
 def example(name: str, variable: str, given: str) -> str:

@@ -218,9 +218,9 @@ class Run:
         Returns:
           The path, or the frames.
         """
+        evaluation.check_films(self.config)
         frames: list[np.ndarray] = []
         self._play(self.config, frames.append)
-        evaluation.check_filmed(self.config, frames)
         if path is None:
             return np.stack(frames)
         video.write(Path(path), frames)

@@ -9,7 +9,7 @@ import platform
 import resource
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ import jax
 import jax.extend.backend
 import psutil
 
+from re3_jax.runs import installing
+from re3_jax.runs.errors import UsageError
 from re3_jax.runs.installing import PACKAGES, version
 
 
@@ -107,6 +109,26 @@ def has_accelerator() -> bool:
         # The number of CPU devices is chosen later, which JAX refuses once it has any.
         jax.extend.backend.clear_backends()
     return found
+
+
+def devices() -> list[jax.Device]:
+    """This process's devices; a UsageError if JAX has none."""
+    with refusing_backends():
+        return jax.local_devices()
+
+
+@contextlib.contextmanager
+def refusing_backends() -> Iterator[None]:
+    """Turns what JAX raises without a backend into a `UsageError`."""
+    try:
+        yield
+    # JAX asserts that it has one where JAX_PLATFORMS names only platforms that are not here.
+    except (ImportError, RuntimeError, AssertionError) as error:
+        said = " ".join(str(error).split()) or "no platform of JAX_PLATFORMS is here"
+        raise UsageError(
+            f"JAX does not work here ({said}): reinstall it with {installing.remedy()}, or set "
+            "JAX_PLATFORMS=cpu to do without the accelerator"
+        ) from None
 
 
 def usable_cores() -> int:

@@ -5,7 +5,6 @@ and CSV files are cut to its length, so a resumed run equals an uninterrupted on
 """
 
 import contextlib
-import shlex
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -191,5 +190,4 @@ def _report(session: Session, folder: Path, film: Film | None, say: Say) -> None
         say(f"video       {path}")
     say(f"checkpoint  {folder / run_folder.CHECKPOINTS / str(r.checkpoint)}")
     if not session.complete:
-        command = f"{shlex.quote(installing.python())} -m re3_jax.commands.train --out {folder}"
-        say(f"stopped at env frame {r.env_frames:,}; to resume: {command} --resume")
+        say(f"stopped at env frame {r.env_frames:,}; to resume: {installing.resuming(folder)}")

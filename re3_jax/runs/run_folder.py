@@ -240,6 +240,9 @@ def _check_same(config: RunConfig, stored: RunConfig, folder: Path) -> None:
         # A pre-training run may be extended.
         if name == "pretrain" and None not in (now[name], then[name]):
             continue
+        # Of a file its contents count, which `_check_files` compares.
+        if name in DIGESTS and None not in (now[name], then[name]):
+            continue
         if name not in NOT_COMPARED_ON_RESUME and now[name] != then[name]:
             raise UsageError(
                 f"{option_name(name)} is {now[name]}, but the run in {folder} was started with "

@@ -6,6 +6,7 @@ Precipice". They take scores by task and seed; a vector holds the seeds of one t
 do not overlap need a permutation test beside them.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -48,10 +49,12 @@ def permutation_p_value(
     How probably chance alone separates the two at least this far, if all seeds are of one kind. It
     says something where no run of one is among those of the other: a bootstrap interval of the
     probability of improvement then has no width. With more than `MOST_SPLITS` ways to split the
-    seeds, so many are drawn at random, with a fixed seed.
+    seeds, so many are drawn at random, with a fixed seed. NaN if a score is.
     """
     from scipy import stats  # type: ignore[import-untyped]  # takes a second
 
+    if np.isnan(ours).any() or np.isnan(theirs).any():
+        return math.nan
     ranks = stats.rankdata(np.concatenate([ours, theirs]))
     found = stats.permutation_test(
         (ranks[: len(ours)], ranks[len(ours) :]),

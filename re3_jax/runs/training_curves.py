@@ -147,12 +147,8 @@ def _draw_panel(
     y = [mean[at] for mean, at in zip(means, shown, strict=True)]
     kept = [(low[at], high[at]) for (low, high), at in zip(bands, shown, strict=True)]
     curves.draw_lines(axes, drawn, x, y, kept, labels, always_bands=quantiles is not None)
-    # The interval of few seeds may reach far beyond every value; the axis does not.
     values = [np.array(band) for band in quantiles] if quantiles else [c.returns for c in drawn]
-    reach = np.hstack([*map(np.ravel, values)])
-    least, most = np.nanmin(reach), np.nanmax(reach)
-    margin = 0.05 * (most - least) or 0.05 * abs(most) or 0.05
-    axes.set_ylim(least - margin, most + margin)
+    curves.fit_height(axes, values)
     title = f"{name.removesuffix(MIDDLE)}, 5 to 95% quantile" if quantiles else name
     axes.set_title(title, fontsize=9)
     axes.tick_params(labelsize=8)

@@ -99,7 +99,8 @@ def write_strip(
     shown = np.concatenate([*frames[: STRIP_FRAMES * every : every]], axis=1)
     try:
         image.imsave(path, shown.repeat(factor, axis=0).repeat(factor, axis=1))
-    except (OSError, ValueError) as error:
+    # Pillow knows the format by the extension, or raises a KeyError.
+    except (OSError, ValueError, KeyError) as error:
         raise UsageError(
             f"{path} cannot be written ({error}): name a file such as strip.png"
         ) from None

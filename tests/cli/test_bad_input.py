@@ -248,3 +248,12 @@ def test_too_little_memory_is_refused_before_the_folder_is_made(capsys, monkeypa
     monkeypatch.setattr(machine, "free_bytes", lambda devices: 2_000_000)
     sentence = refused(capsys, *CHEETAH, "--dmc.renderer", "warp", "--out", "out")
     assert "GiB are free" in sentence and "would fit" in sentence or "lower" in sentence
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no such platform"), AssertionError()])
+def test_a_backend_that_is_not_here_is_refused(capsys, monkeypatch, error):
+    def devices():
+        raise error
+
+    monkeypatch.setattr("jax.local_devices", devices)
+    assert "or set JAX_PLATFORMS=cpu" in refused(capsys, *DOORKEY)

@@ -75,3 +75,12 @@ def test_runs_without_a_common_frame(runs):
     (runs / "b" / "eval.csv").write_text("seed,env_frames,return_mean\n1,7,0\n")
     with pytest.raises(UsageError, match="no evaluated frame in common"):
         curves.load("both", [runs / "a", runs / "b"])
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_diverged_seed_is_drawn_as_far_as_it_is_a_number(whole):
+    returns = np.array([[1.0, 3.0, np.nan], [np.nan if whole else 2.0, np.nan, np.inf]])
+    (axes,) = curves.draw_panels({"": [Curve("", np.arange(3), returns)]}, (2, 2), 1).axes
+    low, high = axes.get_ylim()
+    assert (low, high) == pytest.approx((0.9, 3.1))
+    assert curves.draw_panels({"": [Curve("", np.arange(3), returns * np.nan)]}, (2, 2), 1).axes

@@ -157,3 +157,13 @@ def test_wrong_neighbours_are_refused(monkeypatch):
     monkeypatch.setattr("re3_jax.knn.nearest_distances", wrong)
     with pytest.raises(UsageError, match="the k-NN on cpu is wrong by 1e-03: set RE3_JAX_FUSED"):
         doctor.check_neighbours()
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no such platform"), AssertionError()])
+def test_a_backend_that_is_not_here_is_one_sentence(monkeypatch, capsys, error):
+    def devices():
+        raise error
+
+    monkeypatch.setattr("jax.devices", devices)
+    assert doctor.main([]) == 2
+    assert "JAX does not work here" in capsys.readouterr().err

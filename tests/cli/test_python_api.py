@@ -96,6 +96,8 @@ def test_a_run_is_that_of_the_command_line_and_writes_nothing(reference, capsys,
     assert run.plot()._repr_png_().startswith(b"\x89PNG")
     with pytest.raises(re3_jax.UsageError, match="already holds a run"):
         run.save("saved")
+    with pytest.raises(re3_jax.UsageError, match="--episodes 1.5 is not possible"):
+        run.evaluate(episodes=1.5)
     with pytest.raises(re3_jax.UsageError, match="needs a task of DeepMind Control"):
         run.video()
 
@@ -205,6 +207,13 @@ def test_a_run_without_a_checkpoint_is_neither_loaded_nor_evaluated_nor_changed(
     assert evaluate.main(["--run", str(tmp_path)]) == 2
     assert "no checkpoint to evaluate: train it first" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+    (tmp_path / "checkpoints" / "1").mkdir(parents=True)
+    for words, said in (
+        (["--video", "a.mp4"], "a video or a strip needs a task of DeepMind Control"),
+        (["--episodes", "9999999999"], "give a whole number from 1 to 1,000,000"),
+    ):
+        assert evaluate.main(["--run", str(tmp_path), *words]) == 2
+        assert said in capsys.readouterr().err
     assert evaluate.main(["--run", str(tmp_path / "nowhere")]) == 2
     assert "name the folder of a run with --run" in capsys.readouterr().err
 

@@ -166,3 +166,8 @@ def test_profile_has_a_pointwise_interval():
     # The profile moves in steps of one run in 36.
     np.testing.assert_allclose((low, high), expected, atol=1 / 36 + 1e-9)
     assert low.shape == THRESHOLDS.shape and np.all(low <= high)
+
+
+def test_what_is_no_number_separates_nothing():
+    assert np.isnan(permutation_p_value(np.array([np.nan, 1.0]), np.array([0.0, 2.0])))
+    assert np.isnan(permutation_p_value(np.array([0.0, 2.0]), np.array([np.nan, 1.0])))

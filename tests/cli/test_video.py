@@ -75,3 +75,8 @@ def test_an_unwritable_path_is_refused(tmp_path):
     frames = [np.zeros((64, 64, 3), np.uint8)] * 3
     with pytest.raises(UsageError, match="cannot be written"):
         video.write(tmp_path / "missing" / "eval.mp4", frames)
+
+
+def test_a_strip_of_an_unknown_format_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="name a file such as strip.png"):
+        video.write_strip(tmp_path / "strip.xyz", [np.zeros((4, 4, 3), np.uint8)], 1)

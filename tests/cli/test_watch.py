@@ -2,6 +2,7 @@
 
 import functools
 import io
+import shlex
 
 import numpy as np
 import pytest
@@ -105,7 +106,8 @@ def test_ctrl_c_ends_the_view_with_130(run, terminal, monkeypatch):
     [
         (lambda run: (run / "config.json").unlink(), [], "holds no run"),
         (lambda run: (run / "train.csv").write_text("seed\nx\ny\nz\n"), [], "without numbers"),
-        (lambda run: None, ["--every", "0"], "--every 0.0 is not positive"),
+        (lambda run: None, ["--every", "0"], "--every 0.0 is no time to wait"),
+        (lambda run: None, ["--every", "inf"], "--every inf is no time to wait"),
     ],
 )
 def test_what_cannot_be_watched_is_refused(run, capsys, change, words, sentence):
@@ -163,3 +165,11 @@ def test_nothing_is_drawn_beyond_the_last_point_and_the_band_is_around_the_line(
     rows = np.flatnonzero(dots[:, :9].any(axis=1))
     # The axis goes from 0.5 to 1.5.
     assert rows.min() == 5 and rows.max() == 19
+
+
+def test_the_command_that_continues_a_run_can_be_pasted(run, terminal):
+    odd = run.rename(run.with_name("it's a run"))
+    assert watch.main([str(odd)]) == 0
+    command = " ".join(terminal.getvalue().split()).partition("to continue it: ")[2]
+    words = shlex.split(command)
+    assert words[1:4] == ["-m", "re3_jax.commands.train", "--out"] and "--resume" in words

@@ -36,3 +36,12 @@ def test_a_missing_file_is_refused(tmp_path, weights):
     weights.unlink()
     with pytest.raises(UsageError, match="cannot be read .*name the right one"):
         claim(tmp_path, weights, "--resume")
+
+
+def test_a_moved_file_is_the_same_file(tmp_path, weights):
+    folder = claim(tmp_path, weights)
+    moved = weights.rename(tmp_path / "moved.pkl")
+    assert claim(tmp_path, moved, "--resume") == folder
+    moved.write_bytes(b"other")
+    with pytest.raises(UsageError, match="is not the file"):
+        claim(tmp_path, moved, "--resume")

@@ -260,3 +260,12 @@ def test_only_a_bonus_that_remembers_episodes_needs_every_lane():
     np.testing.assert_array_equal(make("re3", "vectors").observe(*step), [0, 1, 2])
     with pytest.raises(ValueError, match=r"observation must be float32\[4, 5\], but .*\[3, 5\]"):
         make("episodic", "vectors").observe(*step)
+
+
+def test_a_missing_field_is_named():
+    bonus, step = make("icm", "vectors"), steps("vectors", 0)
+    index = bonus.observe(*step[:3])
+    for name in ("action", "next_observation"):
+        batch = batch_of(step, index, 0)._replace(**{name: None})
+        with pytest.raises(ValueError, match=f"this bonus needs {name} of every step"):
+            bonus.reward(batch)
