@@ -81,6 +81,9 @@ class Agent:
       chunk_steps: steps of all lanes in one chunk on the device.
       bonuses: its own forms of bonuses, by their names.
       check_task: (values, task) -> None; raises UsageError for what it cannot learn.
+      with_other: option of the group -> another one of it and the only value of that one with
+        which it has an effect.
+      of_images: options of the group that have an effect on images only.
       gives_value: whether it tells bonuses its values of observations.
       foresees: (run, state) -> frames of a video of its predictions.
     """
@@ -101,6 +104,8 @@ class Agent:
     chunk_steps: int = 250
     bonuses: Mapping[str, OwnBonus] = field(default_factory=dict)
     check_task: Callable[[Values, EnvSpec], None] = lambda values, spec: None
+    with_other: Mapping[str, tuple[str, str | bool]] = field(default_factory=dict)
+    of_images: tuple[str, ...] = ()
     gives_value: bool = False
     foresees: Callable[[Any, Any], list[np.ndarray]] | None = None
 
@@ -142,6 +147,14 @@ RAD = Agent(
     ),
     first_update="initial_agent_steps",
     check_task=_check_images,
+    with_other={
+        "crop_size": ("augmentation", "crop"),
+        "shift_pad": ("augmentation", "shift"),
+    },
+    of_images=(
+        *("augmentation", "num_augmentations", "crop_size", "shift_pad", "torso", "num_filters"),
+        *("frame_differences", "latent_dim", "encoder_tau"),
+    ),
     gives_value=True,
 )
 
@@ -197,6 +210,12 @@ AGENTS = Registry(
         span="n_steps",
         # Its updates are smaller and rarer.
         chunk_steps=1_000,
+        with_other={
+            "epsilon": ("noisy", False),
+            "noise": ("noisy", True),
+            **dict.fromkeys(("num_atoms", "v_min", "v_max"), ("distributional", True)),
+            **dict.fromkeys(("priority_exponent", "priority_weight"), ("prioritized", True)),
+        },
         gives_value=True,
     ),
     Agent(
@@ -226,6 +245,7 @@ AGENTS = Registry(
                 because="whose RE3 has an encoder of the world model's shape",
             )
         },
+        with_other={"discount_scale": ("predict_discount", True)},
         foresees=video.predictions,
     ),
     Agent(
@@ -240,6 +260,10 @@ AGENTS = Registry(
         ),
         on_policy=True,
         check_task=_check_annealing,
+        with_other=dict.fromkeys(
+            ("intrinsic_discount", "intrinsic_coef", "extrinsic_coef"),
+            ("intrinsic_value_head", True),
+        ),
         gives_value=True,
     ),
 )

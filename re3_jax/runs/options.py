@@ -137,10 +137,21 @@ def no_effect(name: str, values: Values) -> str | None:
         return f"{where}: leave it out or choose a task such as {of_suites[group].example}"
     if of_agents and agent.name not in of_agents:
         return f"with --agent {agent.name}: {leave} --agent {' or '.join(of_agents)}"
+    if group == agent.group and leaf in agent.of_images and not suite.in_pixels:
+        return f"{where}: leave it out"
+    if group == agent.group and leaf in agent.with_other:
+        other, needed = agent.with_other[leaf]
+        now = option_with(f"{group}.{other}", values[f"{group}.{other}"])
+        if values[f"{group}.{other}"] != needed:
+            return f"with {now}: leave it out or use {option_with(f'{group}.{other}', needed)}"
     owners = _bonuses_with(name, agent)
     concerned = [part for part in parts if part.name in owners]
     if owners and not concerned:
         return f"with --bonus {values['bonus']}: {leave} --bonus {' or '.join(owners)}"
+    if of_bonus and leaf == "latent_dim" and suite.name == "minigrid":
+        return f"on {env}, whose encoder is the paper's with 64 numbers: leave it out"
+    if name == "learned.augmentation" and not suite.in_pixels:
+        return f"{where}: leave it out"
     if of_bonus and leaf in OF_IMAGES and not suite.in_pixels:
         return f"{where}: leave it out"
     if of_bonus and leaf in ("torso", "num_filters") and suite.host and suite.host.fixed_filters:

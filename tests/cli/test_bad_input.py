@@ -115,6 +115,31 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
         ((*DOORKEY, "--bonus", "icm", "--rnd.beta", "1"), ["--rnd.beta", "--bonus icm"]),
         ((*DOORKEY, "--bonus", "icm", "--icm.image-crop", "9"), ["--icm.image-crop", "pixels"]),
         ((*DOORKEY, "--re3.num-filters", "9"), ["--re3.num-filters", "doorkey_6x6", "pixels"]),
+        ((*DOORKEY, "--re3.latent-dim", "9"), ["--re3.latent-dim", "64 numbers"]),
+        (
+            (*DOORKEY, "--bonus", "contrastive", "--learned.augmentation", "crop"),
+            ["--learned.augmentation", "pixels"],
+        ),
+        (
+            (*DOORKEY, "--agent", "ppo", "--ppo.intrinsic-coef", "2"),
+            ["--ppo.intrinsic-coef", "use --ppo.intrinsic-value-head"],
+        ),
+        (
+            (*DOORKEY, "--agent", "rainbow", "--rainbow.epsilon", "0.2"),
+            ["--rainbow.epsilon", "use --rainbow.no-noisy"],
+        ),
+        (
+            (*DOORKEY, "--agent", "rainbow", "--rainbow.no-noisy", "--rainbow.noise", "0.2"),
+            ["--rainbow.noise", "use --rainbow.noisy"],
+        ),
+        (
+            (*CHEETAH, "--sac.shift-pad", "2"),
+            ["--sac.shift-pad", "with --sac.augmentation crop", "use --sac.augmentation shift"],
+        ),
+        (
+            ("--env", "gymnax:Pendulum-v1", *DEBUG, "--sac.num-filters", "9"),
+            ["--sac.num-filters", "not seen as pixels"],
+        ),
         ((*DOORKEY, "--learned.learning-rate", "1"), ["--bonus contrastive or inverse_dynamics"]),
         (
             (*DOORKEY, "--bonus", "inverse_dynamics", "--learned.momentum", "1"),
