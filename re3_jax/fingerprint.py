@@ -27,10 +27,8 @@ def of(observation: Shaped[Array, " batch *observation"]) -> UInt32[Array, " bat
     """Hashes each observation of a batch to 32 bits, independent of backend and batch position.
 
     Two observations that differ in exactly one element never share a fingerprint; other distinct
-    observations do with a probability of about 2^-32. 0.0 and -0.0 count as equal.
-
-    Raises:
-      TypeError: if elements have more than 32 bits.
+    observations do with a probability of about 2^-32. 0.0 and -0.0 count as equal. Elements of 64
+    bits count as float32, as the encoders see them, or by their lower 32 bits.
     """
     words = _words(observation.reshape(observation.shape[0], math.prod(observation.shape[1:])))
     words = (words ^ (words >> 16)) * np.uint32(0x7FEB352D)
@@ -57,8 +55,6 @@ def is_copy(
 
 
 def _words(flat: Shaped[Array, "batch elements"]) -> UInt32[Array, "batch elements"]:
-    if flat.dtype.itemsize > 4:
-        raise TypeError(f"fingerprints are of elements of 32 bits at most, not of {flat.dtype}")
     if jnp.issubdtype(flat.dtype, jnp.floating):
         single = flat.astype(jnp.float32)
         return lax.bitcast_convert_type(jnp.where(single == 0, 0.0, single), jnp.uint32)

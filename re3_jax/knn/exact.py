@@ -242,6 +242,7 @@ def _squared_distances(
     own_row = own_row.astype(jnp.int32)
     rows, num_rows = rows_of(ring, with_fingerprints=fingerprints is not None)
     of_queries, of_rows, scale = scalars
+    queries = queries.astype(ring.latents.dtype)
     beside = rows._replace(scalars=of_rows, scale=scale)
     given = Queries(queries, fingerprints, of_queries), own_row, beside, num_rows
     arguments = lax.stop_gradient(given)

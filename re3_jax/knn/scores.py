@@ -138,7 +138,7 @@ def best_groups(scores: Float[Array, "groups batch"], count: int, plan: Plan) ->
 def sum_of_squares(x: Float[Array, "*batch latent"]) -> Float[Array, "*batch"]:
     """|x|^2 of each row."""
     # A product with ones, because XLA's CPU backend does not vectorise a sum over the last axis.
-    return jnp.dot(x * x, jnp.ones(x.shape[-1]), precision=lax.Precision.HIGHEST)
+    return jnp.dot(x * x, jnp.ones(x.shape[-1], x.dtype), precision=lax.Precision.HIGHEST)
 
 
 def top_k(x: Float[Array, "batch n"], k: int) -> tuple[jax.Array, jax.Array]:

@@ -188,9 +188,12 @@ def test_neighbouring_observations_never_collide():
     assert fingerprint.of(jnp.zeros((1, 3))) == fingerprint.of(-jnp.zeros((1, 3)))
 
 
-def test_wide_elements_are_refused():
-    with jax.enable_x64(True), pytest.raises(TypeError, match="32 bits at most, not of float64"):
-        fingerprint.of(jnp.zeros((2, 3), jnp.float64))
+def test_64_bit_elements_have_the_fingerprints_of_the_32_bits_that_encoders_see():
+    wide = np.random.default_rng(0).normal(size=(5, 3))
+    with jax.enable_x64(True):
+        found = fingerprint.of(jnp.asarray(wide)), fingerprint.of(jnp.asarray(wide * 9).astype(int))
+    assert (found[0] == fingerprint.of(jnp.asarray(wide, jnp.float32))).all()
+    assert (found[1] == fingerprint.of(jnp.asarray(wide * 9, jnp.int32))).all()
 
 
 def test_latents_of_one_observation_by_two_encoders_stay_apart():

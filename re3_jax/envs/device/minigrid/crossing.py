@@ -1,12 +1,11 @@
 """MiniGrid-SimpleCrossing and MiniGrid-LavaCrossing: walls or rivers of lava with openings."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray
 
 from re3_jax.envs.device.minigrid.codes import EMPTY, GOAL, LAVA, Scalar
-from re3_jax.envs.device.minigrid.draws import ranks, uniform
+from re3_jax.envs.device.minigrid.draws import draw_words, ranks, uniform
 from re3_jax.envs.device.minigrid.environment import Layouts
 from re3_jax.envs.device.minigrid.grids import columns_and_rows, put, room_with_goal
 from re3_jax.envs.device.minigrid.world import World, new_world, upper_left
@@ -24,7 +23,7 @@ def layouts(size: int, crossings: int, obstacle: int) -> Layouts:
     last = size - 1
 
     def draw(key: PRNGKeyArray) -> tuple[bool, World]:
-        words = jax.random.bits(key, (2 * crossings + 2 * len(places),))
+        words = draw_words(key, 2 * crossings + 2 * len(places))
         of_openings, of_path, of_rivers = jnp.split(words, [crossings, 2 * crossings])
         upright, level = jnp.split(ranks(of_rivers) < crossings, 2)
         crosses_upright = ranks(of_path) < jnp.sum(upright)

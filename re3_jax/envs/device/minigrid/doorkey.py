@@ -38,7 +38,7 @@ from re3_jax.envs.device.minigrid.codes import (
     Scalar,
     image,
 )
-from re3_jax.envs.device.minigrid.draws import below
+from re3_jax.envs.device.minigrid.draws import below, draw_words
 from re3_jax.envs.device.minigrid.episode import outcome, specification
 from re3_jax.envs.device.minigrid.pose import AHEAD, RIGHTWARD, Places, front_cell, turned
 
@@ -232,8 +232,8 @@ def _draw_layout(key: PRNGKeyArray, size: int) -> DoorKeyState:
     # remaining ones. Two 32-bit words suffice: each outcome's probability is off by less than
     # 2^-32, so the total variation from Farama's distribution is less than N^3 / 2^32 (2^-23
     # for 8x8, 2^-20 for 16x16).
-    words = jax.random.bits(key, (2,))
-    rows = size - 2
+    words = draw_words(key, 2)
+    rows = jnp.int32(size - 2)
     wall, rest = below(words[0], size - 4)
     wall_x = 2 + wall
     cells = (wall_x - 1) * rows

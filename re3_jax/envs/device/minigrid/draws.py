@@ -5,12 +5,18 @@ which has the same distribution. A draw among n outcomes has a total variation o
 from the uniform distribution.
 """
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, UInt32
+from jaxtyping import Array, Bool, Int, PRNGKeyArray, UInt32
 
 from re3_jax.envs.device.minigrid.codes import Scalar, Whole
 
 Word = UInt32[Array, "*draws"]
+
+
+def draw_words(key: PRNGKeyArray, number: int) -> UInt32[Array, " {number}"]:
+    """Random words, of 32 bits where JAX's default is 64 too."""
+    return jax.random.bits(key, (number,), jnp.uint32)
 
 
 def below(word: Word, bound: Whole) -> tuple[Int[Array, "*draws"], Word]:

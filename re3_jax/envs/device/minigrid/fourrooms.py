@@ -1,11 +1,10 @@
 """MiniGrid-FourRooms: a goal in one of four rooms with a gap between each two neighbours."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from re3_jax.envs.device.minigrid.codes import EMPTY, GOAL, WALL
-from re3_jax.envs.device.minigrid.draws import uniform
+from re3_jax.envs.device.minigrid.draws import draw_words, uniform
 from re3_jax.envs.device.minigrid.environment import Layouts
 from re3_jax.envs.device.minigrid.world import Pose, World, new_world
 
@@ -22,7 +21,7 @@ def layouts() -> Layouts:
 
 def draw(key: PRNGKeyArray) -> tuple[bool, World]:
     """Draws a layout."""
-    words = jax.random.bits(key, (7,))
+    words = draw_words(key, 7)
     x, y = jnp.arange(SIZE)[None, :], jnp.arange(SIZE)[:, None]
     # Gaps in the wall above, left of, right of and below the middle.
     beyond = jnp.array([0, 0, _MIDDLE, _MIDDLE])

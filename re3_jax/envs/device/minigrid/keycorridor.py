@@ -1,6 +1,5 @@
 """MiniGrid-KeyCorridor: a ball in a locked room, the key in one of the rooms across a corridor."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray, UInt32
@@ -16,7 +15,7 @@ from re3_jax.envs.device.minigrid.codes import (
     Scalar,
     coloured,
 )
-from re3_jax.envs.device.minigrid.draws import uniform
+from re3_jax.envs.device.minigrid.draws import draw_words, uniform
 from re3_jax.envs.device.minigrid.environment import Layouts
 from re3_jax.envs.device.minigrid.grids import put
 from re3_jax.envs.device.minigrid.roomgrid import BELOW, RIGHT, RoomGrid
@@ -39,7 +38,7 @@ def layouts(side: int, rows: int) -> Layouts:
         walls = walls.at[row * (side - 1), side : 2 * side - 2].set(EMPTY)
 
     def draw(key: PRNGKeyArray) -> tuple[bool, World]:
-        words = jax.random.bits(key, (9 + 3 * num_doors,))
+        words = draw_words(key, 9 + 3 * num_doors)
         of_places, of_order, of_colours, of_rest = jnp.split(
             words, [num_doors, 2 * num_doors, 3 * num_doors]
         )

@@ -1,11 +1,10 @@
 """MiniGrid-LavaGap: a wall of lava with one gap between the agent and the goal."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from re3_jax.envs.device.minigrid.codes import GOAL, LAVA
-from re3_jax.envs.device.minigrid.draws import uniform
+from re3_jax.envs.device.minigrid.draws import draw_words, uniform
 from re3_jax.envs.device.minigrid.environment import Layouts
 from re3_jax.envs.device.minigrid.grids import columns_and_rows, room_with_goal
 from re3_jax.envs.device.minigrid.world import World, new_world, upper_left
@@ -19,7 +18,7 @@ def layouts(size: int) -> Layouts:
     """
 
     def draw(key: PRNGKeyArray) -> tuple[bool, World]:
-        words = jax.random.bits(key, (2,))
+        words = draw_words(key, 2)
         x, y = columns_and_rows(size, size)
         gap_x, gap_y = uniform(words[0], 2, size - 2), uniform(words[1], 1, size - 1)
         is_lava = (x == gap_x) & (y != gap_y) & (y > 0) & (y < size - 1)

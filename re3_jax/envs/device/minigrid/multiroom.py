@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, PRNGKeyArray, UInt32
 
 from re3_jax.envs.device.minigrid.codes import CLOSED, DOOR, EMPTY, GOAL, WALL, Scalar, coloured
-from re3_jax.envs.device.minigrid.draws import Word, below, uniform
+from re3_jax.envs.device.minigrid.draws import Word, below, draw_words, uniform
 from re3_jax.envs.device.minigrid.environment import Layouts
 from re3_jax.envs.device.minigrid.grids import columns_and_rows, put
 from re3_jax.envs.device.minigrid.world import Pose, World, new_world
@@ -59,7 +59,7 @@ def layouts(rooms: int, largest_room: int) -> Layouts:
 
     def draw(key: PRNGKeyArray) -> tuple[Bool[Array, ""], World]:
         shape = _CHAINS, rooms, _TRIES, 2
-        words = jax.random.bits(key, (math.prod(shape) + rooms + 4,))
+        words = draw_words(key, math.prod(shape) + rooms + 4)
         of_chains, of_rest = words[: math.prod(shape)].reshape(shape), words[math.prod(shape) :]
         is_whole, chains = jax.vmap(lambda words: _chain(words, rooms, largest_room))(of_chains)
         chain = jax.tree.map(lambda leaf: leaf[jnp.argmax(is_whole)], chains)

@@ -1,6 +1,5 @@
 """MiniGrid-ObstructedMaze: locked doors, keys in boxes, balls in front of doors."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
@@ -17,7 +16,7 @@ from re3_jax.envs.device.minigrid.codes import (
     box,
     coloured,
 )
-from re3_jax.envs.device.minigrid.draws import below, ranks
+from re3_jax.envs.device.minigrid.draws import below, draw_words, ranks
 from re3_jax.envs.device.minigrid.environment import Layouts
 from re3_jax.envs.device.minigrid.grids import Grid, put
 from re3_jax.envs.device.minigrid.roomgrid import HEADINGS, RIGHT, Doors, RoomGrid
@@ -43,7 +42,7 @@ def two_rooms(in_box: bool, is_blocked: bool) -> Layouts:
     rooms = RoomGrid(_SIDE, 2, 1)
 
     def draw(key: PRNGKeyArray) -> tuple[bool, World]:
-        words = jax.random.bits(key, (10,))
+        words = draw_words(key, 10)
         colour = ranks(words[:6])[0]
         doors = rooms.doors(words[6:7])
         grid = _lock(rooms.walls(), doors, 0, 0, RIGHT, colour, is_blocked)
@@ -77,7 +76,7 @@ def nine_rooms(
     rooms = RoomGrid(_SIDE, 3, 3)
 
     def draw(key: PRNGKeyArray) -> tuple[bool, World]:
-        words = jax.random.bits(key, (2 * quarters + 6 + rooms.num_doors() + 3,))
+        words = draw_words(key, 2 * quarters + 6 + rooms.num_doors() + 3)
         of_keys, words = words[: 2 * quarters].reshape(quarters, 2), words[2 * quarters :]
         colours, doors = ranks(words[:6]), rooms.doors(words[6:-3])
         grid = rooms.walls()

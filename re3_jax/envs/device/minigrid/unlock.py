@@ -1,6 +1,5 @@
 """MiniGrid-Unlock, -UnlockPickup and -BlockedUnlockPickup: two rooms and a locked door."""
 
-import jax
 from jaxtyping import PRNGKeyArray
 
 from re3_jax.envs.device.minigrid.codes import (
@@ -12,7 +11,7 @@ from re3_jax.envs.device.minigrid.codes import (
     LOCKED,
     coloured,
 )
-from re3_jax.envs.device.minigrid.draws import uniform
+from re3_jax.envs.device.minigrid.draws import draw_words, uniform
 from re3_jax.envs.device.minigrid.environment import Layouts
 from re3_jax.envs.device.minigrid.grids import put
 from re3_jax.envs.device.minigrid.roomgrid import RIGHT, RoomGrid
@@ -30,7 +29,7 @@ def layouts(has_box: bool, is_blocked: bool) -> Layouts:
     """
 
     def draw(key: PRNGKeyArray) -> tuple[bool, World]:
-        words = jax.random.bits(key, (8,))
+        words = draw_words(key, 8)
         grid = _ROOMS.walls()
         box = coloured(BOX, uniform(words[0], 0, 6))
         if has_box:

@@ -1,0 +1,76 @@
+"""JAX with 64-bit types as its default: a run is refused, the parts for a user's loop agree."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+PARTS = """
+import sys
+import jax
+import jax.numpy as jnp
+import numpy as np
+from re3_jax import random_encoder
+from re3_jax.envs import registry
+from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.intrinsic import RE3Config, Step, from_config
+from re3_jax.intrinsic.rewarding import reward_rollout
+
+found = {}
+for task in ("empty_16x16", "doorkey_6x6", "multiroom_n6", "keycorridor_s3r3"):
+    env = registry.make(task)
+
+    def episode(key):
+        state, first = env.reset(key)
+        state, timestep = env.step(state, jnp.int32(2), key)
+        return first, state, timestep
+
+    leaves = jax.tree.leaves(jax.jit(jax.vmap(episode))(jax.random.split(jax.random.key(0), 16)))
+    found |= {f"{task}{place}": leaf for place, leaf in enumerate(leaves)}
+
+spec = EnvSpec("plane", (3,), np.dtype(np.float32), Discrete(2), max_agent_steps=9)
+bonus = from_config(RE3Config(ring_size=64, beta=0.1, last_neighbour=3, first_neighbour=3))
+steps = Step(jnp.asarray(np.random.default_rng(0).normal(size=(8, 4, 3))))
+start, key = bonus.init(jax.random.key(1), spec, 4), jax.random.key(2)
+found["reward"] = reward_rollout(bonus, start, steps, jnp.int32(0), key)[0]
+np.savez(sys.argv[1], **found)
+"""
+
+
+def with_64_bits(*words, **options):
+    return subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, timeout=300, **options
+    )
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parts")
+    found = []
+    for name, flag in (("narrow", "0"), ("wide", "1")):
+        file = folder / f"{name}.npz"
+        env = {**os.environ, "JAX_ENABLE_X64": flag}
+        done = with_64_bits("-c", PARTS, str(file), env=env)
+        assert done.returncode == 0, done.stderr
+        found.append(dict(np.load(file)))
+    return found
+
+
+def test_minigrid_and_re3_compute_the_same_with_64_bits(parts):
+    narrow, wide = parts
+    assert narrow["reward"].any()
+    for name, expected in narrow.items():
+        assert wide[name].dtype == expected.dtype, name
+        np.testing.assert_array_equal(wide[name], expected, err_msg=name)
+
+
+def test_a_run_with_64_bits_is_refused(tmp_path):
+    env = {**os.environ, "JAX_ENABLE_X64": "1"}
+    words = ("--env", "doorkey_6x6", "--preset", "debug", "--out", str(tmp_path / "run"))
+    done = with_64_bits("-m", "experiments.train", *words, env=env)
+    assert done.returncode == 2
+    assert "unset JAX_ENABLE_X64" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "run").exists()
