@@ -113,7 +113,7 @@ def has_accelerator() -> bool:
 
 def devices() -> list[jax.Device]:
     """This process's devices; a UsageError if JAX has none, or 64-bit types as its default."""
-    if jax.config.jax_enable_x64:
+    if jax.config.read("jax_enable_x64"):
         raise UsageError(
             "runs compute in 32 bits, and JAX's default here is 64: unset JAX_ENABLE_X64, or set "
             'jax.config.update("jax_enable_x64", False)'

@@ -1,5 +1,6 @@
 """`--plugin PATH`: a user's file that registers an agent, a bonus or a suite (io)."""
 
+import hashlib
 import importlib.util
 import sys
 from argparse import ArgumentParser
@@ -8,7 +9,8 @@ from pathlib import Path
 
 from re3_jax.runs.errors import UsageError
 
-_loaded: set[Path] = set()
+_loaded: dict[Path, str] = {}
+"""File -> SHA-256 of its contents."""
 
 
 def named_in(words: Sequence[str]) -> str | None:
@@ -18,9 +20,12 @@ def named_in(words: Sequence[str]) -> str | None:
     return parser.parse_known_args(words)[0].plugin
 
 
-def load(path: str | None) -> None:
-    """Imports a plugin once per process; a UsageError if the file is missing or fails."""
-    if path is None or (file := Path(path).resolve()) in _loaded:
+def load(path: str | None, sha256: str | None = None) -> None:
+    """Imports a plugin once per process; a UsageError if the file is missing or fails.
+
+    A file with the digest `sha256` that was imported already, from wherever, is this plugin.
+    """
+    if path is None or (file := Path(path).resolve()) in _loaded or sha256 in _loaded.values():
         return
     if not file.is_file():
         raise UsageError(f"--plugin {path} is not a file: name a Python file")
@@ -37,4 +42,4 @@ def load(path: str | None) -> None:
         raise UsageError(
             f"--plugin {path} cannot be imported ({type(error).__name__}: {error}): fix the file"
         ) from error
-    _loaded.add(file)
+    _loaded[file] = hashlib.sha256(file.read_bytes()).hexdigest()

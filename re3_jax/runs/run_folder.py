@@ -74,7 +74,7 @@ def stored_config(folder: Path, otherwise: str) -> RunConfig:
         if whole.get(CONFIG_DIGEST, digest := _sha256(stored)) != digest:
             raise ValueError("it was changed after the run wrote it")
         if isinstance(stored, dict):
-            plugins.load(stored.get("plugin"))
+            plugins.load(stored.get("plugin"), whole.get(DIGESTS["plugin"]))
         config: RunConfig = from_dict(_of_this_version(stored))
     except UsageError:
         raise

@@ -94,6 +94,21 @@ def test_a_run_does_not_resume_with_another_plugin(tmp_path):
     assert f"--plugin {file} is not the file that the run in {out} was started" in done.stderr
 
 
+@pytest.mark.slow
+def test_a_moved_plugin_is_the_same_plugin(tmp_path):
+    file, moved, out = tmp_path / "mine.py", tmp_path / "moved.py", str(tmp_path / "run")
+    file.write_text((ROOT / "examples/plugin_suite.py").read_text())
+    options = ("--preset", "debug", "--steps", "256", "--seeds", "1")
+    done = command("--env", "corridor:10", *options, "--plugin", str(file), "--out", out)
+    assert done.returncode == 0, done.stderr
+    file.rename(moved)
+    longer = ("--resume", "--steps", "512", "--out", out)
+    done = command(*longer)
+    assert done.returncode == 2 and f"--plugin {file} is not a file" in done.stderr
+    done = command(*longer, "--plugin", str(moved))
+    assert done.returncode == 0, done.stderr
+
+
 BONUS_FILE = ("--plugin", "examples/plugin_bonus.py")
 
 
