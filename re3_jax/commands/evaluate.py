@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     machine.keep_compiled_programs()
     with refuse_lack_of_memory("--episodes"):
         found = evaluate(words.run, words.episodes, words.greedy, words.video, strip)
-        print(json.dumps(found, indent=2))
+        print(json.dumps(run_folder.without_nan(found), indent=2))
     return 0
 
 

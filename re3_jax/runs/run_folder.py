@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import itertools
 import json
+import math
 import os
 import tempfile
 import time
@@ -215,6 +216,15 @@ def write_json(path: Path, values: dict[str, Any]) -> None:
     partial = _partial(path)
     partial.write_text(json.dumps(values, indent=2) + "\n")
     partial.replace(path)
+
+
+def without_nan(values: Any) -> Any:
+    """Results for a JSON file, which has no word for NaN and infinity: null in their place."""
+    if isinstance(values, dict):
+        return {name: without_nan(value) for name, value in values.items()}
+    if isinstance(values, list):
+        return [without_nan(value) for value in values]
+    return None if isinstance(values, float) and not math.isfinite(values) else values
 
 
 def _partial(path: Path) -> Path:

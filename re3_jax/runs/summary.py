@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from re3_jax.runs import bonuses, machine, suites
 from re3_jax.runs.config import RunConfig
 from re3_jax.runs.host_record import HostRecord
-from re3_jax.runs.run_folder import write_json
+from re3_jax.runs.run_folder import without_nan, write_json
 
 if TYPE_CHECKING:
     # Matplotlib and SciPy take a second to import: not before training begins.
@@ -71,7 +71,7 @@ def write(folder: Path, config: RunConfig, complete: bool, record: HostRecord) -
 
     curve = curves.load("", [folder])
     reached = values(curve, config, complete, record.timing(config.seeds))
-    write_json(folder / "summary.json", reached)
+    write_json(folder / "summary.json", without_nan(reached))
     draw_curve(folder, config)
     yield headline(reached)
     yield f"curve       {folder / 'curve.png'}"
