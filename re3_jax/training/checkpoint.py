@@ -47,8 +47,11 @@ class CheckpointStore:
         self.folder, self._processes = folder.absolute(), processes
         self._damaged: list[int] = []
         self._journal = ReplayJournal(self.folder / "frames", processes)
-        options = ocp.CheckpointManagerOptions(max_to_keep=KEEP, enable_async_checkpointing=False)
-        self._manager = ocp.CheckpointManager(self.folder, options=options)
+        # A process that trains may delete a checkpoint whose metadata this one would read here.
+        few = ocp.CheckpointManagerOptions(
+            max_to_keep=KEEP, enable_async_checkpointing=False, lightweight_initialize=True
+        )
+        self._manager = ocp.CheckpointManager(self.folder, options=few)
 
     def steps(self) -> list[int]:
         """Steps of the checkpoints on disk, oldest first."""

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from orbax.checkpoint.path import step as names
 
 from re3_jax.training import transfer
 from re3_jax.training.checkpoint import KEEP, CheckpointStore
@@ -223,3 +224,24 @@ def test_damaged_parts_are_never_returned(tmp_path, damage):
             }
         path.write_bytes(whole)
     assert noticed > 0
+
+
+FORMAT = type(names.standard_name_format())
+
+
+@pytest.mark.parametrize("gone", [1, 2])
+def test_a_checkpoint_that_its_run_deletes_meanwhile_is_no_concern(saved, tmp_path, gone):
+    """The process that trains deletes it between the listing and the reading."""
+    folder = tmp_path / "checkpoints"
+    shutil.copytree(saved, folder)
+    listing = FORMAT.find_all
+
+    def listed_and_gone(*where):
+        found = list(listing(*where))
+        shutil.rmtree(folder / str(gone), ignore_errors=True)
+        return iter(found)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(FORMAT, "find_all", listed_and_gone)
+        found, _ = restore(folder)
+    assert_equal(found[0], state(3 - gone))
