@@ -74,8 +74,6 @@ class EvaluationConfig:
 class RunConfig:
     """One run: a task, an agent, a bonus, and several independent seeds in one program.
 
-    `config_class()` is this class with the groups of options that a plugin registered.
-
     Attributes:
       env: task: one of the paper's by its bare name (doorkey_6x6), any other as suite:id.
       agent: a2c or rainbow for discrete actions; rad or drq (soft actor-critic) or dreamer for
@@ -205,7 +203,7 @@ class RunConfig:
 
 
 def config_class() -> type[RunConfig]:
-    """`RunConfig` with the names of all agents and bonuses, plugins' included.
+    """`RunConfig` with the names of all agents and bonuses, and with plugins' groups of options.
 
     A plugin's group of options is a field; its agents and bonuses are values of their fields.
     """

@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro
-
 from re3_jax.envs import registry
 from re3_jax.runs import bonuses, plugins, run_folder, suites
 from re3_jax.runs.agents import AGENTS, Agent
@@ -29,6 +27,7 @@ from re3_jax.runs.config import (
     unflatten,
 )
 from re3_jax.runs.errors import UsageError, refusing
+from re3_jax.runs.help import show
 from re3_jax.runs.registry import Values
 from re3_jax.runs.resolve import resolve
 from re3_jax.runs.validate import validate
@@ -60,19 +59,19 @@ def parse(argv: list[str]) -> RunConfig:
     if not given.get("resume"):
         named.setdefault("preset", suites.default_preset(named["env"]))
     of_preset = partial(resolve, **named, fine_tunes=given.get("init") is not None)
-    if len(words) < len(argv):
-        name, default = "python -m re3_jax.commands.train", of_preset()
-        tyro.cli(config_class(), prog=name, default=default, args=["--help"])
+    asks_help = len(words) < len(argv)
     if given.get("resume"):
         folder = Path(given["out"]) if "out" in given else run_folder.newest(_named(given))
         stored = run_folder.stored_config(folder, run_folder.START_ONE)
         default = dataclasses.replace(stored, out=str(folder), resume=True)
-    elif "env" not in given:
+    elif "env" not in given and not asks_help:
         known = ", ".join(registry.PAPER_TASKS)
         raise UsageError(f"no task was given: add --env TASK, for example one of {known}")
     else:
         default = of_preset()
     values = flatten(default) | given
+    if asks_help:
+        show(default, lambda name: no_effect(name, values) is None)
     for name in given:
         if (why := no_effect(name, values)) is not None:
             raise UsageError(f"{option_name(name)} has no effect {why}")
@@ -216,7 +215,7 @@ def _given(words: list[str]) -> dict[str, Any]:
             raise UsageError(f"'{word}' is not an option: options look like --name value")
         if option not in spellings:
             nearest = difflib.get_close_matches(option, spellings, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(nearest)}?" if nearest else "--help lists all"
+            hint = f"did you mean {' or '.join(nearest)}?" if nearest else "--help lists them"
             raise UsageError(f"there is no option {option}: {hint}")
         name = spellings[option]
         if annotations[name] is bool:

@@ -113,10 +113,18 @@ def test_weights_are_an_option_of_the_bonus():
     assert config.pretrained.atc_output == "features"
 
 
-def test_help_shows_the_options_of_bonuses(capsys):
-    with pytest.raises(SystemExit):
-        parse(["--env", "doorkey_8x8", "--bonus", "rnd", "--help"])
-    text = capsys.readouterr().out
-    for option in ("--rnd.beta", "--icm.forward-weight", "--learned.neighbours", "--bonus.weights"):
+def helped(words, capsys):
+    with pytest.raises(SystemExit) as end:
+        parse([*words.split(), "--help"])
+    assert end.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_help_shows_the_options_of_the_runs_agent_and_bonuses_and_no_others(capsys):
+    text = helped("--env doorkey_8x8 --bonus rnd+contrastive", capsys)
+    for option in ("--a2c.num-envs", "--rnd.beta", "--learned.neighbours", "--re3.ring-size"):
         assert option in text
+    for option in ("--ppo.", "--icm.", "--bonus.weights", "--dmc.", "--atari."):
+        assert option not in text
+    assert "--bonus.weights" in helped("--env cheetah_run_sparse --bonus atc", capsys)
     assert "--pretrain " in text and "--pretrain-reward" in text and "--init" in text

@@ -7,6 +7,7 @@ import pytest
 from re3_jax.runs.config import RunConfig, flatten, from_dict, unflatten
 from re3_jax.runs.options import parse
 from re3_jax.runs.resolve import resolve
+from re3_jax.runs.run_folder import write_config
 
 TABLE = {
     # task: (beta, evaluation frequency, env frames of a run here)
@@ -123,3 +124,13 @@ def test_chunk_when_evaluations_cannot_fall_on_chunk_ends():
         ["--env", "doorkey_6x6", "--seeds", "1", "--evaluation.every-env-frames", "1000"]
     )
     assert config.choose_chunk_updates(1) == 7
+
+
+def test_help_shows_the_values_of_the_run_that_is_resumed(tmp_path, capsys):
+    write_config(
+        tmp_path, parse(["--env", "doorkey_6x6", "--a2c.num-envs", "3", "--out", str(tmp_path)])
+    )
+    with pytest.raises(SystemExit) as end:
+        parse(["--resume", "--out", str(tmp_path), "--help"])
+    assert end.value.code == 0
+    assert 'processes"). (default: 3)' in " ".join(capsys.readouterr().out.replace("│", "").split())

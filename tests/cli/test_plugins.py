@@ -114,7 +114,7 @@ BONUS_FILE = ("--plugin", "examples/plugin_bonus.py")
 
 @pytest.mark.slow
 def test_help_lists_a_plugins_options():
-    done = command(*BONUS_FILE, "--help")
+    done = command(*BONUS_FILE, "--bonus", "episodic_count", "--help")
     assert done.returncode == 0 and "episodic_count" in done.stdout
     assert "--episodic-count.beta" in done.stdout
 
