@@ -48,11 +48,24 @@ class Score(NamedTuple):
     chance_recall: float
 
 
-Measure = Callable[[Frames, int], Iterator[tuple[str, str, Sequence[Distances]]]]
-"""(frames, seed) -> (condition, representation, distances), one after the other.
+class Measured(NamedTuple):
+    """Distances between frames, whose scores are averaged.
 
-The scores of several distances are averaged.
-"""
+    Attributes:
+      condition: of the frames, and what is asked of them if not the true states.
+      representation: of each frame.
+      distances: several of them, each between all frames.
+      true: the distances that they should agree with; None for those between true states.
+    """
+
+    condition: str
+    representation: str
+    distances: Sequence[Distances]
+    true: Distances | None = None
+
+
+Measure = Callable[[Frames, int], Iterator[Measured]]
+"""(frames, seed) -> what is scored, one after the other."""
 
 Table = dict[tuple[str, str, str, int], Mapping[str, Float[np.ndarray, " seed"]]]
 """(task, condition, representation, k) -> a score's name -> its value for each seed."""
@@ -106,12 +119,11 @@ def of_seeds(folder: Path, words: command.Words, measure: Measure) -> list[Score
     return scores
 
 
-def _scores(
-    task: str, seed: int, found: Frames, measured: Iterable[tuple[str, str, Sequence[Distances]]]
-) -> Iterator[Score]:
-    true = of_true_states(found)
-    for condition, representation, alternatives in measured:
+def _scores(task: str, seed: int, found: Frames, measured: Iterable[Measured]) -> Iterator[Score]:
+    of_states = of_true_states(found)
+    for condition, representation, alternatives, wanted in measured:
         orders = [similarity.nearest(each, found.episodes) for each in alternatives]
+        true = of_states if wanted is None else similarity.nearest(wanted, found.episodes)
         for k in KS:
             recall, share = (
                 float(np.mean([score(order, true, k) for order in orders]))

@@ -8,7 +8,7 @@ exists twice here, weak and strong.
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Bool, UInt8
+from jaxtyping import Bool, Float, UInt8
 
 Images = UInt8[np.ndarray, "frame height width 3"]
 
@@ -40,6 +40,12 @@ def recoloured(images: Images, random: np.random.Generator) -> Images:
 def background(images: Images) -> Bool[np.ndarray, "frame height width"]:
     """Where the background is: dm_control paints sky and floor blue, and bodies brown."""
     return images[..., 2] >= images[..., 0]
+
+
+def background_colours(clean: Images, images: Images) -> Float[np.ndarray, "frame 3"]:
+    """Mean colour of each frame's background, which is where it is in the clean frames."""
+    behind = background(clean)[..., None]
+    return np.sum(images, axis=(1, 2), where=behind) / np.sum(behind, axis=(1, 2))
 
 
 def _bytes(images: np.ndarray) -> Images:

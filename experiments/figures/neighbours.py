@@ -7,14 +7,15 @@ figure has no raw pixels and no scores; the table has both, with an interval ove
     make figure FIG=neighbours [ARGS="--tasks cheetah_run --seeds 1"]
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import jax
 from scipy.spatial.distance import cdist  # type: ignore[import-untyped]
 
 from experiments.figures import agreement, command, frames, random_encoders
+from experiments.figures.agreement import Measured
 from experiments.figures.frames import Frames
-from experiments.figures.similarity import Distances, nearest, of_pixels
+from experiments.figures.similarity import nearest, of_pixels
 from re3_jax.runs import side_by_side
 
 CONDITION = "clean"
@@ -23,12 +24,12 @@ PIXELS = "raw pixels"
 TRUE_STATE = "true state"
 
 
-def measure(found: Frames, seed: int) -> Iterator[tuple[str, str, Sequence[Distances]]]:
+def measure(found: Frames, seed: int) -> Iterator[Measured]:
     """The distances to score, see `agreement.of_seeds`."""
     params = random_encoders.released()(jax.random.key(seed), found.images.shape[1])
     latents = random_encoders.latents(params, found.images)
-    yield CONDITION, ENCODER, [cdist(latents, latents)]
-    yield CONDITION, PIXELS, [of_pixels(found.images)]
+    yield Measured(CONDITION, ENCODER, [cdist(latents, latents)])
+    yield Measured(CONDITION, PIXELS, [of_pixels(found.images)])
 
 
 def _make(words: command.Words) -> command.Lines:
@@ -37,8 +38,8 @@ def _make(words: command.Words) -> command.Lines:
     for task in words.tasks:
         found, queries = frames.shown(words, task)
         orders = {
-            name: nearest(each, found.episodes)
-            for _, name, (each,) in measure(found, frames.SHOWN_SEED)
+            one.representation: nearest(one.distances[0], found.episodes)
+            for one in measure(found, frames.SHOWN_SEED)
         }
         orders[TRUE_STATE] = agreement.of_true_states(found)
         shown = {"frame": queries[:, None]}

@@ -17,7 +17,8 @@ from matplotlib.figure import Figure
 from scipy.spatial.distance import cdist  # type: ignore[import-untyped]
 
 from experiments.figures import agreement, command, frames, robustness_chart
-from experiments.figures.disturbances import CONDITIONS
+from experiments.figures.agreement import Measured
+from experiments.figures.disturbances import CONDITIONS, background_colours
 from experiments.figures.frames import Frames
 from experiments.figures.random_encoders import Draw, latents, members, of_depth, released
 from experiments.figures.similarity import Distances, nearest, of_pixels
@@ -38,6 +39,9 @@ VARIANTS: dict[str, Draw] = {
     "latent of 10": released(latent_dim=10),
 }
 """One difference each from `ONE`: PyTorch's initialisation, 4 convolutions, a latent of 50."""
+
+OF_COLOURS = "tinted", "recoloured"
+"""Conditions in which each frame's background has a colour of its own."""
 
 SHOWN = "clean", "noise 25", "recoloured"
 """Conditions of the picture."""
@@ -69,14 +73,27 @@ def representations(images: np.ndarray, seed: int) -> Iterator[tuple[str, Sequen
     yield PIXELS, [of_pixels(images)]
 
 
-def measure(found: Frames, seed: int) -> Iterator[tuple[str, str, Sequence[Distances]]]:
-    """The distances to score, see `agreement.of_seeds`."""
+def measure(found: Frames, seed: int) -> Iterator[Measured]:
+    """The distances to score, see `agreement.of_seeds`.
+
+    Where backgrounds have colours of their own, they are scored again: by how well they find
+    similar colours.
+    """
     for condition, images in disturbed(found.images, seed):
+        colours = background_colours(found.images, images) if condition in OF_COLOURS else None
         for name, distances in representations(images, seed):
-            yield condition, name, distances
+            yield Measured(condition, name, distances)
+            if colours is not None:
+                wanted = cdist(colours, colours)
+                yield Measured(colour_in(condition), name, distances, wanted)
     for name, draw in VARIANTS.items():
         vectors = latents(draw(jax.random.key(seed), found.images.shape[1]), found.images)
-        yield "clean", name, [cdist(vectors, vectors)]
+        yield Measured("clean", name, [cdist(vectors, vectors)])
+
+
+def colour_in(condition: str) -> str:
+    """What the table calls the search for similar colours in that condition."""
+    return f"{condition}: colour"
 
 
 def _picture(words: command.Words) -> Figure:

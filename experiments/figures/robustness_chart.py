@@ -20,7 +20,7 @@ def draw(table: Table, baseline: str, variants: Sequence[str]) -> Figure:
     """
     tasks, conditions, names, _ = (list(dict.fromkeys(part)) for part in zip(*table, strict=True))
     shown = [name for name in names if name not in variants]
-    figure = Figure((15, 8), dpi=100, layout="constrained")
+    figure = Figure((18, 8), dpi=100, layout="constrained")
     above, below = figure.subfigures(2, 1, squeeze=False)[:, 0]
     (panels,) = above.subplots(1, len(conditions), sharey=True, squeeze=False)
     for axes, condition in zip(panels, conditions, strict=True):

@@ -57,7 +57,7 @@ def test_the_table_has_students_interval_over_seeds_and_paired_gains(collected, 
         recalls.append(
             [
                 similarity.recall(similarity.nearest(d, EPISODES), true, 3)
-                for _, _, (d,) in neighbours.measure(found, seed)
+                for _, _, (d,), _ in neighbours.measure(found, seed)
             ]
         )
     encoder, pixels = np.array(recalls).T

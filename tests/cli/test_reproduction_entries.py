@@ -185,7 +185,8 @@ def test_entropy_and_ensembles(root):
     parts = "recall", "recall_minus_1_encoder", "recall_minus_raw_pixels"
     scores = [f"{part}{end}" for part in parts for end in ("", "_low", "_high")]
     lines = ["task,condition,representation,k,seeds," + ",".join(scores)]
-    for condition in ("noise 10", "noise 25", "tinted", "recoloured"):
+    shown = "noise 10", "noise 25", "tinted", "recoloured"
+    for condition in (*shown, "tinted: colour", "recoloured: colour"):
         for name, *values in (
             ("5 encoders", 0.5, 0.1, -0.2),
             ("1 encoder", 0.4, 0, -0.3),
@@ -196,6 +197,10 @@ def test_entropy_and_ensembles(root):
     (folder / "table.csv").write_text("\n".join(lines) + "\n")
     assert found(root, "Figure 10 (a)").verdict is REPRODUCED
     assert found(root, "Figure 10 (b)", "positions").verdict is NOT_REPRODUCED
+    colours = found(root, "Figure 10 (b)", "similar colours")
+    assert colours.verdict is REPRODUCED
+    assert "tinted: 0.70 (0.65 to 0.75) against 0.50 (0.45 to 0.55)" in colours.result
+    assert "difference 0.20 (0.15 to 0.25)" in colours.result
 
 
 def test_seeds_that_chose_nothing_count_where_both_rows_have_them(root):

@@ -44,6 +44,16 @@ def test_colours_change_behind_the_body_only_and_differ_between_frames(change):
     np.testing.assert_allclose(sky, floor / 2, atol=1)
 
 
+def test_the_colour_of_a_background_leaves_the_body_out():
+    frame = np.full((SIZE, SIZE, 3), (40, 60, 80), np.uint8)
+    frame[10:14, 10:14] = (180, 130, 80)
+    changed = frame.copy()
+    changed[:12], changed[12:] = (10, 20, 30), (30, 60, 50)
+    changed[10:14, 10:14] = 255
+    found = disturbances.background_colours(np.stack([frame] * 2), np.stack([frame, changed]))
+    np.testing.assert_allclose(found, [(40, 60, 80), (20, 40, 40)])
+
+
 @pytest.mark.parametrize("task_id", ["hopper_hop", "walker_walk"])
 def test_the_background_is_what_dm_control_does_not_segment_as_a_body(task_id):
     if gl.probe() is None:
@@ -113,8 +123,11 @@ def test_the_command_writes_a_row_for_each_condition_and_variant(monkeypatch, tm
         rows = list(csv.DictReader(lines))
     cells = {(row["condition"], row["representation"]) for row in rows}
     assert len(rows) == len(cells) * len(agreement.KS)
-    assert len(cells) == len(conditions) * 5 + 1 and ("clean", "He") in cells
+    assert len(cells) == (len(conditions) + 1) * 5 + 1 and ("clean", "He") in cells
     # The states have nothing to do with the frames, so that all agreement is chance.
     for row in rows:
-        assert abs(float(row["share_nearer"]) - 0.5) < 0.12
+        if row["condition"] != "recoloured: colour":
+            assert abs(float(row["share_nearer"]) - 0.5) < 0.12
+        elif row["representation"] == robustness.PIXELS:
+            assert float(row["share_nearer"]) < 0.2
     assert (tmp_path / "out/scores.png").exists() and (tmp_path / "out/hopper_hop.jpg").exists()
