@@ -221,6 +221,8 @@ def _devices(config: RunConfig) -> list[jax.Device]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code (0 or 2)."""
     config = parse(list(sys.argv[1:] if argv is None else argv))
+    if config.resume:
+        raise UsageError("a profile trains a run of its own and resumes none: leave --resume out")
     if config.init is not None:
         raise UsageError("--init has no effect on how long an update takes: leave it out")
     on_host = suites.host_of(config.env) is not None

@@ -76,8 +76,10 @@ class NumpyBonus:
           seed: decides the random encoder, and the random streams of a bonus that learns.
 
         Raises:
-          ValueError: if the bonus does not suit the task.
+          ValueError: if the bonus does not suit the task, or there is no lane.
         """
+        if num_lanes < 1:
+            raise ValueError(f"num_lanes is {num_lanes}: give at least 1")
         self.spec, self.num_lanes, self._in_order = spec, num_lanes, bonus.in_order
         self._index_shape = bonus.index_shape
 
@@ -172,8 +174,13 @@ class NumpyBonus:
         Returns:
           The rewards beta_t r_i, float32 [time, lane], and the info. t is `agent_steps` before the
           rollout.
+
+        Raises:
+          ValueError: if there is no step.
         """
         time, lanes = np.shape(steps.observation)[:2]
+        if min(time, lanes) < 1:
+            raise ValueError(f"a rollout of {time} steps of {lanes} lanes has nothing to reward")
         checked = self._checked(steps, (time, self._lanes(lanes)))
         agent_steps = _as_int32(self.agent_steps)
         value, intrinsic, info, stream = self._reward_rollout(

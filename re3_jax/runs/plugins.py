@@ -37,8 +37,8 @@ def load(path: str | None, sha256: str | None = None) -> None:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    # A user's file may raise anything.
-    except Exception as error:
+    # A user's file may raise anything, and exit.
+    except (Exception, SystemExit) as error:
         raise UsageError(
             f"--plugin {path} cannot be imported ({type(error).__name__}: {error}): fix the file"
         ) from error

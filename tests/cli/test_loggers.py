@@ -189,6 +189,7 @@ def test_mlflow_that_does_not_answer_is_one_sentence(mlflow, tmp_path, monkeypat
         ("wandb", "needs the package wandb: "),
         ("wandd", "unknown logger 'wandd'; did you mean wandb?"),
         ("wandb,wandb", "names wandb twice"),
+        ("none,wandb", "names none beside others: leave it out"),
         ("", "--loggers is empty"),
     ],
 )

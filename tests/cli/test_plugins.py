@@ -146,6 +146,7 @@ def test_error_sentences_name_a_plugins_options(argv, words):
     ("text", "words"),
     [
         (None, "is not a file: name a Python file"),
+        ("raise SystemExit(3)", "cannot be imported (SystemExit: 3): fix the file"),
         ("import no_such_package", "ModuleNotFoundError: No module named 'no_such_package'"),
         (
             "from re3_jax.runs import bonuses\nbonuses.register(bonuses.BONUSES['re3'])",

@@ -8,7 +8,7 @@ import pytest
 
 from re3_jax.commands import profile
 from re3_jax.envs import host
-from re3_jax.runs import machine
+from re3_jax.runs import machine, run_folder
 from re3_jax.runs.options import parse
 from tests.probe_host_env import DotLanes, spec
 
@@ -42,6 +42,12 @@ def test_prints_where_the_time_goes_and_writes_a_trace(tmp_path, capsys):
     with gzip.open(trace) as file:
         names = {event.get("name") for event in json.load(file)["traceEvents"]}
     assert any("fusion" in str(name) for name in names)
+
+
+def test_no_run_is_resumed(tmp_path, capsys):
+    run_folder.write_config(tmp_path, parse([*OPTIONS, "--out", str(tmp_path)]))
+    assert profile.main(["--resume", "--out", str(tmp_path)]) == 2
+    assert "leave --resume out" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_not_empty_is_left_alone(tmp_path, capsys):

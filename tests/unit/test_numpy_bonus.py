@@ -262,6 +262,15 @@ def test_only_a_bonus_that_remembers_episodes_needs_every_lane():
         make("episodic", "vectors").observe(*step)
 
 
+def test_a_loop_without_lanes_or_steps_is_refused():
+    with pytest.raises(ValueError, match="num_lanes is 0: give at least 1"):
+        NumpyBonus(BONUSES["re3"](), TASKS["vectors"], num_lanes=0)
+    bonus = make("re3", "vectors")
+    with pytest.raises(ValueError, match="a rollout of 0 steps of 4 lanes has nothing to reward"):
+        bonus.reward_rollout(Step(np.zeros((0, LANES, 5))))
+    assert bonus.agent_steps == 0
+
+
 def test_a_missing_field_is_named():
     bonus, step = make("icm", "vectors"), steps("vectors", 0)
     index = bonus.observe(*step[:3])

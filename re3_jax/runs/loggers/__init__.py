@@ -37,9 +37,11 @@ def names(loggers: str) -> list[str]:
     """The names in the value of `--loggers`.
 
     Raises:
-      UsageError: one is unknown or named twice.
+      UsageError: one is unknown or named twice, or none is named beside others.
     """
     found = [] if loggers == NONE else loggers.split(",")
+    if NONE in found:
+        raise UsageError(f"--loggers {loggers} names {NONE} beside others: leave it out")
     for name in found:
         if name not in LOGGERS:
             raise UsageError(
