@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from experiments.reproduction import costs, rules
+from experiments.reproduction import rules
 from experiments.reproduction.entry import Entry, Find, Finding, Verdict, not_run
 from experiments.reproduction.results import Interval, Results, Row, interval, seeds_and_frames
 
@@ -62,16 +62,16 @@ def _ablation(group: str, judge: rules.Judge) -> Find:
     def find(results: Results) -> Finding:
         default = results.row(ABLATIONS, label="recommended")
         compared = {
-            row["label"]: rules.by_column(row, default, "better_than_recommended")
+            row["label"]: rules.by_column(row, default, "larger_area_than_recommended")
             for row in results.table(ABLATIONS)
             if default and row["group"] == group
         }
         found = {label: one for label, one in compared.items() if one}
         if default is None or not found:
-            return not_run(costs.rad(results))
+            return not_run("no committed result of the ablations")
         verdict, reason = judge([*found.values()], Verdict.SMALLER)
         words = "; ".join(
-            f"{label}: ends higher with probability {one.probability}"
+            f"{label}: larger area with probability {one.probability}"
             for label, one in found.items()
         )
         ran = f"A2C + RE3 on DoorKey-6x6, {seeds_and_frames(default)}, against `recommended`"

@@ -133,7 +133,7 @@ def test_fine_tuning_and_ablations(root):
         ("initialisation", "He", (0.2, 0.1, 0.3)),
         ("alone", "the 4th", (0.3, 0.2, 0.45)),
     ):
-        write(table, label, [0.5] * 30, {"better_than_recommended": better}, group=group)
+        write(table, label, [0.5] * 30, {"larger_area_than_recommended": better}, group=group)
     assert found(root, "Figure 10 (c)").verdict is SMALLER
     assert found(root, "Figure 10 (d)").reason == "1 of 1 differ"
     assert found(root, "k-th alone").verdict is SMALLER
