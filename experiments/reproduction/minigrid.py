@@ -12,7 +12,7 @@ from experiments.reproduction.entry import (
     not_run,
     tested,
 )
-from experiments.reproduction.results import Results, interval, seeds_and_frames
+from experiments.reproduction.results import Results, Row, interval, seeds_and_frames
 from re3_jax.runs.curves import Curve, areas
 from re3_jax.runs.presets.minigrid import FINE_TUNING_BETA
 from re3_jax.runs.presets.minigrid import TASKS as OF_TABLE
@@ -20,7 +20,7 @@ from re3_jax.runs.presets.minigrid import TASKS as OF_TABLE
 COMMAND = "make figure FIG=minigrid"
 RELEASED = 'make figure FIG=minigrid ARGS="--presets released paper --rows none re3"'
 FOLDER = "results/minigrid"
-FRESH = "empty_16x16_seeds_11_to_40", "seeds_11_to_40"
+FRESH = "empty_16x16_seeds_11_to_40", "seeds_11_to_40", "doorkey_8x8_seeds_11_to_40"
 """Folders in `FOLDER` with seeds that chose nothing; they count where they have both rows."""
 
 SEEDS = {True: "seeds 11 to 40 (they chose nothing)", False: "seeds 1 to 10"}
@@ -108,6 +108,16 @@ def _area(curve: Curve, pair: Pair) -> str:
     return f"{areas(curve, end).mean():.2f}"
 
 
+def _hardest(results: Results, label: str) -> tuple[Row, str] | None:
+    """A row of the table on DoorKey-8x8, of fresh seeds where it has them, and what ran."""
+    for folder in (*(f"{FOLDER}/{name}" for name in FRESH), FOLDER):
+        row = results.row(f"{folder}/{PRESET}.csv", task=HARDEST, label=label)
+        if row is not None:
+            words = f"preset {PRESET}, {seeds_and_frames(row)}, {SEEDS[folder != FOLDER]}"
+            return row, words
+    return None
+
+
 def _number(label: str, number: float, also: str = "") -> Find:
     """Compares the return on DoorKey-8x8 at the end with a number in the text of Section 4.2.
 
@@ -118,33 +128,31 @@ def _number(label: str, number: float, also: str = "") -> Find:
     """
 
     def find(results: Results) -> Finding:
-        row, other = (
-            results.row(f"{FOLDER}/{name}.csv", task=HARDEST, label=label)
-            for name in (PRESET, also)
-        )
-        if row is None:
+        if (hardest := _hardest(results, label)) is None:
             return not_run("no committed result")
+        other = results.row(f"{FOLDER}/{also}.csv", task=HARDEST, label=label)
+        row, ran = hardest
         found, seeds = interval(row), int(row["seeds"])
         verdict, reason = rules.contains(found, seeds, number, Verdict.REPRODUCED)
         words = f"{found} against {number:.2f}"
         words += f"; {interval(other)} with `{also}`" if other else ""
-        return Finding(verdict, words, f"preset {PRESET}, {seeds_and_frames(row)}", reason)
+        return Finding(verdict, words, ran, reason)
 
     return find
 
 
 def _is_trivial(label: str) -> Find:
     def find(results: Results) -> Finding:
-        row = results.row(f"{FOLDER}/{PRESET}.csv", task=HARDEST, label=label)
-        if row is None:
+        if (hardest := _hardest(results, label)) is None:
             return not_run("no committed result")
+        row, ran = hardest
         found, seeds = interval(row), int(row["seeds"])
         verdict, reason = rules.below(found, seeds, ICM_SCORE, Verdict.REPRODUCED)
         words = f"{found}; trivial is below ICM's {ICM_SCORE:.2f}"
         if row.get("beta"):
             printed = OF_TABLE[TASKS[HARDEST]]["rnd.beta"]
             words += f". The searched weight is {row['beta']}, that of Table 3 is {printed:g}"
-        return Finding(verdict, words, f"preset {PRESET}, {seeds_and_frames(row)}", reason)
+        return Finding(verdict, words, ran, reason)
 
     return find
 

@@ -223,3 +223,14 @@ def test_seeds_that_chose_nothing_count_where_both_rows_have_them(root):
     assert "seeds 11 to 40 (they chose nothing) and seeds 1 to 10" in finding.ran
     # A2C has no such seeds.
     assert "11 to 40" not in found(root, "Figure 11", "significantly improves on A2C").ran
+
+
+def test_numbers_of_doorkey_8x8_are_those_of_fresh_seeds_where_there_are_any(root):
+    folder, fresh = root / "results" / "minigrid", "doorkey_8x8_seeds_11_to_40"
+    write(folder / "recommended.csv", "A2C", [0.5, 0.6] * 5, task="doorkey_8x8")
+    tried = found(root, "A2C fails there")
+    assert (tried.verdict, tried.ran.endswith("seeds 1 to 10")) == (NOT_REPRODUCED, True)
+    write(folder / fresh / "recommended.csv", "A2C", [0.0, 0.1] * 15, task="doorkey_8x8")
+    tried = found(root, "A2C fails there")
+    assert tried.verdict is REPRODUCED
+    assert "30 seeds" in tried.ran and tried.ran.endswith("(they chose nothing)")
