@@ -18,7 +18,7 @@ from re3_jax.runs import bonuses, plugins
 
 def test_the_planted_bonus_finds_every_state_at_distance_0():
     # No other test of this process sees the bonus.
-    with mock.patch.dict(bonuses.BONUSES), mock.patch.object(plugins, "_loaded", set()):
+    with mock.patch.dict(bonuses.BONUSES), mock.patch.object(plugins, "_loaded", {}):
         plugins.load(str(PLUGIN))
         bonus = bonuses.BONUSES["constant_latents"].make(None, RE3Config(ring_size=16))
     spec = EnvSpec("plane", (2,), np.dtype(np.float32), Discrete(2), 10)
