@@ -56,7 +56,7 @@ SEARCHED: dict[str, Values] = {
 
 SEARCHED_FINE_TUNING_BETA = {
     "re3": {"Empty-16x16": 1e-5, "DoorKey-6x6": 0.01, "DoorKey-8x8": 0.01},
-    "contrastive": {"Empty-16x16": 5e-4, "DoorKey-6x6": 5e-5},
+    "contrastive": {"Empty-16x16": 5e-4, "DoorKey-6x6": 5e-5, "DoorKey-8x8": 5e-4},
 }
 """`recommended`'s, where they were searched; elsewhere RE3's. The contrastive bonus was searched
 with its neighbours in the minibatch, as in APT."""
