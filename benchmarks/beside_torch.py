@@ -177,7 +177,11 @@ class Rows:
         Raises:
           SystemExit: it differs from what was written before.
         """
-        texts = {name: str(value) for name, value in row.items()}
+        # Nine digits tell all float32 apart.
+        texts = {
+            name: str(value) if isinstance(value, int) else f"{value:.9g}"
+            for name, value in row.items()
+        }
         if self._next < len(self.rows):
             before = self.rows[self._next]
             differing = [name for name in before if before[name] != texts[name] and name != "bytes"]

@@ -9,7 +9,7 @@ from experiments.reproduction.entry import (
     not_run,
     tested,
 )
-from experiments.reproduction.results import Interval, Results, interval
+from experiments.reproduction.results import Interval, Results, Row, interval
 
 REPRODUCED = Verdict.REPRODUCED
 
@@ -38,6 +38,30 @@ def _neighbours(results: Results) -> Finding:
         f"chance is {CHANCE.value}",
         f"{seeds} seeds of each task, released encoder",
         judged[1],
+    )
+
+
+def _falling_reward(results: Results) -> Finding:
+    folder = "results/dmc_paper_size"
+    rows = results.table(f"{folder}/pendulum_swingup-rad-re3-released-train.csv")
+    learned = [row for row in rows if row["intrinsic_reward_mean"] != "nan"]
+    if not learned:
+        return not_run("no committed run at the paper's size")
+
+    def in_words(row: Row) -> str:
+        normalized = float(row["intrinsic_reward_mean"]) / float(row["beta"])
+        distance = normalized * float(row["running_std"])
+        return f"{distance:.2g} ({normalized:.2f} times its running standard deviation)"
+
+    first, last = learned[0], learned[-1]
+    frames = f"{int(first['env_frames']):,}", f"{int(last['env_frames']):,}"
+    return Finding(
+        Verdict.NOT_REPRODUCED,
+        f"mean distance to the neighbour: {in_words(first)} at frame {frames[0]}, "
+        f"{in_words(last)} at frame {frames[1]}",
+        f"pendulum_swingup, preset released, 1 seed, {frames[1]} frames",
+        f"{rules.too_few(1)}; the distance falls, divided by its running standard deviation it "
+        "does not",
     )
 
 
@@ -152,8 +176,8 @@ ENTRIES = (
     Entry(
         "Section 3.2",
         "The intrinsic reward falls to 0 as similar states are collected.",
-        "",
-        never("no committed run at the paper's size records it; `train.csv` of a run would"),
+        "make run ENV=pendulum_swingup PRESET=released SEEDS=5",
+        _falling_reward,
     ),
     Entry(
         "Algorithm 1",
