@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.resume.compare import rows
-from tests.torture.kills import differing_bytes
+from tests.torture.differences import differing
 from tests.torture.rehearsal import differing_rows
 
 POLL_SECONDS = 0.02
@@ -70,11 +70,14 @@ def main(words: list[str]) -> None:
     train(*words, "--out", str(reference))
     killed_at = train_until_killed(out, *words, "--out", str(out))
     train("--out", str(out), "--resume")
+    differences = differing(out, reference)
     report: dict[str, Any] = {
         "killed_at_env_frames": killed_at,
-        "differing_bytes": differing_bytes(out, reference),
+        "differing_bytes": sum(difference.bytes for difference in differences.values()),
         "differing_rows": differing_rows(out, reference),
         "differs_from_env_frames": first_difference(out, reference),
+        # Whether frames or what was computed of them came first.
+        "first_differing_rows": {name: found.first_row for name, found in differences.items()},
     }
     print(json.dumps(report))
     shutil.rmtree(folder)

@@ -3,13 +3,14 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from re3_jax.training.checkpoint import CheckpointStore
 from tests.resume.test_replay_journal import advance, empty
 from tests.torture import __main__ as command
 from tests.torture.__main__ import torture
-from tests.torture.kills import differing_bytes
+from tests.torture.differences import differing, differing_bytes
 from tests.torture.ledger import Ledger, Outcome
 from tests.torture.rehearsal import Rehearsal
 
@@ -106,3 +107,22 @@ def test_bytes_of_frames_are_counted_however_they_were_written(tmp_path):
     changed = saved(tmp_path / "3", {**state, "nested": (other, counter)})
     assert differing_bytes(in_two, at_once) == differing_bytes(at_once, in_two) == 0
     assert differing_bytes(changed, in_two) == array[1, 0, row].size
+    assert differing(changed, in_two) == {
+        "frames of (0, 1)": (array[1, 0, row].size, int(replay.num_written[1, 0] - 7))
+    }
+
+
+def test_the_first_row_that_differs_is_named(tmp_path):
+    latents = np.arange(24.0).reshape(2, 4, 3)
+    changed = latents.copy()
+    changed[1, 2, 0] += 1
+    changed[0, 3] += 1
+    one = saved(tmp_path / "1", {"latents": latents, "count": np.array([4, 4], np.int32)})
+    two = saved(tmp_path / "2", {"latents": changed, "count": np.array([4, 5], np.int32)})
+    found = differing(two, one)
+    assert {name: difference.first_row for name, difference in found.items()} == {
+        "latents": 2,
+        "count": 0,
+    }
+    apart = np.frombuffer(changed.tobytes(), np.uint8) != np.frombuffer(latents.tobytes(), np.uint8)
+    assert found["latents"].bytes == apart.sum() and found["count"].bytes == 1

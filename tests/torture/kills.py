@@ -12,9 +12,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from tests.resume.compare import frames, leaves
+from tests.torture.differences import differing_bytes
 from tests.torture.ledger import Ledger, Outcome
 from tests.torture.rehearsal import CASES, COMMON, differing_rows
 
@@ -116,25 +114,6 @@ def _killed(command: Sequence[str]) -> int | None:
         except subprocess.TimeoutExpired:
             process.kill()
             return None
-
-
-def differing_bytes(run: Path, reference: Path) -> int:
-    """Bytes that differ in the final states, the frames that both replays hold included."""
-    ours, theirs = leaves(run), leaves(reference)
-    assert ours.keys() == theirs.keys()
-    pairs = [(ours[name].tobytes(), value.tobytes()) for name, value in theirs.items()]
-    our_frames, their_frames = frames(run), frames(reference)
-    assert our_frames.keys() == their_frames.keys()
-    for ring, held in their_frames.items():
-        end = max(held)
-        # A segment may begin with frames that the replay has overwritten since.
-        first = max(min(held), min(our_frames[ring]))
-        pairs += [(our_frames[ring][n], held[n]) for n in range(first, end + 1)]
-        assert max(our_frames[ring]) == end
-    return sum(
-        int(np.count_nonzero(np.frombuffer(a, np.uint8) != np.frombuffer(b, np.uint8)))
-        for a, b in pairs
-    )
 
 
 def _newest(out: Path) -> int:
