@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: pictures of results/, which lies beside docs/, and links of the tutorials.
+"""Hooks of mkdocs: pictures of results, which lie beside docs/, and links of the tutorials.
 
 Pages name pictures by their place in the repository, so that they are seen there too; the site
 gets copies. Tutorials are rendered by Jupyter, which does not know the addresses of other pages.
@@ -14,7 +14,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 
-PICTURE = re.compile(r"\]\(((?:\.\./)*)\.\./(results/[\w/.-]+\.png)\)")
+PICTURE = re.compile(r"\]\(((?:\.\./)*)\.\./((?:benchmarks/)?results/[\w/.-]+\.png)\)")
 LINK = re.compile(r'href="(?!\w+:|#)([^"#]+\.(?:md|py))(#[^"]*)?"')
 
 

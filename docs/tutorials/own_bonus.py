@@ -113,4 +113,3 @@ print(run.curves["return_mean"][:, -1], run.metrics["state_coverage"][:, -1])
 
 # %%
 print(run.metrics["seen_once"].mean(0).round(4)[:10])
-run.plot().savefig("count.png")
