@@ -26,12 +26,13 @@ class Line(NamedTuple):
 def chart(line: Line, width: int, height: int, end: float) -> Text:
     """Draws a line in so many characters, the axis included; x goes from 0 to `end`.
 
-    The axis spans the line, not the band, which few seeds make wide.
+    The axis spans the line, not the band, which few seeds make wide. A width too small for it gets one
+    character of the line.
     """
     least, most = float(np.min(line.y)), float(np.max(line.y))
     if most == least:
         least, most = least - 0.5, most + 0.5
-    columns, rows = 2 * (width - LABEL - 1), 4 * height
+    columns, rows = 2 * max(1, width - LABEL - 1), 4 * height
     x = np.linspace(0, end, columns)
     drawn = (x >= line.x[0]) & (x <= line.x[-1])
 

@@ -167,6 +167,12 @@ def test_nothing_is_drawn_beyond_the_last_point_and_the_band_is_around_the_line(
     assert rows.min() == 5 and rows.max() == 19
 
 
+def test_a_narrow_terminal_gets_one_character_of_the_line():
+    x = np.array([0.0, 10.0])
+    line = text_chart.Line(x, x, x, x)
+    assert dots_of(text_chart.chart(line, width=8, height=5, end=10)).shape == (20, 2)
+
+
 def test_the_command_that_continues_a_run_can_be_pasted(run, terminal):
     odd = run.rename(run.with_name("it's a run"))
     assert watch.main([str(odd)]) == 0
