@@ -26,8 +26,8 @@ class Line(NamedTuple):
 def chart(line: Line, width: int, height: int, end: float) -> Text:
     """Draws a line in so many characters, the axis included; x goes from 0 to `end`.
 
-    The axis spans the line, not the band, which few seeds make wide. A width too small for it gets one
-    character of the line.
+    The axis spans the line, not the band, which few seeds make wide. A width that is too small gets
+    one character of the line.
     """
     least, most = float(np.min(line.y)), float(np.max(line.y))
     if most == least:
