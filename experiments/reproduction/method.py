@@ -48,21 +48,26 @@ def _falling_reward(results: Results) -> Finding:
     if not learned:
         return not_run("no committed run at the paper's size")
 
-    def in_words(row: Row) -> str:
-        normalized = float(row["intrinsic_reward_mean"]) / float(row["beta"])
-        distance = normalized * float(row["running_std"])
-        return f"{distance:.2g} ({normalized:.2f} times its running standard deviation)"
-
     first, last = learned[0], learned[-1]
+    (normalized, distance), (last_normalized, last_distance) = map(_distance, (first, last))
     frames = f"{int(first['env_frames']):,}", f"{int(last['env_frames']):,}"
+    falls = [last_distance < distance, last_normalized < normalized]
+    words = ["falls" if fell else "does not fall" for fell in falls]
     return Finding(
         Verdict.NOT_REPRODUCED,
-        f"mean distance to the neighbour: {in_words(first)} at frame {frames[0]}, "
-        f"{in_words(last)} at frame {frames[1]}",
+        f"mean distance to the neighbour: {distance:.2g} ({normalized:.2f} times its running "
+        f"standard deviation) at frame {frames[0]}, {last_distance:.2g} ({last_normalized:.2f} "
+        f"times) at frame {frames[1]}",
         f"pendulum_swingup, preset released, 1 seed, {frames[1]} frames",
-        f"{rules.too_few(1)}; the distance falls, divided by its running standard deviation it "
-        "does not",
+        f"{rules.too_few(1)}; the distance {words[0]}; divided by its running standard deviation, "
+        f"as it is paid, it {words[1]}",
     )
+
+
+def _distance(row: Row) -> tuple[float, float]:
+    """The mean reward without its weight, and the distance that it was; of a row of train.csv."""
+    normalized = float(row["intrinsic_reward_mean"]) / float(row["beta"])
+    return normalized, normalized * float(row["running_std"])
 
 
 def _share_of_an_update(results: Results) -> Finding:

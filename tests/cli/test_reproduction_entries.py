@@ -234,3 +234,18 @@ def test_numbers_of_doorkey_8x8_are_those_of_fresh_seeds_where_there_are_any(roo
     tried = found(root, "A2C fails there")
     assert tried.verdict is REPRODUCED
     assert "30 seeds" in tried.ran and tried.ran.endswith("(they chose nothing)")
+
+
+@pytest.mark.parametrize(("last", "words"), [(0.05, "falls"), (0.2, "does not fall")])
+def test_the_distance_is_the_reward_without_its_weight_and_its_scale(root, last, words):
+    table = root / "results/dmc_paper_size/pendulum_swingup-rad-re3-released-train.csv"
+    table.parent.mkdir(parents=True)
+    table.write_text(
+        "env_frames,intrinsic_reward_mean,beta,running_std\n"
+        f"500,nan,nan,nan\n1000,0.1,0.5,0.4\n2000,{last},0.25,0.1\n"
+    )
+    finding = found(root, "The intrinsic reward falls to 0")
+    assert finding.verdict is NOT_REPRODUCED
+    assert "0.08 (0.20 times its running standard deviation) at frame 1,000" in finding.result
+    assert f"{last / 0.25 * 0.1:.2g} ({last / 0.25:.2f} times) at frame 2,000" in finding.result
+    assert f"the distance {words}; divided" in finding.reason
