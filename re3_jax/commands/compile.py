@@ -56,11 +56,11 @@ def compile_run(config: RunConfig, spec: EnvSpec, target: Target, devices: int) 
     Raises:
       UsageError: the seeds cannot be divided among the devices.
     """
-    shards = config.re3.ring_shards
-    if devices % shards or config.seeds % (shares := devices // shards):
-        of_rings = f", with --re3.ring-shards {shards}" if shards > 1 else ""
+    per_seed = config.devices_per_seed
+    if devices % per_seed or config.seeds % (shares := devices // per_seed):
+        of_each = f", {per_seed} for each seed" if per_seed > 1 else ""
         raise UsageError(
-            f"--seeds {config.seeds} cannot be divided among --devices {devices}{of_rings}: "
+            f"--seeds {config.seeds} cannot be divided among --devices {devices}{of_each}: "
             "choose others"
         )
     used = targets.devices(target)[:devices]

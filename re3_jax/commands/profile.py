@@ -214,7 +214,7 @@ def report(config: RunConfig, result: Profile) -> str:
 
 
 def _devices(config: RunConfig) -> list[jax.Device]:
-    return build.devices_for(config.seeds, ring_shards=config.re3.ring_shards)
+    return build.devices_of(config)
 
 
 @in_one_sentence

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import jax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
+from re3_jax import batch_split
 from re3_jax.intrinsic import diagnostics
 from re3_jax.intrinsic.base import (
     Info,
@@ -62,13 +63,19 @@ def reward_batch(
       The rewards beta_t r_i, the new state, and the merged infos of `reward`, `update` and
       `diagnostics.of_rewards`.
     """
-    with jax.named_scope("bonus"):
+
+    def computed(
+        state: IntrinsicState, batch: IntrinsicBatch, key: PRNGKeyArray
+    ) -> tuple[Float[Array, " batch"], IntrinsicState, Info]:
         reward, state, info = bonus.reward(state, batch)
         if minibatches is None:
             state, trained = bonus.update(state, batch, key)
         else:
             state, trained = _trained(bonus, state, batch, key, minibatches)
-    return reward, state, {**info, **trained, **diagnostics.of_rewards(reward)}
+        return reward, state, {**info, **trained, **diagnostics.of_rewards(reward)}
+
+    with jax.named_scope("bonus"):
+        return batch_split.whole(computed)(state, batch, key)
 
 
 def _trained(

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped, UInt32
 
-from re3_jax import fingerprint, knn, schedules
+from re3_jax import batch_split, fingerprint, knn, schedules
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic import diagnostics, transforms
@@ -194,15 +194,19 @@ def state_entropy(
         axis_name = None
         if isinstance(among, ShardedRing):
             among, axis_name = sharded_ring.own_slice(among), sharded_ring.AXIS
-        return knn.nearest_and_mean(
-            latents,
-            among,
-            fingerprints=identity,
-            k=config.last_neighbour,
-            first=config.first_neighbour,
-            exclude=None if config.count_self else own_row,
-            axis_name=axis_name,
-        )
+
+        def search(latents: Array, identity: Array, own_row: Array):
+            return knn.nearest_and_mean(
+                latents,
+                among,
+                fingerprints=identity,
+                k=config.last_neighbour,
+                first=config.first_neighbour,
+                exclude=None if config.count_self else own_row,
+                axis_name=axis_name,
+            )
+
+        return batch_split.by_rows(search, latents, identity, own_row)
 
     def reward(
         state: StateEntropyState, batch: IntrinsicBatch

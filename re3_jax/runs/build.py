@@ -163,13 +163,14 @@ def device_program(
 
 
 def _options(config: RunConfig, devices: Sequence[jax.Device] | None) -> dict[str, Any]:
-    asked, shards = config.evaluation, config.re3.ring_shards
+    asked = config.evaluation
     return {
         "eval_episodes": asked.episodes,
         "eval_greedy": asked.greedy,
-        "devices": devices_for(config.seeds, devices, shards),
+        "devices": devices_of(config, devices),
         "deterministic": config.deterministic,
-        "ring_shards": shards,
+        "ring_shards": config.re3.ring_shards,
+        "batch_shards": config.batch_shards,
     }
 
 
@@ -177,11 +178,11 @@ def cpu_devices(config: RunConfig) -> int:
     """How many devices to divide the CPU into when it does all the work.
 
     Learning from pixels fills the cores; there each seed has its own device, so that its
-    convolutions are not batched with another seed's. With a divided ring each of these devices
-    becomes several: so the numbers stay, bit for bit.
+    convolutions are not batched with another seed's. Where a seed's work is divided each of these
+    devices becomes several.
     """
     on_device = suites.host_of(config.env) is None
-    return config.re3.ring_shards * (side_by_side(config.seeds) if on_device else config.seeds)
+    return config.devices_per_seed * (side_by_side(config.seeds) if on_device else config.seeds)
 
 
 def side_by_side(seeds: int) -> int:
@@ -196,32 +197,45 @@ def side_by_side(seeds: int) -> int:
 
 
 def devices_for(
-    seeds: int, devices: Sequence[jax.Device] | None = None, ring_shards: int = 1
+    seeds: int,
+    devices: Sequence[jax.Device] | None = None,
+    ring_shards: int = 1,
+    batch_shards: int = 1,
 ) -> list[jax.Device]:
-    """The most of `devices` that seeds, each on `ring_shards` of them, can be divided among evenly.
+    """The most of `devices` that the seeds, each on its own few, can be divided among evenly.
 
-    By default of this process's.
+    By default of this process's. A seed is on `ring_shards * batch_shards` of them.
 
     Raises:
-      UsageError: `ring_shards` does not divide their number.
+      UsageError: these do not divide their number.
     """
-    devices = devices or machine.devices()
-    if len(devices) % ring_shards:
-        fits = max(n for n in range(1, ring_shards) if len(devices) % n == 0)
+    devices, per_seed = devices or machine.devices(), ring_shards * batch_shards
+    if len(devices) % per_seed:
+        shards = {"--re3.ring-shards": ring_shards, "--sac.batch-shards": batch_shards}
+        options = [f"{name} {number}" for name, number in shards.items() if number > 1]
+        fits = max(n for n in range(1, per_seed) if len(devices) % n == 0)
+        product = "numbers whose product is " * (len(options) > 1)
         raise UsageError(
-            f"--re3.ring-shards {ring_shards} does not divide the {len(devices)} device(s) of this "
-            f"process: give {fits}"
+            f"{' and '.join(options)} cannot divide the {len(devices)} device(s) of this process: "
+            f"give {product}{fits}"
         )
-    shares = len(devices) // ring_shards
+    shares = len(devices) // per_seed
     count = max(n for n in range(1, shares + 1) if seeds % n == 0)
-    return list(devices[: count * ring_shards])
+    return list(devices[: count * per_seed])
+
+
+def devices_of(config: RunConfig, devices: Sequence[jax.Device] | None = None) -> list[jax.Device]:
+    """`devices_for` a run."""
+    return devices_for(config.seeds, devices, config.re3.ring_shards, config.batch_shards)
 
 
 def fitted(config: RunConfig) -> RunConfig:
     """A run that is only read, its ring divided among as many devices as this process has.
 
-    Numbers do not depend on that.
+    Numbers do not depend on that. No batch is divided.
     """
+    sac = dataclasses.replace(config.sac, batch_shards=1)
+    config = dataclasses.replace(config, sac=sac)
     machine.use_cpu_devices(cpu_devices(config))
     shards = math.gcd(config.re3.ring_shards, len(machine.devices()))
     re3 = dataclasses.replace(config.re3, ring_shards=shards)

@@ -43,7 +43,7 @@ PresetName = Literal["recommended", "paper", "released", "small", "data_efficien
 
 NOT_COMPARED_ON_RESUME = (
     *("out", "resume", "steps", "checkpoint_seconds", "loggers", "video"),
-    "re3.ring_shards",
+    *("re3.ring_shards", "sac.batch_shards"),
 )
 """Options that do not change what is computed; `steps` may grow (see `run_folder`)."""
 
@@ -159,6 +159,16 @@ class RunConfig:
     def of_agent(self) -> Any:
         """The options of the run's agent."""
         return getattr(self, AGENTS[self.agent].group)
+
+    @property
+    def devices_per_seed(self) -> int:
+        """Devices that hold the same seed and divide its work."""
+        return self.re3.ring_shards * self.batch_shards
+
+    @property
+    def batch_shards(self) -> int:
+        """Devices among which each batch is divided; 1 for agents that do not divide theirs."""
+        return int(getattr(self.of_agent, "batch_shards", 1))
 
     @property
     def seed_numbers(self) -> list[int]:

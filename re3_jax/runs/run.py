@@ -12,7 +12,7 @@ from pathlib import Path
 import jax
 
 from re3_jax.runs import installing, loggers, run_folder, suites, summary, video
-from re3_jax.runs.build import devices_for, part_of
+from re3_jax.runs.build import devices_of, part_of
 from re3_jax.runs.config import RunConfig
 from re3_jax.runs.errors import UsageError, refusing
 from re3_jax.runs.host_record import HostRecord
@@ -141,14 +141,13 @@ def opening_lines(
 ) -> Iterator[str]:
     """What is trained, on which devices, and where it is written."""
     own, usable = part_of(config, processes), jax.local_devices()
-    shards = config.re3.ring_shards
-    used = devices_for(own.seeds, ring_shards=shards)
+    per_seed, used = config.devices_per_seed, devices_of(own)
     devices = f"{len(used)} {used[0].device_kind} device(s)"
     if len(used) < len(usable):
-        remedy = f"SEEDS a multiple of {len(usable) // shards} would use all"
+        remedy = f"SEEDS a multiple of {len(usable) // per_seed} would use all"
         devices = f"{len(used)} of {len(usable)} {used[0].device_kind} devices ({remedy})"
-    if shards > 1:
-        devices += f", {shards} for the ring of each seed"
+    if per_seed > 1:
+        devices += f", {per_seed} for each seed"
     if processes.count > 1:
         devices += f" of each of {processes.count} processes"
     if config.preset == suites.find(config.env)[0].without_accelerator:

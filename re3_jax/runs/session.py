@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from re3_jax.runs import fine_tuning, machine
-from re3_jax.runs.build import Runner, build, devices_for, part_of, prepared, refused_by_parts
+from re3_jax.runs.build import Runner, build, devices_of, part_of, prepared, refused_by_parts
 from re3_jax.runs.config import RunConfig
 from re3_jax.runs.host_record import HostRecord
 from re3_jax.runs.validate import check_memory
@@ -237,7 +237,7 @@ def ready(
     runner = build(own, spec, report)
     with refused_by_parts(config):
         shapes = runner.abstract_state(own.seeds)
-    used = devices_for(own.seeds, ring_shards=own.re3.ring_shards)
+    used = devices_of(own)
     check_memory(sum(map(_num_bytes, jax.tree.leaves(shapes))), machine.free_bytes(used), own)
     if learned is not None:
         fine_tuning.check_fits(own, shapes, learned)
@@ -245,7 +245,7 @@ def ready(
 
 
 def _num_bytes(leaf: jax.ShapeDtypeStruct) -> int:
-    """On all devices: where a ring is divided among several, each has all else of its seed."""
+    """On all devices: those that divide the work of a seed have all of it but the ring."""
     part, there = leaf.sharding.shard_shape(leaf.shape), leaf.sharding.device_set
     return len(there) * math.prod(part) * (leaf.dtype.itemsize or 1)
 

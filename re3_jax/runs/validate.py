@@ -152,8 +152,9 @@ def _least_bytes_per_transition(config: RunConfig) -> int:
     has_latents = bonuses.keeps_latents(flatten(config))
     latents = config.re3.ensemble_size * config.re3.latent_dim if has_latents else 0
     action_reward_discount = 3
-    # The devices that a ring is divided among have a replay each.
-    return config.re3.ring_shards * (frame + 4 * action_reward_discount) + 4 * latents
+    # The devices that divide a seed's work have a replay each, and a share of the latents.
+    latents *= config.batch_shards
+    return config.devices_per_seed * (frame + 4 * action_reward_discount) + 4 * latents
 
 
 EXAMPLES = {

@@ -1,7 +1,8 @@
 """Independent seeds as one program: `vmap` within a device, `shard_map` over devices.
 
 A device holds whole seeds, except where the ring of a seed is divided among several
-(`replay.sharded_ring`). These hold a slice of its rows each; all else of the seed they hold and
+(`replay.sharded_ring`), or the batch of an update (`batch_split`). These hold a slice of the ring's
+rows, and compute the gradients of a share of the batch, each; all else of the seed they hold and
 compute alike.
 """
 
@@ -14,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from re3_jax import batch_split
 from re3_jax.cpu import compilation
 from re3_jax.cpu.branches import tracing_for
 from re3_jax.replay.sharded_ring import AXIS, ROW_AXES, ShardedRing
@@ -35,26 +37,28 @@ class OverSeeds:
         devices: Sequence[jax.Device] | None = None,
         deterministic: bool = False,
         ring_shards: int = 1,
+        batch_shards: int = 1,
     ):
         """Spreads seeds over `devices`, by default over one.
 
         Args:
-          devices: `ring_shards` follow each other for each share of the seeds; the number of
-            shares divides that of the seeds.
+          devices: `ring_shards * batch_shards` follow each other for each share of the seeds; the
+            number of shares divides that of the seeds.
           deterministic: as in `ProgramOptions`.
           ring_shards: as in `ProgramOptions`.
+          batch_shards: as in `ProgramOptions`.
         """
         # Devices that hold the same seed must not drift apart.
-        self._deterministic = deterministic or ring_shards > 1
-        grid = np.reshape(devices or jax.local_devices()[:1], (-1, ring_shards))
-        self._mesh = Mesh(grid, (SEED_AXIS, AXIS))
+        self._deterministic = deterministic or ring_shards * batch_shards > 1
+        grid = np.reshape(devices or jax.local_devices()[:1], (-1, ring_shards, batch_shards))
+        self._mesh = Mesh(grid, (SEED_AXIS, AXIS, batch_split.AXIS))
         self.sharding = NamedSharding(self._mesh, BY_SEED)
 
     @classmethod
     def of(cls, options: "ProgramOptions") -> "OverSeeds":
         """With what a program is asked for."""
-        asked = options.get("deterministic", False), options.get("ring_shards", 1)
-        return cls(options.get("devices"), *asked)
+        shards = options.get("ring_shards", 1), options.get("batch_shards", 1)
+        return cls(options.get("devices"), options.get("deterministic", False), *shards)
 
     def compile(self, function: Callable[..., Any], donate: int | Sequence[int] = ()) -> Any:
         """The program of `function`, as `jax.jit`'s; the arguments `donate` are donated to it."""
@@ -147,7 +151,15 @@ def map_over_seeds(
 
     if mesh.size == 1:
         return mapped
-    return jax.shard_map(mapped, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+    return jax.shard_map(
+        mapped,
+        mesh=mesh,
+        in_specs=in_specs,
+        out_specs=out_specs,
+        # The batch's axis is XLA's to divide, which does it where `batch_split` says so.
+        axis_names={SEED_AXIS, AXIS},
+        check_vma=False,
+    )
 
 
 def specs_of(tree: Any) -> Any:
@@ -174,10 +186,11 @@ class ProgramOptions(TypedDict):
     Attributes:
       eval_episodes: episodes per evaluation and seed.
       eval_greedy: evaluate the mode of the policy; otherwise it explores.
-      devices: devices to spread the seeds over; the number of seeds times `ring_shards` must be a
-        multiple of theirs. One device by default.
+      devices: devices to spread the seeds over; the number of seeds times `ring_shards` and
+        `batch_shards` must be a multiple of theirs. One device by default.
       deterministic: whether a GPU must give the same numbers each time, at some cost in speed.
       ring_shards: devices among which the ring of each seed is divided, as in `RE3Config`.
+      batch_shards: devices among which each batch is divided, as in `SACConfig`.
     """
 
     eval_episodes: int
@@ -185,3 +198,4 @@ class ProgramOptions(TypedDict):
     devices: NotRequired[Sequence[jax.Device] | None]
     deterministic: NotRequired[bool]
     ring_shards: NotRequired[int]
+    batch_shards: NotRequired[int]

@@ -233,6 +233,11 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
             + ("--re3.ring-shards", "2"),
             ["searches the batch alone", "--learned.neighbours ring"],
         ),
+        ((*DOORKEY, "--sac.batch-shards", "2"), ["no effect with --agent a2c", "rad or drq"]),
+        (
+            (*("--env", "cheetah_run_sparse", "--preset", "small"), "--sac.batch-shards", "6"),
+            ["batch-size of 64", "--sac.batch-shards to 2"],
+        ),
         ((*DOORKEY, "--evaluation.every-env-frames", "8"), ["one update", "at least 32"]),
     ],
 )

@@ -57,13 +57,19 @@ def test_devices_of_a_ring_are_announced(folder, monkeypatch):
     config = run_folder.stored_config(folder, "")
     re3 = dataclasses.replace(config.re3, merge_copies=False, ring_shards=2)
     (line,) = announced(folder, re3=re3, seeds=2)
-    assert "on 4 of 6 cpu devices (SEEDS a multiple of 3 would use all), 2 for the ring" in line
+    assert "on 4 of 6 cpu devices (SEEDS a multiple of 3 would use all), 2 for each seed" in line
 
 
 @pytest.mark.parametrize(("devices", "fits"), [(1, 1), (2, 2), (6, 3)])
 def test_a_ring_needs_devices_that_it_can_be_divided_among(devices, fits):
     with pytest.raises(UsageError, match=f"--re3.ring-shards 4 .* {devices} device.*: give {fits}"):
         devices_for(4, jax.devices()[:1] * devices, 4)
+
+
+def test_ring_and_batch_together_need_as_many_devices_as_their_product():
+    sentence = "--re3.ring-shards 2 and --sac.batch-shards 2 .* 6 dev.*: give .* product is 3"
+    with pytest.raises(UsageError, match=sentence):
+        devices_for(4, jax.devices()[:1] * 6, 2, 2)
 
 
 def test_a_run_that_is_only_read_takes_the_devices_there_are(folder, monkeypatch):

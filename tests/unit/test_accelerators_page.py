@@ -74,5 +74,25 @@ def test_the_page_has_the_divided_ring():
     assert f"| a chunk of 100 updates | {' | '.join((*sizes, *counts))} |" in page
 
 
+def test_the_page_of_hosts_has_the_divided_batch():
+    """The first update, which is also the actor's; one device's row is of the other results."""
+    page = (ROOT / "docs" / "distributed.md").read_text()
+    folder, of = ROOT / "benchmarks" / "results", {"seeds": 1, "env": "cheetah_run_sparse"}
+    whole, split = (
+        json.loads((folder / f"{n}_h100.json").read_text()) for n in ("compile", "split")
+    )
+    on_one = [run for run in whole["runs"] if run.items() >= of.items() and run["devices"] == 1]
+    runs = [run for run in (*on_one, *split["runs"]) if run["agent"] in ("rad", "drq")]
+    for run in runs:
+        program = run["programs"]["update 1"]
+        cells = (
+            *(run["agent"], run["devices"], f"{program['operations'] / 1e9:.1f}"),
+            *(_size(program["bytes_accessed"]), f"{program['collectives']:.0f}"),
+            *(f"{1e3 * program['least_seconds']:.3f}", f"{run['most_env_frames_per_second']:,}"),
+        )
+        assert f"| {' | '.join(map(str, cells))} |" in page
+    assert len(runs) == 6
+
+
 def _size(number):
     return f"{number / 1e9:.2f} GB" if number >= 1e8 else f"{number / 1e6:.0f} MB"

@@ -44,6 +44,8 @@ class SACConfig:
       critic_tau: the target Q functions move by this part of the way each time.
       encoder_tau: the target encoder likewise.
       batch_size: transitions per update.
+      batch_shards: number of devices among which these are divided; programs then run inside
+        `shard_map` (see `batch_split`).
       replay_capacity: transitions kept per seed, in agent steps.
       initial_agent_steps: agent steps with uniformly random actions, before the first update.
       update_every: steps of all lanes from one round of updates to the next.
@@ -76,6 +78,7 @@ class SACConfig:
     critic_tau: float = 0.01
     encoder_tau: float = 0.05
     batch_size: int = 512
+    batch_shards: int = 1
     replay_capacity: int = 100_000
     initial_agent_steps: int = 1000
     update_every: int = 1
@@ -87,7 +90,14 @@ class SACConfig:
         checks.one_of(self, augmentation=Augmentation, torso=Torso)
         sizes = "num_augmentations", "crop_size", "shift_pad", "num_filters", "latent_dim"
         periods = "hidden_dim", "actor_every", "target_every", "batch_size", "replay_capacity"
-        loop = "n_steps", "initial_agent_steps", "update_every", "updates_per_step", "num_envs"
+        loop = (
+            "batch_shards",
+            "n_steps",
+            "initial_agent_steps",
+            "update_every",
+            "updates_per_step",
+            "num_envs",
+        )
         checks.at_least(self, 1, *sizes, *periods, *loop)
         rates = "actor_learning_rate", "critic_learning_rate", "temperature_learning_rate"
         checks.positive(self, "init_temperature", *rates)
@@ -97,6 +107,11 @@ class SACConfig:
             raise ValueError(
                 f"log_std_min ({self.log_std_min}) must be finite and below log_std_max "
                 f"({self.log_std_max})"
+            )
+        if self.batch_size % self.batch_shards:
+            raise ValueError(
+                f"a batch_size of {self.batch_size} cannot be divided evenly: set batch_shards to "
+                f"{math.gcd(self.batch_size, self.batch_shards)} instead of {self.batch_shards}"
             )
         if self.augmentation == "none" and self.num_augmentations > 1:
             raise ValueError(

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 from jaxtyping import Array, Int, PRNGKeyArray
 
+from re3_jax import batch_split
 from re3_jax.agents.base import (
     Action,
     Frame,
@@ -94,7 +95,7 @@ def make_learner(config: SACConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Le
         ) -> tuple[LearnerState, Info]:
             sample_key, bonus_key, agent_key = jax.random.split(key, 3)
             with jax.named_scope("sample"):
-                batch, index = store_of.sample(sample_key, state.replay)
+                batch, index = batch_split.split(store_of.sample(sample_key, state.replay))
             batch, intrinsic, bonus_info = with_bonus(
                 bonus,
                 state.intrinsic,

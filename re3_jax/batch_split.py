@@ -1,0 +1,68 @@
+"""One batch on several devices: an update's rows divided among the devices of its seed.
+
+XLA divides all that follows from the rows, and adds up what is summed over them (gradients above
+all) with an exchange. A function that must not be divided so runs `whole`; within it `by_rows`
+divides what is independent for each row. Without the mesh axis `AXIS` all of them do nothing.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+from jax import lax
+from jax.sharding import PartitionSpec, get_abstract_mesh
+from jaxtyping import Array, Shaped
+
+AXIS = "batch"
+"""The mesh axis over which rows are divided."""
+
+Rows = TypeVar("Rows", bound=Any)
+
+
+def split(batch: Rows) -> Rows:
+    """The same values, the leading axis of every array divided among the devices.
+
+    Raises:
+      ValueError: from JAX, if the rows cannot be divided evenly.
+    """
+    if _num_devices() == 1:
+        return batch
+    return jax.tree.map(lambda leaf: lax.with_sharding_constraint(leaf, PartitionSpec(AXIS)), batch)
+
+
+def whole(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, computed by every device in the way in which a single one would."""
+
+    def run(*arguments: Any) -> Any:
+        if _num_devices() == 1:
+            return function(*arguments)
+        everywhere = PartitionSpec()
+        return jax.shard_map(
+            function,
+            in_specs=everywhere,
+            out_specs=everywhere,
+            axis_names={AXIS},
+            check_vma=False,
+        )(*arguments)
+
+    return run
+
+
+def by_rows(function: Callable[..., Any], *rows: Shaped[Array, "batch ..."]) -> Any:
+    """`function(*rows)` inside `whole`, of which each device computes an equal share of rows.
+
+    Args:
+      function: gives arrays with the same leading axis; a row of them depends on no other row.
+      rows: arrays that all devices have. If they cannot be divided evenly, each computes all.
+    """
+    size, count = len(rows[0]), _num_devices()
+    if AXIS not in get_abstract_mesh().manual_axes or size % count:
+        return function(*rows)
+    share = size // count
+    start = lax.axis_index(AXIS) * share
+    results = function(*(lax.dynamic_slice_in_dim(leaf, start, share) for leaf in rows))
+    return jax.tree.map(lambda leaf: lax.all_gather(leaf, AXIS, tiled=True), results)
+
+
+def _num_devices() -> int:
+    return int(get_abstract_mesh().shape.get(AXIS, 1))

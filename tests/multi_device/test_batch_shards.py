@@ -1,0 +1,147 @@
+"""A seed whose batches are divided among (virtual) devices learns what it does on one."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.multi_device.launch import finished, launch
+
+pytestmark = pytest.mark.multi_device
+
+SCRIPT = """
+import dataclasses, sys
+import jax, jax.numpy as jnp, numpy as np
+from re3_jax.accelerators.cost import COLLECTIVES, Counter
+from re3_jax.accelerators.hlo import parse
+from re3_jax.agents.sac import learner as sac
+from re3_jax.intrinsic.re3 import RE3Config, from_config
+from re3_jax.intrinsic.rnd import RNDConfig, rnd
+from re3_jax.training.host_loop import HostProgram
+from re3_jax.training.off_policy import make_off_policy_program
+from tests.probe_envs import aim
+from tests.probe_host_env import SIZE, DotLanes, spec
+from tests.unit.test_no_copies import SAC
+
+CAPACITY, CHUNK = 160, 40
+SMALL = {"replay_capacity": CAPACITY, "batch_size": 16}
+RE3 = RE3Config(
+    ring_size=CAPACITY, latent_dim=8, num_filters=4, image_crop=SIZE - 1,
+    image_input="stacked_crop", normalize="running_std",
+)
+
+def bonus(ring_shards):
+    return from_config(dataclasses.replace(RE3, ring_shards=ring_shards))
+
+def flat(seeds, make_bonus=bonus, **options):
+    env, config = aim(), dataclasses.replace(SAC, **SMALL)
+    learner = sac.make_learner(config, env.spec, make_bonus(options["ring_shards"]))
+    return make_off_policy_program(env, learner, chunk_steps=CHUNK, **options)
+
+def flat_rnd(seeds, **options):
+    return flat(seeds, lambda shards: rnd(RNDConfig(hidden_dim=8, latent_dim=4)), **options)
+
+def of_pixels(seeds, **options):
+    learner = sac.make_learner(
+        dataclasses.replace(SAC, **SMALL), spec(), bonus(options["ring_shards"])
+    )
+    return HostProgram(learner, DotLanes, seeds=seeds, chunk_agent_steps=CHUNK, **options)
+
+def learning(program, seeds):
+    return {
+        name: lowered.compile()
+        for name, lowered in program.lowered(len(seeds)).items()
+        if name.startswith(("update", "train"))
+    }
+
+def exchanged(compiled):
+    counter = Counter(parse(compiled.as_text()))
+    return [
+        sum(shape.num_bytes for shape in instruction.shapes)
+        for instruction, _, _ in counter.executed
+        if instruction.opcode.removesuffix("-start") in COLLECTIVES
+    ]
+
+def operations(compiled):
+    return Counter(parse(compiled.as_text())).total.operations
+
+def trained(make, seeds, ring_shards, batch_shards):
+    count = ring_shards * batch_shards
+    program = make(
+        seeds, eval_episodes=2, eval_greedy=False, devices=jax.devices()[:count],
+        ring_shards=ring_shards, batch_shards=batch_shards,
+    )
+    programs = learning(program, seeds)
+    state = program.init(jnp.array(seeds))
+    assert {len(leaf.sharding.device_set) for leaf in jax.tree.leaves(state)} == {count}
+    program.compile(state)
+    metrics = []
+    for _ in range(3):
+        state, info = program.train(state)
+        metrics.append(info)
+    learned = state.learner if hasattr(state, "learner") else state
+    copies = [leaf.addressable_shards for leaf in jax.tree.leaves(learned.agent)]
+    for shards in copies:
+        for other in shards[1:]:
+            assert np.array_equal(np.asarray(other.data), np.asarray(shards[0].data))
+    return programs, jax.device_get((learned.agent, metrics))
+
+make, ring_shards, batch_shards, seeds = globals()[sys.argv[1]], *map(int, sys.argv[2:])
+seeds = list(range(3, 3 + seeds))
+one, expected = trained(make, seeds, 1, 1)
+several, found = trained(make, seeds, ring_shards, batch_shards)
+
+# Sums over the batch round differently; nothing else may differ.
+for (path, x), y in zip(
+    jax.tree_util.tree_leaves_with_path(expected), jax.tree.leaves(found), strict=True
+):
+    far = np.max(np.abs(np.asarray(x, np.float64) - y), initial=0.0)
+    assert far <= 1e-4 * np.max(np.abs(x), initial=1e-3), (jax.tree_util.keystr(path), x, y)
+
+# Indices, distances and gradients are exchanged, never observations; each does its share.
+size = sum(leaf.nbytes for leaf in jax.tree.leaves(found[0])) / len(seeds)
+for name, compiled in several.items():
+    exchanges, alone = exchanged(compiled), exchanged(one[name])
+    share = operations(compiled) / operations(one[name])
+    assert exchanges and not alone
+    assert sum(exchanges) < len(seeds) * size
+    # Each device acts and stores in full, which a chunk has, and trains a bonus in full.
+    undivided = batch_shards if "rnd" in sys.argv[1] else 1.01 if "update" in name else 1.5
+    assert share < undivided / batch_shards
+print("equal")
+"""
+
+
+def run(*words: str) -> None:
+    """In a process with four devices."""
+    (out,) = finished(launch(1, ["-c", SCRIPT, *words], devices=4))
+    assert out.strip().endswith("equal"), out
+
+
+@pytest.mark.parametrize(
+    ("make", "ring_shards", "batch_shards", "seeds"),
+    [
+        ("flat", 1, 4, 1),
+        pytest.param("flat", 2, 2, 1, marks=pytest.mark.slow),
+        pytest.param("flat", 1, 2, 2, marks=pytest.mark.slow),
+        pytest.param("flat_rnd", 1, 2, 1, marks=pytest.mark.slow),
+        pytest.param("of_pixels", 1, 4, 1, marks=pytest.mark.slow),
+    ],
+)
+def test_learns_what_one_device_does(make, ring_shards, batch_shards, seeds):
+    """Up to rounding: agent and metrics; every device has its share of the work, none a copy."""
+    run(make, *map(str, (ring_shards, batch_shards, seeds)))
+
+
+@pytest.mark.slow
+@pytest.mark.resume
+def test_a_run_goes_on_with_another_division(tmp_path: Path):
+    """On four devices, then on one."""
+    command = (
+        *("-m", "experiments.train", "--env", "brax:inverted_pendulum", "--agent", "rad"),
+        *("--preset", "debug", "--seeds", "1", "--loggers", "none", "--out", str(tmp_path / "run")),
+    )
+    steps = "--steps", "1000", "--sac.batch-shards", "4"
+    (out,) = finished(launch(1, [*command, *steps], devices=4))
+    assert "4 for each seed" in out
+    finished(launch(1, [*command, "--steps", "2000", "--resume", "--sac.batch-shards", "1"]))
+    assert '"env_frames": 2000' in (tmp_path / "run" / "summary.json").read_text()
