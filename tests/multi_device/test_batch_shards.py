@@ -40,6 +40,10 @@ def flat(seeds, make_bonus=bonus, **options):
 def flat_rnd(seeds, **options):
     return flat(seeds, lambda shards: rnd(RNDConfig(hidden_dim=8, latent_dim=4)), **options)
 
+def flat_merged(seeds, **options):
+    merged = from_config(dataclasses.replace(RE3, merge_copies=True))
+    return flat(seeds, lambda shards: merged, **options)
+
 def of_pixels(seeds, **options):
     learner = sac.make_learner(
         dataclasses.replace(SAC, **SMALL), spec(), bonus(options["ring_shards"])
@@ -124,6 +128,7 @@ def run(*words: str) -> None:
         pytest.param("flat", 2, 2, 1, marks=pytest.mark.slow),
         pytest.param("flat", 1, 2, 2, marks=pytest.mark.slow),
         pytest.param("flat_rnd", 1, 2, 1, marks=pytest.mark.slow),
+        pytest.param("flat_merged", 1, 2, 1, marks=pytest.mark.slow),
         pytest.param("of_pixels", 1, 4, 1, marks=pytest.mark.slow),
     ],
 )
