@@ -48,7 +48,9 @@ def test_no_program_copies_a_replay_or_talks_between_seeds(path):
             if name == "store":
                 assert program["temporary_bytes"] < 50e6
             of_one = program["largest_copy_bytes"] * run["devices"] / run["seeds"]
-            assert of_one < 100e6, "more than the activations of one seed"
+            # DrQ has activations of two views.
+            most = 200e6 if run["agent"] == "drq" else 100e6
+            assert of_one < most, "more than the activations of one seed"
 
 
 def test_the_page_has_the_bytes_of_the_search():
