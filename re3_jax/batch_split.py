@@ -56,7 +56,7 @@ def by_rows(function: Callable[..., Any], *rows: Shaped[Array, "batch ..."]) -> 
       rows: arrays that all devices have. If they cannot be divided evenly, each computes all.
     """
     size, count = len(rows[0]), _num_devices()
-    if AXIS not in get_abstract_mesh().manual_axes or size % count:
+    if count == 1 or AXIS not in get_abstract_mesh().manual_axes or size % count:
         return function(*rows)
     share = size // count
     start = lax.axis_index(AXIS) * share

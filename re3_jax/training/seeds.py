@@ -151,13 +151,16 @@ def map_over_seeds(
 
     if mesh.size == 1:
         return mapped
+    by_hand = set(mesh.axis_names)
+    if mesh.shape.get(batch_split.AXIS, 1) > 1:
+        # XLA's to divide, where `batch_split` says so. An axis of one device would round otherwise.
+        by_hand.remove(batch_split.AXIS)
     return jax.shard_map(
         mapped,
         mesh=mesh,
         in_specs=in_specs,
         out_specs=out_specs,
-        # The batch's axis is XLA's to divide, which does it where `batch_split` says so.
-        axis_names={SEED_AXIS, AXIS},
+        axis_names=by_hand,
         check_vma=False,
     )
 
