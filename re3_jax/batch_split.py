@@ -52,7 +52,7 @@ def by_rows(function: Callable[..., Any], *rows: Shaped[Array, "batch ..."]) -> 
     """`function(*rows)` inside `whole`, of which each device computes an equal share of rows.
 
     Args:
-      function: gives arrays with the same leading axis; a row of them depends on no other row.
+      function: gives arrays with the same leading axis; a row of them depends on its own row alone.
       rows: arrays that all devices have. If they cannot be divided evenly, each computes all.
     """
     size, count = len(rows[0]), _num_devices()

@@ -115,9 +115,47 @@ print("equal")
 """
 
 
-def run(*words: str) -> None:
+PIECES = """
+import jax, jax.numpy as jnp, numpy as np
+from re3_jax import batch_split
+from re3_jax.training.seeds import OverSeeds
+
+traced = []
+
+def double(rows, other):
+    traced.append(rows.shape[0])
+    return 2 * rows + other, rows[:, 0]
+
+def search(rows):
+    return batch_split.whole(lambda rows: batch_split.by_rows(double, rows, rows + 1))(rows)
+
+for devices, size, share in ((4, 8, 2), (4, 6, 6), (1, 8, 8)):
+    over = OverSeeds(jax.devices()[:devices], batch_shards=devices)
+    rows = np.arange(3.0 * size, dtype=np.float32).reshape(1, size, 3)
+    traced.clear()
+    doubled, first = over.compile(search)(rows)
+    np.testing.assert_array_equal(doubled, 3 * rows + 1)
+    np.testing.assert_array_equal(first, rows[..., 0])
+    assert set(traced) == {share}, traced
+
+# Of a divided batch every device holds a share, and without the axis nothing happens.
+over = OverSeeds(jax.devices()[:4], batch_shards=4)
+program = over.compile(lambda rows: jnp.sin(batch_split.split(rows)))
+text = program.lower(np.ones((1, 8, 3), np.float32)).compile().as_text()
+assert "f32[2,3]" in text or "f32[1,2,3]" in text
+assert batch_split.split(rows) is rows
+print("equal")
+"""
+
+
+def test_rows_are_divided_and_put_together():
+    """Each device computes its share of the rows, or all if they cannot be divided evenly."""
+    run(script=PIECES)
+
+
+def run(*words: str, script: str = SCRIPT) -> None:
     """In a process with four devices."""
-    (out,) = finished(launch(1, ["-c", SCRIPT, *words], devices=4))
+    (out,) = finished(launch(1, ["-c", script, *words], devices=4))
     assert out.strip().endswith("equal"), out
 
 
