@@ -11,6 +11,7 @@ also where the episode ends, and a stack never reaches into another episode as l
 at the episode's first frame.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -164,6 +165,7 @@ def add(
     """
     lanes, rows = len(replay.num_frames), replay.rows
     lane, row = jnp.arange(lanes), replay.num_transitions % replay.reward.shape[1]
+    write = jax.vmap(partial(jax.lax.dynamic_update_index_in_dim, index=row, axis=0))
     # Where the episode goes on, the second one is written over by the next call.
     written = (replay.num_frames[:, None] + jnp.arange(2, dtype=jnp.int32)) % rows
     return FrameReplay(
@@ -173,12 +175,12 @@ def add(
             unique_indices=True,
             mode="promise_in_bounds",
         ),
-        action=replay.action.at[:, row].set(action),
-        reward=replay.reward.at[:, row].set(reward),
-        discount=replay.discount.at[:, row].set(discount),
-        frame_number=replay.frame_number.at[:, row].set(replay.num_frames - 1),
-        age=replay.age.at[:, row].set(replay.newest_age),
-        bonus_index=replay.bonus_index.at[:, row].set(bonus_index),
+        action=write(replay.action, action),
+        reward=write(replay.reward, reward),
+        discount=write(replay.discount, discount),
+        frame_number=write(replay.frame_number, replay.num_frames - 1),
+        age=write(replay.age, replay.newest_age),
+        bonus_index=write(replay.bonus_index, bonus_index),
         newest_age=jnp.where(done, 0, replay.newest_age + 1),
         num_frames=replay.num_frames + 1 + done.astype(jnp.int32),
         num_transitions=replay.num_transitions + 1,

@@ -16,7 +16,7 @@ from re3_jax.agents.sac.config import SACConfig
 from re3_jax.agents.sac.learner import make_learner
 from re3_jax.intrinsic import RE3Config, from_config
 from re3_jax.knn import nearest_distances
-from re3_jax.replay import latent_ring, sequence_ring
+from re3_jax.replay import frame_ring, latent_ring, sequence_ring
 from re3_jax.runs import fine_tuning
 from re3_jax.training import layouts, transfer
 from re3_jax.training.checkpoint import CheckpointStore
@@ -221,6 +221,22 @@ def test_lookup_of_latents_on_a_tpu(over_seeds):
     lowered = over_seeds.compile(lambda latents, index: latents[index]).lower(latents, index)
     found = report(lowered.compile())
     assert max(found.largest_copy, found.temporaries) < 4 * rows * dim / 2
+
+
+@pytest.mark.parametrize("seeds", [1, 4])
+def test_actions_of_frames_on_a_tpu(over_seeds, seeds):
+    """Storing a step moves its action and frames, not all actions of any seed."""
+    rows, size = 100_000, (16, 16, 3)
+    replay = jax.eval_shape(lambda: frame_ring.init(rows, 1, size, 6, 3, 100))
+    action, number = jnp.zeros((1, 6)), jnp.zeros(1)
+    frame, done, index = jnp.zeros((1, *size), jnp.uint8), jnp.zeros(1, bool), jnp.zeros(1, int)
+    step = replay, action, number, number, frame, frame, done, index
+    found = report(
+        over_seeds.compile(frame_ring.add, donate=0)
+        .lower(*of_seeds(over_seeds, seeds, step))
+        .compile()
+    )
+    assert max(found.largest_copy, found.temporaries) < 4 * rows * 6 / 2
 
 
 def test_actions_of_sequences_on_a_tpu(over_seeds):
