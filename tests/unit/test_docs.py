@@ -70,6 +70,12 @@ def test_the_table_of_extras_is_that_of_the_package():
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == extras.keys()
 
 
+def test_every_folder_of_results_has_a_section():
+    headings = re.findall(r"^### (\w+)$", prose(ROOT / "results" / "README.md"), re.MULTILINE)
+    folders = [path.name for path in (ROOT / "results").iterdir() if path.is_dir()]
+    assert sorted(headings) == sorted(folders)
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
 def test_the_code_of_a_page_runs(page):
     (block,) = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.M)
