@@ -55,7 +55,7 @@ OUTSIDE = {
     "deep_sea_search": "the search of Rainbow's settings on DeepSea",
     "dreamer": "Dreamer on a task of ours, a bar in pixels",
     "gymnax_cartpole": "CartPole, to show the contract with gymnax",
-    "minigrid_hard": "PPO with eight bonuses on DoorKey-8x8, MultiRoom-N6 and KeyCorridorS3R3",
+    "minigrid_hard": "PPO with eight bonuses on four hard tasks of MiniGrid",
     "minigrid_hard_betas": "the search of weights behind it",
     "ppo": "PPO, an agent that the paper does not have",
     "quickstart_doorkey_6x6": "the output of the first command in the README",
