@@ -103,12 +103,12 @@ def draw_panels(
     dpi: int = 130,
     panel: Callable[[Axes, Sequence[Curve], str], None] | None = None,
 ) -> Figure:
-    """One panel per title, each of `size` inches, at most `across` in a row.
+    """One panel per title, each of `size` inches, at most `across` in a row, in rows of one length.
 
     `panel` draws one; by default it is `draw_axes`.
     """
-    across = min(across, len(panels))
     down = math.ceil(len(panels) / across)
+    across = math.ceil(len(panels) / down)
     figure = NotebookFigure(
         figsize=(size[0] * across, size[1] * down), dpi=dpi, layout="constrained"
     )
