@@ -71,7 +71,9 @@ def test_a_curve_has_the_colour_of_its_label_in_every_panel():
     assert colour == first.get_lines()[1].get_color() == curves.COLOURS[1]
 
 
-@pytest.mark.parametrize(("panels", "expected"), [(2, (1, 2)), (4, (2, 2)), (5, (2, 3)), (7, (3, 3))])
+@pytest.mark.parametrize(
+    ("panels", "expected"), [(2, (1, 2)), (4, (2, 2)), (5, (2, 3)), (7, (3, 3))]
+)
 def test_rows_of_panels_are_of_one_length(panels, expected):
     curve = Curve("", np.arange(2), np.zeros((1, 2)))
     picture = curves.draw_panels({str(n): [curve] for n in range(panels)}, (1, 1), across=3)
