@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from experiments.figures.dmc import BONUSES
 from experiments.reproduction import costs, rules
 from experiments.reproduction.entry import Entry, Find, Finding, Verdict, never, not_run
 from experiments.reproduction.results import Results, Row, interval, seeds_and_frames
@@ -17,6 +18,7 @@ FOLDERS = {
 }
 """Folder of results -> the verdict that its runs can reach; the first that has the rows counts."""
 
+BONUS_FOLDERS = {PAPERS_SIZE: Verdict.REPRODUCED, "dmc_small_bonuses": Verdict.SMALLER}
 DREAMER_FOLDERS = {PAPERS_SIZE: Verdict.REPRODUCED, "dmc_dreamer_small": Verdict.SMALLER}
 
 SCORE, SPARSE_TASK = 601.6, "cheetah_run_sparse"
@@ -33,8 +35,8 @@ def _rows(results: Results, folder: str, task: str, *labels: str) -> list[Row] |
     return [row for row in found if row] if all(found) else None
 
 
-def _command(folder: str, task: str, agent: str) -> str:
-    words = f"--tasks {task}" + f" --agent {agent}" * (agent != "rad")
+def _command(folder: str, task: str, agent: str, bonuses: str = "") -> str:
+    words = f"--tasks {task}" + f" --agent {agent}" * (agent != "rad") + bonuses
     if folder != PAPERS_SIZE:
         words = f"--preset small {words} --out results/{folder}"
     if folder == ONE_STEP:
@@ -139,7 +141,7 @@ def better_than(others: Sequence[str], tasks: Sequence[str]) -> Find:
     """Compares RAD + RE3 with RAD and other bonuses, which the tables compare with none only."""
 
     def find(results: Results) -> Finding:
-        for folder, reproduced in FOLDERS.items():
+        for folder, reproduced in BONUS_FOLDERS.items():
             found = {
                 (task, other): rows
                 for task in tasks
@@ -155,7 +157,11 @@ def better_than(others: Sequence[str], tasks: Sequence[str]) -> Find:
                 f"{task}: {_return(a)} against {other} {_return(b)}"
                 for (task, other), (a, b) in found.items()
             )
-            return Finding(verdict, words, f"{folder}, at least {seeds} seed(s)", reason)
+            ran_tasks = len({task for task, _ in found})
+            ran = f"{_size(folder)}, {ran_tasks} of {len(tasks)} tasks, at least {seeds} seed(s)"
+            names = " ".join(name for name, label in BONUSES.items() if label[3:] in others)
+            command = _command(folder, next(iter(found))[0], "rad", f" --bonuses re3 {names}")
+            return Finding(verdict, words, ran, reason, command)
         return not_run(costs.rad(results))
 
     return find

@@ -112,6 +112,9 @@ def test_bonuses_are_compared_by_their_intervals(root):
         write(table, f"RAD + {label}", finals, NONE, task="hopper_hop")
     finding = found(root, "Figure 6")
     assert (finding.verdict, finding.reason) == (NOT_REPRODUCED, "apart in 1 of 2")
+    assert finding.command == (
+        'make figure FIG=dmc ARGS="--tasks hopper_hop --bonuses re3 rnd icm"'
+    )
     write(table, "RAD + SE w/ Contrastive", [100, 110, 120], NONE, task="hopper_hop")
     assert found(root, "Figure 5", "contrastive").verdict is REPRODUCED
     assert found(root, "Figure 5", "inverse").verdict is NOT_RUN
