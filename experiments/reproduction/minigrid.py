@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from experiments.figures.minigrid import PRETRAINING_FRAMES, TASKS
+from experiments.figures.minigrid import PRETRAINING_FRAMES, TASKS, VARIANTS
 from experiments.reproduction import rules
 from experiments.reproduction.entry import (
     Entry,
@@ -51,13 +51,22 @@ def _pair(results: Results, task: str, ours: str, theirs: Sequence[str]) -> Pair
     for folder in (*(f"{FOLDER}/{name}" for name in FRESH), FOLDER):
 
         def curve(name: str, folder: str = folder) -> Curve | None:
-            before = PRETRAINING_FRAMES if "_pt" in name else 0
+            before = _frames_before(results, folder, task, name)
             return results.curve(f"{folder}/{PRESET}-{task}-{name}.csv", before)
 
         second = next(filter(None, map(curve, theirs)), None)
         if second and (first := curve(ours)):
             return first, second, folder != FOLDER
     return None
+
+
+def _frames_before(results: Results, folder: str, task: str, name: str) -> int:
+    """Env frames of a row's pre-training, which ends with a whole chunk."""
+    asked = PRETRAINING_FRAMES if "_pt" in name else 0
+    # Not every row of older results is one of the figure's today.
+    label = VARIANTS[name].label if name in VARIANTS else ""
+    row = results.row(f"{folder}/{PRESET}.csv", task=task, label=label) or {}
+    return int(row.get("pretraining_frames", asked))
 
 
 def _versus(
