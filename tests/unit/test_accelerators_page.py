@@ -46,7 +46,7 @@ def test_no_program_copies_a_replay_or_talks_between_seeds(path):
                 continue
             assert program["collectives"] == 0
             if name == "store":
-                assert program["temporary_bytes"] < 50e6
+                assert max(program["temporary_bytes"], program["largest_copy_bytes"]) < 50e6
             of_one = program["largest_copy_bytes"] * run["devices"] / run["seeds"]
             # DrQ has activations of two views.
             most = 200e6 if run["agent"] == "drq" else 100e6
