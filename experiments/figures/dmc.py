@@ -14,8 +14,8 @@ every run on which they have an effect.
 
 Runs that differ in their seeds only are pooled, and those of the same task, agent, bonus and preset
 must not differ otherwise. Writes curves.png, table.csv and every run's eval.csv; the table says how
-probably a run with a bonus ends above one without. A reference has the columns env, seed, step (in
-env frames) and episode_reward, and is drawn up to the last frame of the runs.
+probably a run ends above one without a bonus, and above one with RE3. A reference has the columns
+env, seed, step (in env frames) and episode_reward, and is drawn up to the last frame of the runs.
 """
 
 import csv
@@ -91,6 +91,13 @@ def _panels(folders: Sequence[Path], reference: dict[str, Curve]) -> dict[str, l
                 returns = theirs.returns[:, until]
                 drawn.append(Curve(theirs.label, theirs.env_frames[until], returns))
     return found
+
+
+def _with_another(curve: Curve, panel: Sequence[Curve], bonus: str) -> Curve | None:
+    """The curve of the same agent with another bonus; None if it is `curve`, or is not there."""
+    added = next((end for end in BONUSES.values() if end and curve.label.endswith(end)), "")
+    label = curve.label.removesuffix(added) + BONUSES[bonus]
+    return next((one for one in panel if one.label == label and one is not curve), None)
 
 
 def _wanted(words: command.Words) -> list[Run]:
@@ -171,13 +178,13 @@ def _make(words: command.Words) -> command.Lines:
     picture = curves.draw_panels(drawn, (4.6, 3.8), PANELS_PER_ROW)
     curves.note_missing(picture, len(wanted) - len(folders), len(wanted))
     picture.savefig(words.out / "curves.png")
-    tasks, pairs = [], []
-    for task, panel in drawn.items():
-        without = {one.label + added: one for one in panel for added in BONUSES.values() if added}
-        pairs += [(curve, without.get(curve.label)) for curve in panel]
-        tasks += [task] * len(panel)
-    every, better = [curve for curve, _ in pairs], curves.better_than("none", pairs)
-    curves.write_table(every, words.out / "table.csv", task=tasks, **better)
+    every = [(task, curve) for task, panel in drawn.items() for curve in panel]
+    better: dict[str, list[str]] = {}
+    for bonus in ("none", "re3"):
+        pairs = [(curve, _with_another(curve, drawn[task], bonus)) for task, curve in every]
+        better |= curves.better_than(bonus, pairs)
+    tasks, drawn_curves = zip(*every, strict=True)
+    curves.write_table(drawn_curves, words.out / "table.csv", task=tasks, **better)
     yield words.out / "curves.png"
 
 

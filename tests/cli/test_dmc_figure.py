@@ -73,7 +73,7 @@ def test_folders_are_pooled_by_what_they_ran(tmp_path):
     assert better == {**dict.fromkeys(better, ""), "RAD + RE3": "1"}
 
 
-def test_every_bonus_is_compared_with_the_run_without(tmp_path):
+def test_every_bonus_is_compared_with_the_run_without_and_with_re3(tmp_path):
     bonuses = list(dmc.BONUSES)
     folders = [
         write_run(tmp_path / bonus, bonus=bonus, final=10.0 * (1 - 2 * (bonus == "icm")))
@@ -84,6 +84,8 @@ def test_every_bonus_is_compared_with_the_run_without(tmp_path):
     assert [row["label"] for row in found] == ["RAD" + added for added in dmc.BONUSES.values()]
     better = dict(zip(bonuses, (row["better_than_none"] for row in found), strict=True))
     assert better == {**dict.fromkeys(bonuses, "0.5"), "none": "", "icm": "0"}
+    better = dict(zip(bonuses, (row["better_than_re3"] for row in found), strict=True))
+    assert better == {**dict.fromkeys(bonuses, "0.5"), "re3": "", "icm": "0"}
 
 
 def test_the_probability_of_improvement_is_at_the_last_frame_of_both():
