@@ -172,7 +172,7 @@ def _make(words: command.Words) -> command.Lines:
     labelled = partial(curves.draw_axes, labels=[*LABELS.values()])
     for file, panel in (("curves", labelled), ("profiles", comparison.draw_profiles)):
         picture = curves.draw_panels(panels, (5.2, 5.2), across=3, panel=panel)
-        rows.legend_below(picture, 2 * picture.axes[0].get_gridspec().ncols)
+        rows.legend_below(picture, 4 if len(panels) in (2, 4) else 2 * min(len(panels), 3))
         curves.note_missing(picture, len(wanted) - len(found), len(wanted))
         picture.savefig(words.out / f"{file}.png")
     curves.write_table(
