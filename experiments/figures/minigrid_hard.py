@@ -64,6 +64,9 @@ FIRST_SEED, SEEDS = 401, 10
 """Settings were tried on seeds 101 to 110, two weights of RE3 compared on 201 to 210, and weights
 are searched on 301 and above."""
 
+PANEL = 5.2
+"""Inches of a panel's sides."""
+
 EVALUATIONS, EPISODES = 20, 32
 """Of each seed; of one evaluation."""
 
@@ -171,8 +174,8 @@ def _make(words: command.Words) -> command.Lines:
         panels.setdefault(TASKS[task], []).append(curve)
     labelled = partial(curves.draw_axes, labels=[*LABELS.values()])
     for file, panel in (("curves", labelled), ("profiles", comparison.draw_profiles)):
-        picture = curves.draw_panels(panels, (5.2, 5.2), across=3, panel=panel)
-        rows.legend_below(picture, 4 if len(panels) in (2, 4) else 2 * min(len(panels), 3))
+        picture = curves.draw_panels(panels, (PANEL, PANEL), across=3, panel=panel)
+        rows.legend_below(picture, 2 * round(picture.get_figwidth() / PANEL))
         curves.note_missing(picture, len(wanted) - len(found), len(wanted))
         picture.savefig(words.out / f"{file}.png")
     curves.write_table(

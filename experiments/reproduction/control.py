@@ -1,6 +1,6 @@
 """Section 4.1: agents on DeepMind Control with and without bonuses (Figures 4 to 6 and 14)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from experiments.figures.dmc import BONUSES
@@ -29,6 +29,10 @@ FAILS = 100.0
 number."""
 
 
+WON = rules.wins(1)
+"""For statements about one task."""
+
+
 def _rows(results: Results, folder: str, task: str, *labels: str) -> list[Row] | None:
     """The rows of these labels; None unless all are there."""
     found = [results.row(f"results/{folder}/table.csv", task=task, label=x) for x in labels]
@@ -49,8 +53,7 @@ def with_and_without_re3(
     label: str = "RAD",
     folders: dict[str, Verdict] = FOLDERS,
     cost: Callable[[Results, str], str] = costs.rad,
-    needed: int = 1,
-    judge: rules.Judge | None = None,
+    judge: rules.Judge = WON,
 ) -> Find:
     """Compares an agent with RE3 and without, by returns at the end, on the tasks that have run.
 
@@ -59,16 +62,8 @@ def with_and_without_re3(
       label: the agent's in the tables.
       folders: where its runs are, see `FOLDERS`.
       cost: of a run that is missing.
-      needed: on how many tasks RE3 must be better.
-      judge: decides instead of `needed`.
+      judge: decides on the comparisons of the tasks that have run.
     """
-
-    def decide(compared: list[rules.Comparison | None], reproduced: Verdict) -> rules.Judged:
-        known = [one for one in compared if one]
-        if len(known) < len(compared):
-            # Tables leave the cells of a single seed empty.
-            return Verdict.NOT_REPRODUCED, rules.too_few(1)
-        return judge(known, reproduced) if judge else rules.better(known, needed, reproduced)
 
     def find(results: Results) -> Finding:
         for folder, reproduced in folders.items():
@@ -77,7 +72,7 @@ def with_and_without_re3(
             if not found:
                 continue
             compared = {task: rules.by_column(pair[0], pair[1]) for task, pair in found.items()}
-            verdict, reason = decide([*compared.values()], reproduced)
+            verdict, reason = _judged(compared.values(), judge, reproduced)
             words = [
                 f"{task}: {_return(ours)} with RE3, {_return(theirs)} without"
                 + _frames_that_differ(ours, theirs)
@@ -92,6 +87,17 @@ def with_and_without_re3(
         return not_run(cost(results, tasks[0]))
 
     return find
+
+
+def _judged(
+    compared: Collection[rules.Comparison | None], judge: rules.Judge, reproduced: Verdict
+) -> rules.Judged:
+    """What `judge` decides, if every row has several seeds."""
+    known = [one for one in compared if one]
+    if len(known) < len(compared):
+        # Tables leave the cells of a single seed empty.
+        return Verdict.NOT_REPRODUCED, rules.too_few(1)
+    return judge(known, reproduced)
 
 
 def _size(folder: str) -> str:
@@ -138,7 +144,8 @@ def _fail(results: Results) -> Finding:
 
 
 def better_than(others: Sequence[str], tasks: Sequence[str]) -> Find:
-    """Compares RAD + RE3 with RAD and other bonuses, which the tables compare with none only."""
+    """Compares RAD + RE3 with RAD and other bonuses; it must be better in most of all pairs."""
+    needed = len(others) * len(tasks) // 2 + 1
 
     def find(results: Results) -> Finding:
         for folder, reproduced in BONUS_FOLDERS.items():
@@ -150,21 +157,28 @@ def better_than(others: Sequence[str], tasks: Sequence[str]) -> Find:
             }
             if not found:
                 continue
-            seeds = min(int(row["seeds"]) for rows in found.values() for row in rows)
-            pairs = [(interval(ours), interval(theirs)) for ours, theirs in found.values()]
-            verdict, reason = rules.apart(pairs, seeds, reproduced)
+            compared = {pair: _above(*rows) for pair, rows in found.items()}
+            verdict, reason = _judged(compared.values(), rules.wins(needed), reproduced)
             words = "; ".join(
-                f"{task}: {_return(a)} against {other} {_return(b)}"
-                for (task, other), (a, b) in found.items()
+                f"{task}: {_return(ours)} against {other} {_return(theirs)}"
+                + rules.in_words(compared[task, other])
+                for (task, other), (ours, theirs) in found.items()
             )
-            ran_tasks = len({task for task, _ in found})
-            ran = f"{_size(folder)}, {ran_tasks} of {len(tasks)} tasks, at least {seeds} seed(s)"
-            names = " ".join(name for name, label in BONUSES.items() if label[3:] in others)
-            command = _command(folder, next(iter(found))[0], "rad", f" --bonuses re3 {names}")
+            seeds = min(int(row["seeds"]) for rows in found.values() for row in rows)
+            ran_tasks, ran_others = (dict.fromkeys(names) for names in zip(*found, strict=True))
+            ran = f"{_size(folder)}, {len(ran_tasks)} of {len(tasks)} tasks, at least {seeds} seeds"
+            names = " ".join(name for name, label in BONUSES.items() if label[3:] in ran_others)
+            command = _command(folder, next(iter(ran_tasks)), "rad", f" --bonuses re3 {names}")
             return Finding(verdict, words, ran, reason, command)
         return not_run(costs.rad(results))
 
     return find
+
+
+def _above(ours: Row, theirs: Row) -> rules.Comparison | None:
+    """How probably RE3's row is above another, whose table says how probably it is above RE3's."""
+    found = rules.by_column(theirs, ours, "better_than_re3")
+    return found and found.turned()
 
 
 _of_dreamer = partial(
@@ -207,7 +221,7 @@ ONLINE = (
         "Figure 4",
         "RE3 improves the sample-efficiency of Dreamer on most of these tasks.",
         _command(PAPERS_SIZE, SPARSE_TASK, "dreamer"),
-        _of_dreamer(MAIN_TASKS, needed=len(MAIN_TASKS) // 2 + 1),
+        _of_dreamer(MAIN_TASKS, judge=rules.wins(len(MAIN_TASKS) // 2 + 1)),
     ),
 )
 
@@ -270,12 +284,12 @@ MORE_TASKS = (
         "Figure 14",
         "RE3 improves the sample-efficiency of RAD in several of the other six tasks.",
         _command(PAPERS_SIZE, OTHER_TASKS[0], "rad"),
-        with_and_without_re3(OTHER_TASKS, needed=SEVERAL),
+        with_and_without_re3(OTHER_TASKS, judge=rules.wins(SEVERAL)),
     ),
     Entry(
         "Figure 14",
         "RE3 improves the sample-efficiency of Dreamer in several of the nine tasks.",
         _command(PAPERS_SIZE, IMPROVED[0], "dreamer"),
-        _of_dreamer((*IMPROVED, DENSE, *OTHER_TASKS), needed=SEVERAL),
+        _of_dreamer((*IMPROVED, DENSE, *OTHER_TASKS), judge=rules.wins(SEVERAL)),
     ),
 )

@@ -66,6 +66,11 @@ Judge = Callable[[Sequence[Comparison], Verdict], Judged]
 """(comparisons, the verdict if the statement holds) -> what they decide."""
 
 
+def wins(needed: int) -> Judge:
+    """`better` of so many."""
+    return lambda comparisons, reproduced: better(comparisons, needed, reproduced)
+
+
 def in_words(compared: Comparison | None) -> str:
     """How probably ours is higher, to follow the two values; empty if there are too few seeds."""
     if compared is None or compared.seeds < FEWEST_SEEDS:
@@ -95,7 +100,7 @@ def better(comparisons: Sequence[Comparison], needed: int, reproduced: Verdict) 
 
     Args:
       comparisons: at least one.
-      needed: how many of them the paper's statement asks for.
+      needed: how many the paper's statement asks for; more than have run cannot be won.
       reproduced: the verdict if so, which tells the size.
     """
     seeds = min(comparison.seeds for comparison in comparisons)
@@ -105,10 +110,10 @@ def better(comparisons: Sequence[Comparison], needed: int, reproduced: Verdict) 
     lost = sum(comparison.probability.high < 0.5 for comparison in comparisons)
     if won >= needed:
         return reproduced, ""
-    if len(comparisons) == 1:
+    if len(comparisons) == 1 and not won:
         return Verdict.NOT_REPRODUCED, "worse" if lost else "no difference shown"
-    worse = f", {lost} worse" if lost else ""
-    return Verdict.NOT_REPRODUCED, f"better in {won} of {len(comparisons)}{worse}"
+    more = f", {lost} worse" * bool(lost) + f", {needed} needed" * (needed > len(comparisons))
+    return Verdict.NOT_REPRODUCED, f"better in {won} of {len(comparisons)}{more}"
 
 
 def apart(pairs: Sequence[tuple[Interval, Interval]], seeds: int, reproduced: Verdict) -> Judged:

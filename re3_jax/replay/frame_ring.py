@@ -165,6 +165,7 @@ def add(
     """
     lanes, rows = len(replay.num_frames), replay.rows
     lane, row = jnp.arange(lanes), replay.num_transitions % replay.reward.shape[1]
+    # Lane by lane: for several seeds, a TPU copies all actions to run `at[:, row].set`.
     write = jax.vmap(partial(jax.lax.dynamic_update_index_in_dim, index=row, axis=0))
     # Where the episode goes on, the second one is written over by the next call.
     written = (replay.num_frames[:, None] + jnp.arange(2, dtype=jnp.int32)) % rows

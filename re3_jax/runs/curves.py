@@ -103,7 +103,9 @@ def draw_panels(
     dpi: int = 130,
     panel: Callable[[Axes, Sequence[Curve], str], None] | None = None,
 ) -> Figure:
-    """One panel per title, each of `size` inches, at most `across` in a row, in rows of one length.
+    """One panel per title, each of `size` inches, in as few rows of `across` as hold them.
+
+    Where fewer in a row need no more rows, there are fewer: two rows of two for four panels.
 
     `panel` draws one; by default it is `draw_axes`.
     """

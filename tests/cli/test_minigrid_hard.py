@@ -11,6 +11,7 @@ from experiments.figures.minigrid_betas import halved, searched
 from experiments.figures.minigrid_hard import BUDGETS, LABELS, TASKS
 from experiments.figures.runs import Runs
 from re3_jax.envs.registry import make
+from re3_jax.runs import curves
 from re3_jax.runs.config import flatten, option_with
 from re3_jax.runs.curves import Curve
 from re3_jax.runs.options import parse
@@ -157,6 +158,19 @@ def test_where_no_weight_has_a_return_the_middle_one_is_taken(tmp_path):
     assert [rung["equally_good"] for rung in report] == [9, 2]
     # A better one is taken all the same.
     assert halved(betas, [(5, 9)], lambda steps, beta: beta == 1.0, Runs(tmp_path))[0] == 1.0
+
+
+@pytest.mark.parametrize("tasks", [1, 4])
+def test_the_legend_is_within_the_picture(asked, monkeypatch, tmp_path, tasks):
+    pictures = []
+    monkeypatch.setattr(curves, "note_missing", lambda picture, *_: pictures.append(picture))
+    assert minigrid_hard.main(words(tmp_path, "--tasks", *[*TASKS][:tasks])) == 0
+    for picture in pictures:
+        picture.draw_without_rendering()
+        (legend,) = picture.legends
+        extent = legend.get_window_extent()
+        assert extent.x0 >= 0 and extent.x1 <= picture.bbox.width
+    assert len(pictures) == 2
 
 
 def test_nobody_reaches_a_share_of_nothing(monkeypatch, tmp_path):

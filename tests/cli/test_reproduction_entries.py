@@ -106,18 +106,54 @@ def test_dreamer_needs_most_tasks(root):
     assert found(root, "Figure 4", "Dreamer").verdict is REPRODUCED
 
 
-def test_bonuses_are_compared_by_their_intervals(root):
-    table = root / "results" / "dmc" / "table.csv"
-    for label, finals in (("RE3", [600, 610, 620]), ("RND", [100, 110, 120]), ("ICM", [600] * 3)):
-        write(table, f"RAD + {label}", finals, NONE, task="hopper_hop")
-    finding = found(root, "Figure 6")
-    assert (finding.verdict, finding.reason) == (NOT_REPRODUCED, "apart in 1 of 2")
-    assert finding.command == (
-        'make figure FIG=dmc ARGS="--tasks hopper_hop --bonuses re3 rnd icm"'
-    )
-    write(table, "RAD + SE w/ Contrastive", [100, 110, 120], NONE, task="hopper_hop")
-    assert found(root, "Figure 5", "contrastive").verdict is REPRODUCED
+BELOW_RE3 = {"better_than_re3": (0.0, 0.0, 0.1)}
+"""Cells of a row that RE3's is better than."""
+
+
+def bonus(root, label, task, folder="dmc", seeds=5, cells=BELOW_RE3):
+    table = root / "results" / folder / "table.csv"
+    write(table, f"RAD + {label}", [100.0] * seeds, cells, task=task)
+
+
+def test_re3_must_be_better_than_another_bonus_on_most_tasks(root):
+    unclear = {"better_than_re3": (0.4, 0.1, 0.8)}
+    for number, task in enumerate(("hopper_hop", "quadruped_run", "cheetah_run_sparse")):
+        bonus(root, "RE3", task, cells={"better_than_re3": ("", "", "")})
+        bonus(root, "SE w/ Contrastive", task)
+        finding = found(root, "Figure 5", "contrastive")
+        assert finding.verdict is NOT_REPRODUCED
+        assert finding.reason == f"better in {number + 1} of {number + 1}, 4 needed"
+        assert f"{number + 1} of 6 tasks" in finding.ran
+    bonus(root, "RE3", "pendulum_swingup", cells={"better_than_re3": ("", "", "")})
+    bonus(root, "SE w/ Contrastive", "pendulum_swingup")
+    finding = found(root, "Figure 5", "contrastive")
+    assert finding.verdict is REPRODUCED
+    assert "higher with probability 1.00 (0.90 to 1.00)" in finding.result
     assert found(root, "Figure 5", "inverse").verdict is NOT_RUN
+    bonus(root, "RND", "hopper_hop")
+    bonus(root, "ICM", "hopper_hop", cells=unclear)
+    finding = found(root, "Figure 6")
+    assert (finding.verdict, finding.reason) == (NOT_REPRODUCED, "better in 1 of 2, 7 needed")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "cells", "reason"),
+    [
+        (3, BELOW_RE3, "3 seeds: no comparison"),
+        (1, {"better_than_re3": ("", "", "")}, "1 seed: no comparison"),
+        (4, {"better_than_re3": (0.4, 0.1, 0.8)}, "no difference shown"),
+    ],
+)
+def test_few_seeds_of_another_bonus_at_the_small_size(root, seeds, cells, reason):
+    folder = "dmc_small_bonuses"
+    bonus(root, "RE3", "hopper_hop", folder, cells={"better_than_re3": ("", "", "")})
+    bonus(root, "RND", "hopper_hop", folder, seeds, cells)
+    finding = found(root, "Figure 6")
+    assert (finding.verdict, finding.reason) == (NOT_REPRODUCED, reason)
+    assert finding.command == (
+        'make figure FIG=dmc ARGS="--preset small --tasks hopper_hop --bonuses re3 rnd '
+        '--out results/dmc_small_bonuses"'
+    )
 
 
 def test_fine_tuning_and_ablations(root):
@@ -226,6 +262,13 @@ def test_seeds_that_chose_nothing_count_where_both_rows_have_them(root):
     assert "seeds 11 to 40 (they chose nothing) and seeds 1 to 10" in finding.ran
     # A2C has no such seeds.
     assert "11 to 40" not in found(root, "Figure 11", "significantly improves on A2C").ran
+    # It rises over 300,000 of 400,000 frames to three quarters of 200,000.
+    assert "DoorKey-6x6: 56250.00 against" in finding.result
+    table = root / "results" / "minigrid" / "seeds_11_to_40" / "recommended.csv"
+    before = {"task": "doorkey_6x6", "pretraining_frames": 200_000}
+    write(table, "A2C + RE3 + PT", [0.5] * 30, **before)
+    # Then over 200,000 to a half.
+    assert "DoorKey-6x6: 25000.00 against" in found(root, "Pre-training further").result
 
 
 def test_numbers_of_doorkey_8x8_are_those_of_fresh_seeds_where_there_are_any(root):
