@@ -223,7 +223,7 @@ class Counter:
         if root.opcode in ("dynamic-update-slice", "scatter"):
             place = 1 if root.opcode == "dynamic-update-slice" else -1
             return sum(_in_memory(shape) for shape in computation[root.operands[place]].shapes)
-        return sum(_in_memory(shape) for shape in root.shapes[: _num_results(root)])
+        return sum(_in_memory(shape) for shape in _results(root))
 
 
 def _sum(executed: Iterable[Executed]) -> Cost:
@@ -233,9 +233,17 @@ def _sum(executed: Iterable[Executed]) -> Cost:
     return total
 
 
-def _num_results(it: Instruction) -> int | None:
-    # What starts a copy returns the operand too, and a context.
-    return 1 if it.opcode.endswith("-start") else None
+def _results(it: Instruction) -> tuple[Shape, ...]:
+    """The arrays that it makes: what starts an operation returns its operands and a context, too.
+
+    A copy's result stands before the operand, that of others behind; an `all-reduce` has no more.
+    """
+    count = len(it.operands)
+    if it.opcode == "copy-start":
+        return it.shapes[:1]
+    if it.opcode.endswith("-start") and len(it.shapes) > count:
+        return it.shapes[count : 2 * count]
+    return it.shapes
 
 
 def _in_memory(shape: Shape) -> int:
@@ -247,8 +255,8 @@ def _bytes(shapes: tuple[Shape, ...], user: Instruction, place: int) -> int:
     whole = sum(_in_memory(shape) for shape in shapes)
     if place == 0 and user.opcode in ("dynamic-update-slice", "scatter"):
         return 0
-    if place == 0 and user.opcode in SLICES:
-        return min(whole, user.shapes[0].num_bytes)
+    if place == 0 and user.opcode.removesuffix("-start") in SLICES:
+        return min(whole, _results(user)[0].num_bytes)
     return whole
 
 

@@ -109,6 +109,20 @@ def test_a_copy_of_a_ring_is_found():
     assert found.largest_copy == 5_000 * 256 * 4
 
 
+def test_a_slice_that_is_started_moves_no_more_than_itself():
+    """As a TPU's compiler fetches an array in pieces, while something else runs."""
+    text = """HloModule m
+ENTRY %main (a: s8[51200000]) -> s8[4194304] {
+  %a = s8[51200000]{0:T(1024)} parameter(0)
+  %s = ((s8[51200000]{0:T(1024)}), s8[4194304]{0:T(1024)S(1)}, s32[]{:S(2)}) slice-start(%a)
+  %b = s8[4194304]{0:T(1024)S(1)} slice-done(%s)
+  %c = (s8[4194304]{0:T(1024)}, s8[4194304]{0:T(1024)S(1)}, u32[]{:S(2)}) copy-start(%b)
+  ROOT %d = s8[4194304]{0:T(1024)} copy-done(%c)
+}
+"""
+    assert Counter(parse(text)).total.bytes_accessed == 2 * 4_194_304
+
+
 def test_a_kernel_states_its_operations():
     """As XLA writes the metadata of a Pallas kernel into a program; for each seed of a batch."""
     text = r"""HloModule m
