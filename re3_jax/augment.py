@@ -82,8 +82,12 @@ def random_shift(key: PRNGKeyArray, images: Images, pad: int) -> Images:
     """Shifts each image by a random -pad..pad pixels along each axis and repeats its border.
 
     Equals padding by `pad` pixels in replicate mode and a random crop to the old size.
+
+    Raises:
+      ValueError: if a shift could leave nothing of an image.
     """
     _, height, width, _ = images.shape
+    check_shift(height, width, pad)
     offsets = flat_random.randint(key, (images.shape[0], 2), 0, 2 * pad + 1)
     wider = jnp.pad(images, ((0, 0), (pad, pad), (pad, pad), (0, 0)), mode="edge")
     return crop_at(wider, offsets, (height, width))
@@ -99,6 +103,19 @@ def centre_crop(images: Images, size: int) -> Images:
     check_crop(height, width, size)
     row, column = (height - size) // 2, (width - size) // 2
     return images[:, row : row + size, column : column + size]
+
+
+def check_shift(height: int, width: int, pad: int) -> None:
+    """Rejects shifts that can leave nothing of an image.
+
+    Raises:
+      ValueError: if they can; the message names both sizes.
+    """
+    if pad >= min(height, width):
+        raise ValueError(
+            f"a shift of up to {pad} pixels can leave nothing of images of {height}x{width}: lower "
+            "shift_pad"
+        )
 
 
 def check_crop(height: int, width: int, size: int) -> None:

@@ -22,6 +22,9 @@ NUM_PROBES = 4
 
 BUCKETS_PER_ROW = 2
 
+MOST_ROWS = 2**30 // BUCKETS_PER_ROW
+"""The table has a power of two of buckets, and int32 counts them."""
+
 
 class DistinctRing(NamedTuple):
     """First-in-first-out store of `capacity` latents, with one row per distinct latent.
@@ -60,9 +63,14 @@ def init(capacity: int, latent_dim: int) -> DistinctRing:
     """An empty ring of `capacity` latents of `latent_dim` float32.
 
     Raises:
-      ValueError: if either is not positive.
+      ValueError: if either is not positive, or the ring is too large for a table of copies.
     """
     check_size(capacity, latent_dim)
+    if capacity > MOST_ROWS:
+        raise ValueError(
+            f"a ring of {capacity} rows is too large to merge copies: at most {MOST_ROWS} fit a "
+            "table that 32-bit numbers count, so lower ring_size or set merge_copies to false"
+        )
     num_buckets = 1 << (BUCKETS_PER_ROW * capacity - 1).bit_length()
     return DistinctRing(
         latents=jnp.zeros((capacity, latent_dim), jnp.float32),

@@ -14,6 +14,12 @@ from re3_jax.runs.registry import Values
 
 INT32_MAX = 2**31 - 1
 
+WIDTHS = "_dim", "_pad", "_filters"
+"""Ends of the names of options that say how wide a layer or a border is."""
+
+MOST_WIDE = 2**28
+"""Small multiples of it, such as a GRU's, are still 32-bit."""
+
 POSITIVE = (
     *("seeds", "steps", "pretrain", "chunk_updates"),
     *("evaluation.every_env_frames", "evaluation.episodes"),
@@ -202,6 +208,10 @@ def _check_range(name: str, value: Any) -> None:
     option = option_name(name)
     if not math.isfinite(value):
         raise UsageError(f"{option} {value} is not finite: give an ordinary number")
+    if name.endswith(WIDTHS) and value > MOST_WIDE:
+        raise UsageError(
+            f"{option} {value} is too large: nothing here is so wide, at most {MOST_WIDE}"
+        )
     if isinstance(value, int) and value > INT32_MAX:
         raise UsageError(f"{option} {value} is too large: counters are 32-bit, at most {INT32_MAX}")
     if name in POSITIVE and value <= 0:

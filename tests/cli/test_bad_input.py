@@ -219,6 +219,19 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
         ((*DOORKEY, "--evaluation.episodes", "9" * 20), ["--evaluation.episodes", "too large"]),
         ((*DOORKEY, "--re3.ring-size", "9" * 20), ["--re3.ring-size", "too large"]),
         (
+            (*DOORKEY, "--re3.ring-size", "536870913"),
+            ["536870912", "--re3.ring-size", "merge-copies to false"],
+        ),
+        (
+            (*DOORKEY, "--bonus", "rnd", "--rnd.hidden-dim", "2147483647"),
+            ["--rnd.hidden-dim", "at most 268435456"],
+        ),
+        (
+            (*DOORKEY, "--bonus", "contrastive", "--learned.shift-pad", "7"),
+            ["7x7", "--learned.shift-pad"],
+        ),
+        (("--env", "gymnax:DeepSea-bsuite-46341"), ["DeepSea-bsuite-46341", "46340"]),
+        (
             (*DOORKEY, "--re3.ring-shards", "2"),
             ["merges copies", "merge-copies to false"],
         ),

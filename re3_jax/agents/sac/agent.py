@@ -267,6 +267,8 @@ def _seen_shape(config: SACConfig, spec: EnvSpec) -> tuple[int, ...]:
             f"rad and drq need images or flat observations, but those of {spec.task} have the "
             f"shape {shape}: choose another task or another agent"
         )
+    if config.augmentation == "shift":
+        augment.check_shift(shape[0], shape[1], config.shift_pad)
     if config.augmentation != "crop":
         return shape
     augment.check_crop(shape[0], shape[1], config.crop_size)

@@ -5,6 +5,7 @@ observation of an episode. This module rescales actions and gives every array a 
 `lax.scan` can carry a state and a checkpoint can store it.
 """
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from re3_jax.envs.base import Box, CountableStates, DeviceEnv, Discrete, EnvSpec
 from re3_jax.envs.names import pip_install, unknown_name
 
 _DEEP_SEA = "DeepSea-bsuite"
+_MOST_ROWS = math.isqrt(2**31 - 1)
 _SIZED = re.compile(rf"({_DEEP_SEA})-([1-9]\d*)")
 
 
@@ -45,6 +47,10 @@ def make(name: str) -> DeviceEnv:
     gymnax_id, options = (sized[1], {"size": int(sized[2])}) if sized else (name, {})
     if gymnax_id not in gymnax.registered_envs:
         raise unknown_name("gymnax task", name, gymnax.registered_envs)
+    if sized and int(sized[2]) > _MOST_ROWS:
+        raise ValueError(
+            f"gymnax:{name} has more cells than 32-bit numbers count: at most {_MOST_ROWS} rows"
+        )
     try:
         env, params = gymnax.make(gymnax_id, **options)
     except OSError as error:
