@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from re3_jax.cpu.branches import of_platform
+from re3_jax.tiles import rows_lie_whole
 
 Search = Callable[..., Any]
 
@@ -20,6 +21,9 @@ DISTINCT_ROWS = (512, 2048)
 
 If a ring uses more rows than the largest of them, all rows are searched.
 """
+
+LARGE_RING_BYTES = 8_000_000
+"""Of smaller rings, one after the other, a TPU would do little at a time."""
 
 
 def over_rings(search_one: Search) -> Search:
@@ -74,8 +78,13 @@ def over_rings(search_one: Search) -> Search:
         def all_at_once(*arguments):
             return together(*_broadcast(axis_size, batched, arguments))
 
+        # A TPU copies all rings for the product of several at once, and a ring whose rows lie
+        # innermost for a search of it alone.
+        rows, width = arguments[2].latents.shape[-2:]
+        is_large = rows * width * 4 > LARGE_RING_BYTES and rows_lie_whole(rows, width, 4)
+        on_tpu = one_by_one if axis_size > 1 and is_large else all_at_once
         # Batched products are slow on a CPU, and a single ring keeps all its cores busy.
-        found = of_platform(*arguments, cpu=one_by_one, default=all_at_once)
+        found = of_platform(*arguments, cpu=one_by_one, tpu=on_tpu, default=all_at_once)
         return found, True
 
     return search

@@ -14,21 +14,13 @@ import jax
 from jax.experimental.layout import Format, Layout
 from jax.sharding import NamedSharding
 
+from re3_jax.tiles import TILE, rows_lie_whole
+
 PLATFORMS = ("tpu",)
 """Elsewhere arrays are not padded, and stay in the order of their axes."""
 
-TILE = 128
-"""Numbers along the inner axis of a tile."""
-
-LINES = 8
-"""Lines of a tile."""
-
 MANY_ROWS = 32 * TILE
 """Fewer are not worth an order of their own."""
-
-PADDING_BYTES = 10**8
-"""What an array of one seed may waste for its rows to lie whole: a lookup of rows that lie
-otherwise copies the whole array wherever the compiler finds that faster."""
 
 
 def format_of(leaf: Any, sharding: NamedSharding) -> Format | NamedSharding:
@@ -39,9 +31,9 @@ def format_of(leaf: Any, sharding: NamedSharding) -> Format | NamedSharding:
       sharding: where it is.
 
     Returns:
-      For many rows that fill no whole tiles, an order: rows whole, or, where that would waste more
-      than `PADDING_BYTES` and take more than twice what it takes otherwise, rows innermost. Else
-      `sharding`, which leaves the order to the compiler.
+      For many rows that fill no whole tiles, an order: rows whole, or, where that would waste too
+      much (`tiles.rows_lie_whole`), rows innermost. Else `sharding`, which leaves the order to the
+      compiler.
     """
     platform = sharding.mesh.devices.flat[0].platform
     if platform not in PLATFORMS or leaf.ndim < 3 or leaf.dtype.itemsize != 4:
@@ -50,10 +42,8 @@ def format_of(leaf: Any, sharding: NamedSharding) -> Format | NamedSharding:
     if rows < MANY_ROWS or width == 1 or width % TILE == 0:
         return sharding
     *before, row_axis, axis = range(leaf.ndim)
-    whole, turned = -(-width // TILE) * TILE, -(-width // LINES) * LINES
-    padding = math.prod(leaf.shape[1:-1]) * (whole - turned) * leaf.dtype.itemsize
-    keeps_rows = whole <= 2 * turned or padding <= PADDING_BYTES
-    inner = (row_axis, axis) if keeps_rows else (axis, row_axis)
+    whole = rows_lie_whole(math.prod(leaf.shape[1:-1]), width, leaf.dtype.itemsize)
+    inner = (row_axis, axis) if whole else (axis, row_axis)
     return Format(Layout(major_to_minor=(*before, *inner)), sharding)
 
 

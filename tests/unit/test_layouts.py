@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from re3_jax import tiles
 from re3_jax.accelerators import targets
 from re3_jax.accelerators.cost import report
 from re3_jax.agents.sac.config import SACConfig
@@ -78,7 +79,7 @@ def usual():
 def turn(patch):
     patch.setattr(layouts, "PLATFORMS", ("cpu",))
     patch.setattr(layouts, "MANY_ROWS", CAPACITY)
-    patch.setattr(layouts, "PADDING_BYTES", 0)
+    patch.setattr(tiles, "PADDING_BYTES", 0)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +107,7 @@ def turned(monkeypatch, shared):
         ((CAPACITY, WIDTH), jnp.float32, None),
         ((1, CAPACITY, WIDTH), jnp.uint8, None),
         ((1, CAPACITY, 1), jnp.float32, None),
-        ((1, CAPACITY, layouts.TILE), jnp.float32, None),
+        ((1, CAPACITY, tiles.TILE), jnp.float32, None),
         ((1, CAPACITY - 1, WIDTH), jnp.float32, None),
     ],
 )
@@ -191,7 +192,10 @@ def over_seeds():
 
 @pytest.mark.parametrize(
     ("seeds", "rows", "dim", "batch"),
-    [(1, 10**6, 50, 32), (4, 10**6, 50, 32), (1, 10**6, 150, 32), (1, 10**5, 50, 512)],
+    [
+        *((1, 10**6, 50, 32), (4, 10**6, 50, 32), (1, 10**6, 150, 32)),
+        *((1, 10**5, 50, 512), (4, 10**5, 50, 256)),
+    ],
 )
 def test_latents_on_a_tpu(over_seeds, seeds, rows, dim, batch):
     """Storing some, looking them up and searching among all move rows, not the ring."""
