@@ -11,6 +11,11 @@ PADDING_BYTES = 10**8
 otherwise copies the whole array wherever the compiler finds that faster."""
 
 
+def padded(width: int) -> int:
+    """Numbers that a whole row takes."""
+    return -(-width // TILE) * TILE
+
+
 def rows_lie_whole(rows: int, width: int, itemsize: int) -> bool:
     """Whether many rows lie whole, not innermost, in the memory of a TPU.
 
@@ -22,5 +27,5 @@ def rows_lie_whole(rows: int, width: int, itemsize: int) -> bool:
       width: numbers in a row.
       itemsize: bytes of a number.
     """
-    whole, turned = -(-width // TILE) * TILE, -(-width // LINES) * LINES
+    whole, turned = padded(width), -(-width // LINES) * LINES
     return whole <= 2 * turned or rows * (whole - turned) * itemsize <= PADDING_BYTES

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from re3_jax.cpu.branches import of_platform
-from re3_jax.tiles import rows_lie_whole
+from re3_jax.tiles import padded
 
 Search = Callable[..., Any]
 
@@ -22,8 +22,10 @@ DISTINCT_ROWS = (512, 2048)
 If a ring uses more rows than the largest of them, all rows are searched.
 """
 
-LARGE_RING_BYTES = 8_000_000
-"""Of smaller rings, one after the other, a TPU would do little at a time."""
+ALONE_BYTES = 8 * 2**20, 64 * 2**20
+"""Of several rings of more than the first and at most the second size, with the padding of whole
+rows, a TPU searches one after the other: of smaller ones it would do little at a time, and larger
+ones do not fit on the chip, where a v5e moves a third more in turn than at once."""
 
 
 def over_rings(search_one: Search) -> Search:
@@ -78,11 +80,11 @@ def over_rings(search_one: Search) -> Search:
         def all_at_once(*arguments):
             return together(*_broadcast(axis_size, batched, arguments))
 
-        # A TPU copies all rings for the product of several at once, and a ring whose rows lie
-        # innermost for a search of it alone.
+        # A TPU copies all rings for the product of several at once; one after the other it takes
+        # onto its chip.
         rows, width = arguments[2].latents.shape[-2:]
-        is_large = rows * width * 4 > LARGE_RING_BYTES and rows_lie_whole(rows, width, 4)
-        on_tpu = one_by_one if axis_size > 1 and is_large else all_at_once
+        in_turn = axis_size > 1 and ALONE_BYTES[0] < rows * padded(width) * 4 <= ALONE_BYTES[1]
+        on_tpu = one_by_one if in_turn else all_at_once
         # Batched products are slow on a CPU, and a single ring keeps all its cores busy.
         found = of_platform(*arguments, cpu=one_by_one, tpu=on_tpu, default=all_at_once)
         return found, True
