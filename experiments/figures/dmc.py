@@ -24,7 +24,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
-from experiments.figures import command, runs
+from matplotlib.figure import Figure
+
+from experiments.figures import command, rows, runs
 from experiments.figures.runs import Run
 from re3_jax.runs import curves
 from re3_jax.runs.config import PresetName, flatten
@@ -43,6 +45,16 @@ BONUSES = {
 """Bonus -> what it adds to the agent's label."""
 
 PANELS_PER_ROW = 3
+
+PANEL = 4.6, 3.8
+"""Inches."""
+
+MOST_INSIDE = 4
+"""With more rows, a legend in the panel covers the curves."""
+
+LEGEND_LINE = 0.25
+"""Inches."""
+
 FIGURE_SEEDS = 5
 
 
@@ -100,20 +112,31 @@ def _with_another(curve: Curve, panel: Sequence[Curve], bonus: str) -> Curve | N
     return next((one for one in panel if one.label == label and one is not curve), None)
 
 
+def _picture(drawn: dict[str, list[Curve]]) -> Figure:
+    """A panel for each task; where one has many rows, the legend of all is below them."""
+    picture = curves.draw_panels(drawn, PANEL, PANELS_PER_ROW)
+    if max(map(len, drawn.values())) > MOST_INSIDE:
+        across = round(picture.get_figwidth() / PANEL[0])
+        rows.legend_below(picture, across)
+        lines = -(-len(picture.legends[0].get_texts()) // across)
+        picture.set_figheight(picture.get_figheight() + LEGEND_LINE * lines)
+    return picture
+
+
 def _wanted(words: command.Words) -> list[Run]:
     """The runs of the figure: task by task, and with every seed all curves of a panel."""
     files, wanted = _weights(words.weights), []
     for task in words.tasks:
         steps = words.steps or resolve(task, words.agent, preset=words.preset).steps
         changes = _changes(task, words)
-        rows = [
+        of_task = [
             Run(
                 *(task, bonus, words.preset, 1, steps, words.agent),
                 changes=changes[bonus] | files.get(bonus, {}),
             )
             for bonus in words.bonuses
         ]
-        wanted += runs.seed_by_seed(rows, words.seeds or FIGURE_SEEDS)
+        wanted += runs.seed_by_seed(of_task, words.seeds or FIGURE_SEEDS)
     return wanted
 
 
@@ -175,7 +198,7 @@ def _make(words: command.Words) -> command.Lines:
     folders = [folder for folder in wanted if folder is not None]
     drawn = _panels(folders, reference)
     runs.copy_evaluations(folders, words.out)
-    picture = curves.draw_panels(drawn, (4.6, 3.8), PANELS_PER_ROW)
+    picture = _picture(drawn)
     curves.note_missing(picture, len(wanted) - len(folders), len(wanted))
     picture.savefig(words.out / "curves.png")
     every = [(task, curve) for task, panel in drawn.items() for curve in panel]

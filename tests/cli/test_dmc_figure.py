@@ -88,6 +88,21 @@ def test_every_bonus_is_compared_with_the_run_without_and_with_re3(tmp_path):
     assert better == {**dict.fromkeys(bonuses, "0.5"), "re3": "", "icm": "0"}
 
 
+@pytest.mark.parametrize("rows", [dmc.MOST_INSIDE, dmc.MOST_INSIDE + 1])
+def test_the_legend_of_many_rows_is_below_the_curves(rows):
+    ends = np.array([0, 10]), np.zeros((2, 2))
+    picture = dmc._picture({"walker_walk": [Curve(f"row {n}", *ends) for n in range(rows)]})
+    (axes,) = picture.axes
+    if rows <= dmc.MOST_INSIDE:
+        assert axes.get_legend() is not None and not picture.legends
+        return
+    assert axes.get_legend() is None
+    picture.draw_without_rendering()
+    below = picture.legends[0].get_window_extent()
+    assert 0 <= below.y0 and below.y1 <= axes.get_window_extent().y0
+    assert 0 <= below.x0 and below.x1 <= picture.bbox.x1
+
+
 def test_the_probability_of_improvement_is_at_the_last_frame_of_both():
     baseline = Curve("RAD", np.array([0, 10, 20]), np.array([[0, 5, 0], [0, 7, 0]]))
     curve = Curve("RAD + RE3", np.array([0, 10]), np.array([[0, 6], [0, 8.0], [0, 4]]))
