@@ -16,8 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Shaped
 
-TILE = 128
-"""Elements of a tile along its inner axis."""
+from re3_jax.tiles import TILE, padded
 
 TALL_TILE = 32
 """Rows of a tile that a TPU chooses for bytes in a multiple of so many rows.
@@ -34,7 +33,7 @@ def num_places(rows: int) -> int:
 def row_size(frame_shape: tuple[int, ...]) -> int:
     """Elements of a row: the frame's, in whole tiles if the frame fills one."""
     size = math.prod(frame_shape)
-    return size if size < TILE else -(-size // TILE) * TILE
+    return size if size < TILE else padded(size)
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["array"], meta_fields=["frame_shape"])

@@ -15,6 +15,7 @@ from re3_jax.accelerators import targets
 from re3_jax.accelerators.cost import report
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.agents.sac.learner import make_learner
+from re3_jax.cpu import branches
 from re3_jax.intrinsic import RE3Config, from_config
 from re3_jax.knn import nearest_distances
 from re3_jax.replay import frame_ring, latent_ring, sequence_ring
@@ -215,6 +216,20 @@ def test_latents_on_a_tpu(over_seeds, seeds, rows, dim, batch):
     ):
         found = report(lowered.compile())
         assert max(found.largest_copy, found.temporaries) < 4 * rows * dim / 2
+
+
+@pytest.mark.parametrize(
+    ("seeds", "rows", "in_turn"),
+    [(3, 100_000, True), (1, 100_000, False), (3, 10_000, False), (3, 250_500, False)],
+)
+def test_which_rings_a_tpu_searches_in_turn(seeds, rows, in_turn):
+    """Those of several seeds that are worth it and that its chip holds: 51 MB, not 5 or 128."""
+    ring = jax.eval_shape(jax.vmap(lambda _: latent_ring.init(rows, 50)), jnp.zeros(seeds))
+    queries = jax.ShapeDtypeStruct((seeds, 8, 50), jnp.float32)
+    with branches.tracing_for("tpu"):
+        traced = jax.make_jaxpr(jax.vmap(partial(nearest_distances, k=3)))(queries, ring)
+    loops = [e for e in traced.eqns if e.primitive.name == "scan" and e.params["length"] == seeds]
+    assert bool(loops) == in_turn
 
 
 def test_lookup_of_latents_on_a_tpu(over_seeds):
