@@ -63,6 +63,17 @@ def test_atari_has_cleanrls_numbers():
     assert run.steps == 40_000_000
 
 
+def test_minatar_has_purejaxrls_numbers():
+    """Those of its notebook `brax_minatar.ipynb`."""
+    run = resolve("gymnax:Breakout-MinAtar", agent="ppo")
+    ppo = run.ppo
+    assert (run.steps, ppo.num_envs, ppo.rollout_length) == (10_000_000, 64, 128)
+    assert (ppo.num_epochs, ppo.num_minibatches, ppo.learning_rate) == (4, 8, 5e-3)
+    assert (ppo.discount, ppo.gae_lambda, ppo.clip_epsilon) == (0.99, 0.95, 0.2)
+    assert (ppo.entropy_coef, ppo.value_coef, ppo.max_grad_norm) == (0.01, 0.5, 0.5)
+    assert ppo.anneal_agent_steps == run.steps
+
+
 @pytest.mark.parametrize("task", ["doorkey_6x6", "brax:halfcheetah", "walker_run_sparse"])
 @pytest.mark.parametrize("preset", ["paper", "released"])
 def test_the_bonus_has_the_numbers_of_the_suites_other_agent(task, preset):

@@ -3,11 +3,12 @@
 Batch sizes, learning rates and losses are CleanRL's: `ppo.py` for vectors, `ppo_atari.py` for
 Atari, `ppo_continuous_action.py` for continuous actions, DeepMind Control from pixels included, of
 which CleanRL has none. MiniGrid's rollout, batch and learning rate are those of rl-starter-files,
-from which the paper's A2C comes, with CleanRL's losses; MinAtar's numbers are chosen here. Of all
-these only the weights of bonuses on DoorKey-8x8 are searched: rollouts of 64 and an entropy weight
-of 0.001 showed no gain in tries there with RE3 (3 seeds, 153,600 frames), eight epochs perhaps one
-(`results/ppo/doorkey_8x8_settings.csv`). All but Atari, which has CleanRL's 8, have 16 lanes.
-Elsewhere the bonus has the numbers of the suite's other agents: the paper's for A2C and for pixels.
+from which the paper's A2C comes, with CleanRL's losses; MinAtar's are those of PureJaxRL's
+`brax_minatar.ipynb`. Of all these only the weights of bonuses on DoorKey-8x8 are searched: rollouts
+of 64 and an entropy weight of 0.001 showed no gain in tries there with RE3 (3 seeds, 153,600
+frames), eight epochs perhaps one (`results/ppo/doorkey_8x8_settings.csv`). Atari has CleanRL's 8
+lanes, MinAtar 64 and the others 16. Elsewhere the bonus has the numbers of the suite's other
+agents: the paper's for A2C and for pixels.
 """
 
 from re3_jax.envs.host import atari
@@ -37,12 +38,18 @@ VECTORS: Values = ROLLOUT | {
 }
 
 MINATAR: Values = VECTORS | {
-    "steps": 1_000_000,
-    **options("ppo", num_minibatches=8, hidden_dim=128, learning_rate=1e-3),
-    "ppo.anneal_agent_steps": 1_000_000,
+    "steps": 10_000_000,
+    **options("ppo", num_envs=64, num_minibatches=8, hidden_dim=128),
+    # With 0.001 Breakout, where nothing is random after the start, is stuck at 7 of its 30 bricks.
+    **options("ppo", learning_rate=5e-3, anneal_agent_steps=10_000_000),
+    "evaluation.every_env_frames": 204_800,
 }
 
-PIXELS: Values = MINATAR | {"steps": 102_400, "ppo.anneal_agent_steps": 102_400}
+PIXELS: Values = VECTORS | {
+    "steps": 102_400,
+    **options("ppo", num_minibatches=8, hidden_dim=128, learning_rate=1e-3),
+    "ppo.anneal_agent_steps": 102_400,
+}
 """Of the small pixel tasks on the device."""
 
 CONTINUOUS: Values = ROLLOUT | {
