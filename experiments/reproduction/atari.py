@@ -41,7 +41,9 @@ def _game(game: str) -> Find:
             verdict, reason = rules.better([compared], 1, Verdict.SMALLER)
             words += f"; ends higher with probability {compared.probability}"
         ran = f"`data_efficient`, {seeds_and_frames(ours)}"
-        return Finding(verdict, words, ran, reason, _command(game, "PRESET=data_efficient"))
+        size = f"PRESET=data_efficient SEEDS={seeds} STEPS={ours['env_frames']}"
+        commands = _command(game, size), _command(game, f"BONUS=none {size}")
+        return Finding(verdict, words, ran, reason, "; ".join(commands))
 
     return find
 

@@ -39,10 +39,16 @@ def _rows(results: Results, folder: str, task: str, *labels: str) -> list[Row] |
     return [row for row in found if row] if all(found) else None
 
 
-def _command(folder: str, task: str, agent: str, bonuses: str = "") -> str:
-    words = f"--tasks {task}" + f" --agent {agent}" * (agent != "rad") + bonuses
+def _command(
+    folder: str, tasks: Sequence[str], agent: str, ran: Sequence[Row] = (), bonuses: str = ""
+) -> str:
+    """The figure with as many seeds and frames as the rows that `ran`."""
+    words = f"--tasks {' '.join(tasks)}" + f" --agent {agent}" * (agent != "rad") + bonuses
+    if ran:
+        seeds, frames = (max(int(row[column]) for row in ran) for column in ("seeds", "env_frames"))
+        words += f" --seeds {seeds} --steps {frames}"
     if folder != PAPERS_SIZE:
-        words = f"--preset small {words} --out results/{folder}"
+        words = f"--preset small {words}"
     if folder == ONE_STEP:
         words += " --options sac.n_steps=1"
     return f'make figure FIG=dmc ARGS="{words}"'
@@ -82,7 +88,8 @@ def with_and_without_re3(
             ran = _size(folder) + f", {len(found)} of {len(tasks)} tasks" * (len(tasks) > 1)
             first = next(iter(found))
             ran += f", {seeds_and_frames(found[first][0])}"
-            command = _command(folder, first, label.lower())
+            ran_rows = [row for pair in found.values() for row in pair]
+            command = _command(folder, [*found], label.lower(), ran_rows)
             return Finding(verdict, "; ".join(words), ran, reason, command)
         return not_run(cost(results, tasks[0]))
 
@@ -137,7 +144,7 @@ def _fail(results: Results) -> Finding:
             ]
             verdict, reason = max(judged, key=lambda one: one[0] is Verdict.NOT_REPRODUCED)
             words = ", ".join(f"{row['label']} {_return(row)}" for row in rows)
-            ran, command = seeds_and_frames(rows[0]), _command(folder, SPARSE_TASK, "rad")
+            ran, command = seeds_and_frames(rows[0]), _command(folder, [SPARSE_TASK], "rad", rows)
             words += f"; {FAILS:.0f} or more is no failure"
             return Finding(verdict, words, ran, reason, command)
     return not_run(costs.rad(results))
@@ -168,7 +175,8 @@ def better_than(others: Sequence[str], tasks: Sequence[str]) -> Find:
             ran_tasks, ran_others = (dict.fromkeys(names) for names in zip(*found, strict=True))
             ran = f"{_size(folder)}, {len(ran_tasks)} of {len(tasks)} tasks, at least {seeds} seeds"
             names = " ".join(name for name, label in BONUSES.items() if label[3:] in ran_others)
-            command = _command(folder, next(iter(ran_tasks)), "rad", f" --bonuses re3 {names}")
+            ran_rows = [row for rows in found.values() for row in rows]
+            command = _command(folder, [*ran_tasks], "rad", ran_rows, f" --bonuses re3 {names}")
             return Finding(verdict, words, ran, reason, command)
         return not_run(costs.rad(results))
 
@@ -196,7 +204,7 @@ def _each(item: str, statement: str, tasks: Sequence[str]) -> tuple[Entry, ...]:
         Entry(
             item,
             f"{statement}: {task}.",
-            _command(PAPERS_SIZE, task, "rad"),
+            _command(PAPERS_SIZE, [task], "rad"),
             with_and_without_re3([task]),
         )
         for task in tasks
@@ -208,19 +216,19 @@ ONLINE = (
     Entry(
         "Section 4.1",
         f"RAD + RE3 reaches {SCORE} on Cheetah Run Sparse.",
-        _command(PAPERS_SIZE, SPARSE_TASK, "rad"),
+        _command(PAPERS_SIZE, [SPARSE_TASK], "rad"),
         _states_its_score,
     ),
     Entry(
         "Section 4.1",
         "RAD and DrQ fail to solve Cheetah Run Sparse.",
-        _command(PAPERS_SIZE, SPARSE_TASK, "drq"),
+        _command(PAPERS_SIZE, [SPARSE_TASK], "drq"),
         _fail,
     ),
     Entry(
         "Figure 4",
         "RE3 improves the sample-efficiency of Dreamer on most of these tasks.",
-        _command(PAPERS_SIZE, SPARSE_TASK, "dreamer"),
+        _command(PAPERS_SIZE, [SPARSE_TASK], "dreamer"),
         _of_dreamer(MAIN_TASKS, judge=rules.wins(len(MAIN_TASKS) // 2 + 1)),
     ),
 )
@@ -277,19 +285,19 @@ MORE_TASKS = (
     Entry(
         "Figure 14",
         f"RE3 does not degrade tasks with dense rewards: {DENSE}.",
-        _command(PAPERS_SIZE, DENSE, "rad"),
+        _command(PAPERS_SIZE, [DENSE], "rad"),
         with_and_without_re3([DENSE], judge=rules.not_worse),
     ),
     Entry(
         "Figure 14",
         "RE3 improves the sample-efficiency of RAD in several of the other six tasks.",
-        _command(PAPERS_SIZE, OTHER_TASKS[0], "rad"),
+        _command(PAPERS_SIZE, [OTHER_TASKS[0]], "rad"),
         with_and_without_re3(OTHER_TASKS, judge=rules.wins(SEVERAL)),
     ),
     Entry(
         "Figure 14",
         "RE3 improves the sample-efficiency of Dreamer in several of the nine tasks.",
-        _command(PAPERS_SIZE, IMPROVED[0], "dreamer"),
+        _command(PAPERS_SIZE, [IMPROVED[0]], "dreamer"),
         _of_dreamer((*IMPROVED, DENSE, *OTHER_TASKS), judge=rules.wins(SEVERAL)),
     ),
 )

@@ -20,21 +20,21 @@ def rad(results: Results, task: str = "hopper_hop") -> str:
     measured = results.json(f"{MEASURED}/sac_update.json")["sizes"]["released"]["ms"]
     config = resolve(task, "rad", preset="released")
     updates = config.steps // config.dmc.action_repeat - config.sac.initial_agent_steps
-    return _words("run", measured["re3_jax"]["mean"] / 1e3, updates)
+    return _words("run of RAD + RE3", measured["re3_jax"]["mean"] / 1e3, updates)
 
 
 def dreamer(results: Results, task: str = "") -> str:
     """Of one run of Dreamer + RE3, 500,000 env frames at the paper's size, on any task."""
     del task
     measured = results.json(f"{MEASURED}/dreamer_update.json")["of_one_update"]
-    return _words("run", measured["re3_jax+re3"]["seconds"], DREAMER_UPDATES)
+    return _words("run of Dreamer + RE3", measured["re3_jax+re3"]["seconds"], DREAMER_UPDATES)
 
 
 def rainbow(results: Results) -> str:
     """Of one run of Rainbow + RE3, 200 million env frames."""
     measured = results.json(f"{MEASURED}/rainbow_update.json")["of_one_update"]
     seconds = measured["re3_jax+re3 100000"]["ms"] / 1e3
-    return _words("run of 200 million frames", seconds, RAINBOW_UPDATES)
+    return _words("run of Rainbow + RE3, 200 million frames,", seconds, RAINBOW_UPDATES)
 
 
 def _words(run: str, seconds: float, updates: int) -> str:

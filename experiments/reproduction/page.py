@@ -55,7 +55,7 @@ OUTSIDE = {
     "deep_sea_search": "the search of Rainbow's settings on DeepSea",
     "dreamer": "Dreamer on a task of ours, a bar in pixels",
     "gymnax_cartpole": "CartPole, to show the contract with gymnax",
-    "minigrid_hard": "PPO with eight bonuses on four hard tasks of MiniGrid",
+    "minigrid_hard": "PPO with seven or eight bonuses on five hard tasks of MiniGrid",
     "minigrid_hard_betas": "the search of weights behind it",
     "ppo": "PPO, an agent that the paper does not have",
     "quickstart_doorkey_6x6": "the output of the first command in the README",
@@ -132,7 +132,7 @@ def _section(title: str, rows: list[tuple[Entry, Finding]]) -> str:
 def _row(entry: Entry, finding: Finding) -> str:
     command = finding.command or entry.command
     verdict = f"**{finding.verdict}**" + (f": {finding.reason}" if finding.reason else "")
-    shown = f"`{command}`" if command else ""
+    shown = "; ".join(f"`{one}`" for one in command.split("; ") if one)
     cells = f"{entry.item}. {entry.statement}", shown, finding.ran, finding.result, verdict
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 

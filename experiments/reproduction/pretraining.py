@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from experiments.figures.pretraining import METHODS
 from experiments.reproduction import costs, rules
 from experiments.reproduction.entry import Entry, Find, Finding, Verdict, never, not_run
 from experiments.reproduction.results import Interval, Results, Row, interval, seeds_and_frames
@@ -48,9 +49,21 @@ def _higher_entropy(*others: str) -> Find:
             for (task, other), difference in found.items()
         )
         ran = f"`small`, {seeds_and_frames(results.table(TABLE)[0])}"
-        return Finding(verdict, words, ran, reason, "make figure FIG=pretraining")
+        return Finding(verdict, words, ran, reason, _command("pretraining", results))
 
     return find
+
+
+def _command(figure: str, results: Results) -> str:
+    """A figure of the runs in `TABLE`."""
+    rows = results.table(TABLE)
+    names = {method.label: name for name, method in METHODS.items()}
+    tasks, methods = (
+        " ".join(dict.fromkeys(values))
+        for values in ((row["task"] for row in rows), (names[row["label"]] for row in rows))
+    )
+    size = f"--frames {rows[0]['env_frames']} --seeds {rows[0]['seeds']}"
+    return f'make figure FIG={figure} ARGS="--tasks {tasks} --rows {methods} {size}"'
 
 
 def _behaviours(results: Results) -> Finding:
@@ -60,7 +73,7 @@ def _behaviours(results: Results) -> Finding:
     words = (
         f"strips and videos in `results/behaviours`; measured by their entropy: {measured.result}"
     )
-    return measured._replace(result=words, command="make figure FIG=behaviours")
+    return measured._replace(result=words, command=_command("behaviours", results))
 
 
 def _fine_tuned(task: str, other: str) -> Find:

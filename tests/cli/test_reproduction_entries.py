@@ -81,6 +81,7 @@ def test_runs_of_deepmind_control(root, folder, seeds, better, verdict):
     finding = found(root, "Figure 4", "cheetah_run_sparse")
     assert finding.verdict is verdict
     assert f"{seeds} seed" in finding.ran
+    assert f"--seeds {seeds} --steps 500000" in finding.command
     assert ("higher with probability" in finding.result) == (seeds > 2)
     stated = found(root, "601.6", "reaches")
     # At a smaller size, the paper's number says nothing.
@@ -152,7 +153,7 @@ def test_few_seeds_of_another_bonus_at_the_small_size(root, seeds, cells, reason
     assert (finding.verdict, finding.reason) == (NOT_REPRODUCED, reason)
     assert finding.command == (
         'make figure FIG=dmc ARGS="--preset small --tasks hopper_hop --bonuses re3 rnd '
-        '--out results/dmc_small_bonuses"'
+        '--seeds 5 --steps 500000"'
     )
 
 
@@ -209,8 +210,12 @@ def test_entropy_and_ensembles(root):
     ]
     columns = "task,label,seed,env_frames,state_entropy\n"
     (folder / "entropy.csv").write_text(columns + "\n".join(lines) + "\n")
-    (folder / "table.csv").write_text("seeds,env_frames\n3,100000\n")
+    lines = [f"hopper_hop,{label},3,100000" for label in rows]
+    columns = "task,label,seeds,env_frames\n"
+    (folder / "table.csv").write_text(columns + "\n".join(lines) + "\n")
     entropy = found(root, "Figure 9 (a)")
+    words = "--tasks hopper_hop --rows re3 contrastive random --frames 100000 --seeds 3"
+    assert entropy.command == f'make figure FIG=pretraining ARGS="{words}"'
     assert "0.83 (0.12 to 1.55) nats above APT" in entropy.result
     assert found(root, "Figure 9 (a)").verdict is SMALLER
     assert found(root, "Figure 8").verdict is NOT_RUN
