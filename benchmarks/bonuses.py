@@ -1,6 +1,6 @@
-"""What each bonus adds to an update of A2C on MiniGrid, and of RAD on pixels.
+"""What each bonus adds to an update of A2C and PPO on MiniGrid, and of RAD on pixels.
 
-    python -m benchmarks.bonuses [--rounds N] [--pixels small|released] [--part minigrid|pixels]
+    python -m benchmarks.bonuses [--rounds N] [--pixels small|released] [--part PART]
 
 Prints one JSON object. On MiniGrid an update is a rollout and all that is learned from it, of all
 seeds, in the program that a run trains with. On pixels it is a learner's work between two
@@ -47,11 +47,14 @@ from re3_jax.networks.atc import ATCEncoder
 from re3_jax.networks.resnet import Bottleneck, Conv, ResNet50
 from re3_jax.runs import machine
 from re3_jax.runs.build import make_bonus
-from re3_jax.runs.config import BonusName, PresetName, RunConfig, flatten, unflatten
+from re3_jax.runs.config import AgentName, BonusName, PresetName, RunConfig, flatten, unflatten
 from re3_jax.runs.resolve import resolve
 
-PARTS = ("minigrid", "pixels")
+PARTS = ("minigrid", "ppo", "pixels")
 """Each runs in its own process: many small programs need a device per core, large ones do not."""
+
+AGENTS: dict[str, AgentName] = {"minigrid": "a2c", "ppo": "ppo"}
+"""Of the parts on MiniGrid."""
 
 WITHOUT_WEIGHTS: tuple[BonusName, ...] = (
     "none",
@@ -70,16 +73,17 @@ WITHOUT_WEIGHTS: tuple[BonusName, ...] = (
 """Bonuses that need neither a file nor a task that numbers its states."""
 
 
-def minigrid(rounds: int, seeds: int, preset: PresetName) -> dict[str, Any]:
-    """Milliseconds of an update of all seeds, and their ratio to plain A2C's."""
+def minigrid(rounds: int, seeds: int, preset: PresetName, agent: AgentName) -> dict[str, Any]:
+    """Milliseconds of an update of all seeds, and their ratio to those of the agent alone."""
     names = (*WITHOUT_WEIGHTS, "counts")
-    contenders = {bonus: Contender(bonus, seeds, preset) for bonus in names}
+    contenders = {bonus: Contender(bonus, seeds, preset, agent=agent) for bonus in names}
     for _ in range(rounds):
         for contender in contenders.values():
             contender.turn()
     plain = np.array(contenders["none"].times)
     return {
         "task": MINIGRID_TASK,
+        "agent": agent,
         "preset": preset,
         "seeds": seeds,
         "bonuses": {
@@ -227,14 +231,14 @@ def paper_ratio(bonus: str) -> float | None:
 
 
 def main() -> None:
-    """Runs both and prints the JSON."""
+    """Runs all parts and prints the JSON."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=7, help="turns of each contender")
-    parser.add_argument("--seeds", type=int, default=10, help="of A2C")
-    parser.add_argument("--preset", default="recommended", help="of A2C")
+    parser.add_argument("--seeds", type=int, default=10, help="of A2C; PPO has a fifth of them")
+    parser.add_argument("--preset", default="recommended", help="of A2C and PPO")
     parser.add_argument("--pixels", choices=("small", "released"), default="small", help="size")
     parser.add_argument("--transitions", type=int, default=20_000, help="held by the replay")
-    parser.add_argument("--part", choices=PARTS, help="by default both")
+    parser.add_argument("--part", choices=PARTS, help="by default all")
     options = parser.parse_args()
     report: dict[str, Any] = {"benchmark": "bonuses", "rounds": options.rounds}
     if options.part is None:
@@ -242,10 +246,13 @@ def main() -> None:
         for part in PARTS:
             printed = subprocess.run([*command, part], check=True, stdout=subprocess.PIPE).stdout
             report |= json.loads(printed)
-    elif options.part == "minigrid":
+    elif options.part in AGENTS:
         machine.use_cpu_devices(machine.usable_cores())
-        measured = minigrid(options.rounds, options.seeds, options.preset)
-        report["minigrid"] = {"hardware": hardware.describe(), **measured}
+        agent, seeds = AGENTS[options.part], options.seeds
+        if agent == "ppo":
+            seeds = max(1, seeds // 5)
+        measured = minigrid(options.rounds, seeds, options.preset, agent)
+        report[options.part] = {"hardware": hardware.describe(), **measured}
     else:
         measured = pixels(options.rounds, options.transitions, options.pixels)
         report["pixels"] = {"hardware": hardware.describe(), **measured}

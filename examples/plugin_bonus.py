@@ -56,6 +56,6 @@ bonuses.register(
         name="episodic_count",
         groups=("episodic_count",),
         config=EpisodicCountConfig,
-        make=lambda run, re3: episodic_count(run.episodic_count, re3.ring_size),
+        make=lambda run, re3: episodic_count(run.episodic_count, run.stored_steps),
     )
 )

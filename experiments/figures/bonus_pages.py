@@ -70,10 +70,13 @@ def options_table(bonus: Bonus) -> str:
 
 def cost_table(bonus: Bonus, costs: dict[str, Any]) -> str:
     """Milliseconds of an update without and with a bonus."""
-    grid, pixels = (costs[part]["bonuses"] for part in ("minigrid", "pixels"))
+    pixels = costs["pixels"]["bonuses"]
     rows = ["| | without | with it | ratio |", "|---|---|---|---|"]
-    if (found := grid.get(bonus.name)) is not None:
-        rows.append(_cost_row("A2C on DoorKey-8x8, ten seeds, with the rollout", grid, found))
+    for part, agent in (("minigrid", "A2C"), ("ppo", "PPO")):
+        grid, seeds = costs[part]["bonuses"], costs[part]["seeds"]
+        if (found := grid.get(bonus.name)) is not None:
+            what = f"{agent} on DoorKey-8x8, {seeds} seeds, with the rollout"
+            rows.append(_cost_row(what, grid, found))
     for name, words in ((bonus.name, ""), (IN_RING, ", `--vcse.neighbours ring`")):
         if name in pixels and name.startswith(bonus.name):
             found, plain = pixels[name], pixels["none"]
@@ -82,21 +85,32 @@ def cost_table(bonus: Bonus, costs: dict[str, Any]) -> str:
                 f"| the same, work on a new frame{words} | {plain['ms_store_one']:.2f} ms "
                 f"| {found['ms_store_one']:.2f} ms | |"
             )
-    machine = costs["minigrid"]["hardware"]
-    vectors = "with AVX-512" if machine["avx512"] else "without AVX-512"
-    words = f"{machine['cpu']} {vectors}, {machine['cores']} cores"
+    machines = [
+        _machine(costs[part]["hardware"]) + where
+        for part, where in (("minigrid", ""), ("ppo", " for PPO"))
+    ]
+    words = ", ".join(machines)
     return "\n".join([*rows, "", f"{words}; [all bonuses](../bonuses.md#cost)."])
+
+
+def _machine(hardware: dict[str, Any]) -> str:
+    vectors = "with AVX-512" if hardware["avx512"] else "without AVX-512"
+    return f"{hardware['cpu']} {vectors}, {hardware['cores']} cores"
 
 
 def costs_table(costs: dict[str, Any]) -> str:
     """Ratios of all bonuses, for the entry page."""
-    grid, pixels = (costs[part]["bonuses"] for part in ("minigrid", "pixels"))
-    rows = ["| | A2C | RAD | ms of a frame | operations of RAD |", "|---|---|---|---|---|"]
+    grid, ppo, pixels = (costs[part]["bonuses"] for part in ("minigrid", "ppo", "pixels"))
+    rows = [
+        "| | A2C | PPO | RAD | ms of a frame | operations of RAD |",
+        "|---|---|---|---|---|---|",
+    ]
     for name in [*grid, *(name for name in pixels if name not in grid)]:
         on_grid, on_pixels = grid.get(name, {}), pixels.get(name, {})
         shown = "`vcse`, `--vcse.neighbours ring`" if name == IN_RING else f"`{name}`"
         cells = (
             _ratio(on_grid.get("times_plain")),
+            _ratio(ppo.get(name, {}).get("times_plain")),
             _ratio(on_pixels.get("times_plain")),
             on_pixels.get("ms_store_one", ""),
             on_pixels.get("paper_operations_times_plain") or "",

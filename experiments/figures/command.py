@@ -1,11 +1,11 @@
 """What the commands of all figures share: options, output folders, exit codes."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from re3_jax.runs.errors import in_one_sentence
+from re3_jax.runs.errors import in_one_sentence, refusing
 
 Words = Namespace
 """Values of options."""
@@ -16,14 +16,21 @@ Lines = Iterator[Any]
 Options = dict[str, Mapping[str, Any]]
 """Option -> its keywords for argparse."""
 
+
+def _at_least_one(word: str) -> int:
+    if not word.isdecimal() or int(word) < 1:
+        raise ArgumentTypeError(f"{word} is no whole number above 0")
+    return int(word)
+
+
 OF_RUNS: Options = {
-    "--seeds": {"type": int, "help": "by default the figure's"},
+    "--seeds": {"type": _at_least_one, "help": "by default the figure's"},
     "--jobs": {"type": int, "default": 1, "help": "runs at a time, each on its cores"},
     "--runs": {"type": Path, "default": Path("runs/figures"), "help": "folder of all runs"},
 }
 """Options of a figure that trains missing runs."""
 
-STEPS: Options = {"--steps": {"type": int, "help": "env frames; by default the figure's"}}
+STEPS: Options = {"--steps": {"type": _at_least_one, "help": "env frames; by default the figure's"}}
 
 STATE: Options = {
     "--state": {"action": "store_true", "help": "say how far all runs are, and do nothing"}
@@ -51,8 +58,10 @@ def of(name: str, make: Callable[[Words], Lines], options: Options) -> Callable[
         out = {"--out": {"type": Path, "default": Path("results") / name}}
         for option, keywords in (options | out | options).items():
             parser.add_argument(option, **keywords)
-        for line in make(parser.parse_args(argv)):
-            print(line)
+        words = parser.parse_args(argv)
+        with refusing(OSError):
+            for line in make(words):
+                print(line)
         return 0
 
     return main

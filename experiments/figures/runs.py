@@ -222,11 +222,7 @@ class Runs:
                     print(self.state(runs), flush=True)
             return folder
 
-        before = signal.signal(signal.SIGTERM, self._stop)
-        try:
-            return self.map(ensure, runs)
-        finally:
-            signal.signal(signal.SIGTERM, before)
+        return self.map(ensure, runs)
 
     def _stop(self, number: int, _: object) -> None:
         """SIGTERM ends the runs, which save first; Ctrl-C reaches them by itself."""
@@ -240,6 +236,15 @@ class Runs:
         Raises:
           BaseException: what `function` raised, once all calls that had started are done.
         """
+        if threading.current_thread() is not threading.main_thread():
+            return self._map(function, items)
+        before = signal.signal(signal.SIGTERM, self._stop)
+        try:
+            return self._map(function, items)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    def _map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         items = list(items)
         if self.at_once == 1 or len(items) < 2:
             return [function(item) for item in items]

@@ -196,6 +196,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     # A plugin without its device would be tried, and complain.
     jax.config.update("jax_platforms", "cpu")
     runs = _kept(own.out, target)
+    if own.out is not None:
+        # Before minutes are spent on a program.
+        with refusing(OSError):
+            own.out.parent.mkdir(parents=True, exist_ok=True)
     for options, devices in _asked(words, own.devices):
         # The renderer does not matter to a program; the one of this machine may not exist.
         config, spec = build.prepared(parse(options))
@@ -229,8 +233,9 @@ def _kept(path: Path | None, target: Target) -> list[dict[str, Any]]:
 def _write(path: Path, target: Target, runs: list[dict[str, Any]]) -> None:
     whole = _heading(target) | {"runs": runs}
     part = path.with_suffix(".part")
-    part.write_text(json.dumps(whole, indent=2) + "\n")
-    os.replace(part, path)
+    with refusing(OSError):
+        part.write_text(json.dumps(whole, indent=2) + "\n")
+        os.replace(part, path)
 
 
 if __name__ == "__main__":

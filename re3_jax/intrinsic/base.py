@@ -5,6 +5,7 @@ bonus updates its memory and clears it at the end of an episode. `reward` runs e
 used: RE3 searches all stored latents. `update` trains the networks of the bonus.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from re3_jax.envs.base import EnvSpec, TimeStep
 from re3_jax.inheritance import inherits
+from re3_jax.replay import value_ring
+from re3_jax.replay.value_ring import ValueRing
 
 IntrinsicState = Any
 Info = dict[str, Float[Array, ""]]
@@ -235,7 +238,12 @@ def observe_rollout(
 
 def one_by_one(observe: Observe) -> Observe:
     """`IntrinsicReward.observe_rollout` of a bonus that must see the steps in their order."""
-    return lambda state, steps: jax.lax.scan(observe, state, steps)
+
+    def of_rollout(state: IntrinsicState, steps: Step):
+        _check_room(state, steps)
+        return jax.lax.scan(observe, state, steps)
+
+    return of_rollout
 
 
 def prepared(
@@ -255,10 +263,18 @@ def prepared(
         return remember(state, step, prepare(state, step))
 
     def of_rollout(state: IntrinsicState, steps: Step):
+        _check_room(state, steps)
         found = jax.tree.map(lambda leaf: _as_rollout(leaf, steps), prepare(state, _flat(steps)))
         return jax.lax.scan(lambda state, each: remember(state, *each), state, (steps, found))
 
     return observe, of_rollout
+
+
+def _check_room(state: IntrinsicState, steps: Step) -> None:
+    """Step by step, a ring that is smaller than the rollout would not notice."""
+    for leaf in jax.tree.leaves(state, is_leaf=lambda leaf: isinstance(leaf, ValueRing)):
+        if isinstance(leaf, ValueRing):
+            value_ring.check(leaf, math.prod(steps.observation.shape[:2]))
 
 
 def _flat(steps: Step) -> Step:

@@ -19,7 +19,7 @@ from re3_jax.inheritance import inherits
 from re3_jax.intrinsic import prediction_error
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, one_by_one
 from re3_jax.intrinsic.prediction_error import WeightConfig
-from re3_jax.replay import value_ring
+from re3_jax.replay import episode_memory, value_ring
 from re3_jax.replay.value_ring import ValueRing
 
 
@@ -67,6 +67,7 @@ def counts(config: CountsConfig, num_stored: int) -> IntrinsicReward:
         if not config.episodic:
             stored, index = value_ring.add(state.stored, number)
             return CountsState(state.visits.at[number].add(1), stored), index
+        episode_memory.check_lanes(len(state.visits), len(number))
         lane = jnp.arange(len(number))
         visits = state.visits.at[lane, number].add(1)
         stored, index = value_ring.add(state.stored, visits[lane, number])

@@ -28,7 +28,7 @@ from re3_jax.intrinsic import prediction_error
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, prepared
 from re3_jax.intrinsic.inverse_dynamics import InverseDynamicsState, controllable_encoder
 from re3_jax.intrinsic.prediction_error import NetworkConfig, Normalization
-from re3_jax.replay import value_ring
+from re3_jax.replay import episode_memory, value_ring
 from re3_jax.replay.value_ring import ValueRing
 
 
@@ -122,6 +122,7 @@ def e3b(config: E3BConfig, num_stored: int) -> IntrinsicReward:
     def remember(
         state: E3BState, step: Step, features: Float[Array, "lane latent"]
     ) -> tuple[E3BState, Int[Array, " lane"]]:
+        episode_memory.check_lanes(len(state.inverse), len(features))
         bonus, inverse = elliptical(state.inverse, features)
         bonuses, index = value_ring.add(state.bonuses, jnp.where(state.begins, 0.0, bonus))
         return begun(E3BState(state.encoder, inverse, state.begins, bonuses), step.ended), index

@@ -151,6 +151,7 @@ def ngu(config: NGUConfig, num_stored: int) -> IntrinsicReward:
 
     def observe_rollout(state: NGUState, steps: Step) -> tuple[NGUState, Int[Array, "time lane"]]:
         length, lanes = steps.observation.shape[:2]
+        episode_memory.check_lanes(len(state.memory.rows), lanes)
         flat = steps.observation.reshape(length * lanes, *steps.observation.shape[2:])
         embedding = encoder.encode(state.encoder, flat).reshape(length, lanes, -1)
         first, by_lane = episode_memory.first_steps(steps.ended), jnp.swapaxes(embedding, 0, 1)

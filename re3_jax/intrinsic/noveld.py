@@ -98,7 +98,7 @@ def noveld(config: NovelDConfig, num_stored: int) -> IntrinsicReward:
         state: NovelDState, batch: IntrinsicBatch
     ) -> tuple[Float[Array, " batch"], NovelDState, Info]:
         # One pass over both: one large convolution costs less than two small ones.
-        both = jnp.concatenate([batch.observation, batch.next_observation])
+        both = jnp.concatenate([batch.observation, batch.required("next_observation")])
         errors, _, info = novelty.reward(state.rnd, batch._replace(observation=both))
         before, after = jnp.split(errors, 2)
         gain = jnp.maximum(after - config.alpha * before, 0.0)
@@ -109,7 +109,7 @@ def noveld(config: NovelDConfig, num_stored: int) -> IntrinsicReward:
     def update(
         state: NovelDState, batch: IntrinsicBatch, key: PRNGKeyArray
     ) -> tuple[NovelDState, Info]:
-        met = batch._replace(observation=batch.next_observation)
+        met = batch._replace(observation=batch.required("next_observation"))
         trained, info = novelty.update(state.rnd, met, key)
         return state._replace(rnd=trained), info
 

@@ -156,7 +156,9 @@ def part_of(config: NetworkConfig) -> IntrinsicReward:
 
 
 def _rewarded(batch: IntrinsicBatch, config: RNDConfig) -> Shaped[Array, " batch *observation"]:
-    return batch.observation if config.rewarded == "current" else batch.next_observation
+    if config.rewarded == "current":
+        return batch.observation
+    return batch.required("next_observation")
 
 
 def _input(

@@ -34,11 +34,29 @@ def init(
 
 
 def add(memory: EpisodeMemory, rows: Shaped[Array, " lane *row"]) -> EpisodeMemory:
-    """Adds a row to each lane, over its oldest one if the memory is full."""
+    """Adds a row to each lane, over its oldest one if the memory is full.
+
+    Raises:
+      ValueError: if there are not as many rows as lanes.
+    """
+    check_lanes(len(memory.rows), len(rows))
     lanes, capacity = memory.rows.shape[:2]
     place = jnp.arange(lanes), memory.num_added % capacity
     written = memory.rows.at[place].set(rows, unique_indices=True, mode="promise_in_bounds")
     return EpisodeMemory(written, memory.num_added + 1)
+
+
+def check_lanes(made_for: int, shown: int) -> None:
+    """Rejects steps of another number of lanes than a bonus remembers episodes of.
+
+    Raises:
+      ValueError: if the two differ.
+    """
+    if made_for != shown:
+        raise ValueError(
+            f"this bonus remembers the episodes of {made_for} lane{'s' * (made_for > 1)} but is "
+            f"shown {shown}: give init the number of lanes"
+        )
 
 
 def is_stored(memory: EpisodeMemory) -> Bool[Array, "lane capacity"]:
@@ -103,7 +121,11 @@ def add_rollout(
     """Adds the steps of a rollout, and empties memories where episodes ended, in one write.
 
     Only rows of the episode of the last step are written.
+
+    Raises:
+      ValueError: if the rollout has another number of lanes.
     """
+    check_lanes(len(memory.rows), rows.shape[1])
     length, lanes = ended.shape
     capacity, time = memory.rows.shape[1], jnp.arange(length)[:, None]
     first = first_steps(ended)[-1]

@@ -40,12 +40,22 @@ def add(ring: ValueRing, values: Shaped[Array, " batch"]) -> tuple[ValueRing, In
       ValueError: if the batch has more values than the ring has places.
     """
     capacity, size = len(ring.values), len(values)
-    if size > capacity:
-        raise ValueError(
-            f"{size} values do not fit a ring of {capacity}: make it as large as one rollout"
-        )
+    check(ring, size)
     index = (ring.cursor + jnp.arange(size, dtype=jnp.int32)) % capacity
     written = ring.values.at[index].set(
         values.astype(ring.values.dtype), unique_indices=True, mode="promise_in_bounds"
     )
     return ValueRing(written, (ring.cursor + size) % capacity), index
+
+
+def check(ring: ValueRing, size: int) -> None:
+    """Rejects a rollout of more steps than the ring has places: it would overwrite its own.
+
+    Raises:
+      ValueError: if it has more.
+    """
+    capacity = len(ring.values)
+    if size > capacity:
+        raise ValueError(
+            f"{size} values do not fit a ring of {capacity}: make it as large as one rollout"
+        )

@@ -78,12 +78,17 @@ def train(
     """
     if "resume" in options:
         raise UsageError("resume has no effect here: use re3_jax.load(folder).train(steps=...)")
+    if "help" in options:
+        raise UsageError("help is of the command line: print re3_jax.train.__doc__ instead")
     if options.get("video") and out is None:
         raise UsageError("video has no effect without out: leave it out and use Run.video")
     if options.get("loggers", loggers.NONE) != loggers.NONE and out is None:
         raise UsageError("loggers has no effect without out: leave it out, or give a folder as out")
     named = {"env": env, "agent": agent, "bonus": bonus, "seeds": seeds, "steps": steps}
     config = parse(words_of({**named, "preset": preset, "out": out, **options}))
+    if config.video and out is not None:
+        # It is needed at the very end.
+        video.encoder()
     machine.use_cpu_devices(cpu_devices(config))
     session = ready(config, Terminal(quiet=not progress).say)
     return Run(session, {}, progress)._go_on()
@@ -194,7 +199,10 @@ class Run:
         return self._go_on()
 
     def evaluate(self, episodes: int | None = None, greedy: bool | None = None) -> dict[str, Any]:
-        """Statistics of new episodes of the present state, as `re3_jax.commands.evaluate` prints.
+        """Statistics of episodes of the present state, as `re3_jax.commands.evaluate` prints.
+
+        At one env frame the episodes are always the same: where the run has evaluated, those of its
+        `curves`.
 
         Args:
           episodes: per seed; by default the run's own number.

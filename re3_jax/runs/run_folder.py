@@ -196,12 +196,18 @@ def changes_since_start(folder: Path) -> list[str]:
 
 def has_checkpoint(folder: Path) -> bool:
     """Whether a run folder has a checkpoint."""
-    return any((folder / CHECKPOINTS).glob("[0-9]*"))
+    return bool(_checkpoints(folder))
 
 
 def newest_checkpoint(folder: Path) -> int:
     """Number of the newest checkpoint in a run folder that has one."""
-    return max(int(path.name) for path in (folder / CHECKPOINTS).glob("[0-9]*"))
+    return max(_checkpoints(folder))
+
+
+def _checkpoints(folder: Path) -> list[int]:
+    """Numbers of whole checkpoints: names of half written ones begin with a number, too."""
+    names = [path.name for path in (folder / CHECKPOINTS).glob("[0-9]*")]
+    return [int(name) for name in names if name.isdecimal()]
 
 
 def newest_video(folders: Iterable[Path]) -> Path | None:

@@ -231,6 +231,12 @@ def _check_batch(values: Values, agent: Agent, bonus: Bonus) -> None:
             f"--re3.ring-size {ring} cannot hold one rollout of {batch} states "
             f"({lanes} lanes x {steps} steps): give at least {batch}"
         )
+    searched = values["re3.search_size"]
+    if agent.on_policy and bonuses.keeps_latents(values) and searched and searched < batch:
+        raise UsageError(
+            f"--re3.search-size {searched} is less than one rollout of {batch} states: give at "
+            f"least {batch}"
+        )
     sought = neighbours_option(values, bonus)
     if sought and values[sought] != "ring" and rank > batch - own:
         lower, higher = option_name(bonus.rank), option_name(names[0])

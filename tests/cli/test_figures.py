@@ -7,7 +7,14 @@ import time
 
 import pytest
 
-from experiments.figures import dreamer, minigrid, minigrid_deviations, rainbow
+from experiments.figures import (
+    dmc,
+    dreamer,
+    minigrid,
+    minigrid_deviations,
+    minigrid_hard_betas,
+    rainbow,
+)
 from experiments.figures.minigrid import VARIANTS
 from experiments.figures.rows import file_name
 from experiments.figures.runs import Run, Runs
@@ -249,3 +256,18 @@ def test_other_seeds_end_the_command_with_one_sentence(figure, started, tmp_path
     said = capsys.readouterr().err
     assert said.startswith("error: the run in ") and said.count("\n") == 1
     assert started == []
+
+
+@pytest.mark.parametrize(
+    ("option", "given"), [("--seeds", "0"), ("--seeds", "-1"), ("--steps", "0")]
+)
+def test_numbers_below_one_are_refused(option, given, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        dmc.main([option, given, "--state"])
+    assert f"argument {option}: {given} is no whole number above 0" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert minigrid_hard_betas.main(["--out", str(tmp_path / "file")]) == 2
+    assert "File exists" in capsys.readouterr().err

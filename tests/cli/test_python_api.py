@@ -188,7 +188,11 @@ def test_refusals_are_the_command_lines_sentences(options, words, capsys):
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"resume": True}, "use re3_jax.load"), ({"video": True}, "use Run.video")],
+    [
+        ({"resume": True}, "use re3_jax.load"),
+        ({"video": True}, "use Run.video"),
+        ({"help": True}, "help is of the command line"),
+    ],
 )
 def test_options_of_the_process_are_refused(options, words):
     with pytest.raises(re3_jax.UsageError, match=words):
@@ -207,7 +211,11 @@ def test_a_run_without_a_checkpoint_is_neither_loaded_nor_evaluated_nor_changed(
     assert evaluate.main(["--run", str(tmp_path)]) == 2
     assert "no checkpoint to evaluate: train it first" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
-    (tmp_path / "checkpoints" / "1").mkdir(parents=True)
+    # What a killed process had not finished writing.
+    (tmp_path / "checkpoints" / "0.orbax-checkpoint-tmp").mkdir(parents=True)
+    with pytest.raises(re3_jax.UsageError, match="no checkpoint to load: train it first"):
+        re3_jax.load(tmp_path)
+    (tmp_path / "checkpoints" / "1").mkdir()
     for words, said in (
         (["--video", "a.mp4"], "a video or a strip needs a task of DeepMind Control"),
         (["--episodes", "9999999999"], "give a whole number from 1 to 1,000,000"),

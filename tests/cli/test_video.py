@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+import re3_jax
 from re3_jax.commands import train
 from re3_jax.runs import video
 from re3_jax.runs.errors import UsageError
@@ -68,6 +69,13 @@ def test_a_missing_encoder_is_refused_before_a_run_begins(tmp_path, monkeypatch,
     assert train.main([*words, "--video"]) == 2
     said = capsys.readouterr().err
     assert said.startswith("error: a video needs an encoder: ") and "--no-video" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_encoder_is_refused_before_training_in_python(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    with pytest.raises(UsageError, match="a video needs an encoder: "):
+        re3_jax.train("pendulum_swingup", preset="debug", out=tmp_path / "run", video=True)
     assert not (tmp_path / "run").exists()
 
 

@@ -42,13 +42,17 @@ def test_killed_while_fine_tuning(source, start, finish, tmp_path):
         assert leaves(out)[name][0].tobytes() == leaves(source)[name][1].tobytes()
 
 
-def test_killed_before_its_first_checkpoint(source, finish, tmp_path):
-    """The folder holds config.json only, so the run starts again from its source."""
+@pytest.mark.parametrize("half_written", [False, True])
+def test_killed_before_its_first_checkpoint(source, finish, tmp_path, half_written):
+    """The folder has no whole checkpoint, so the run starts again from its source."""
     words = (*OPTIONS, "--seeds", "1", "--steps", "1280", "--init", str(source))
     out = tmp_path / "run"
     finish(*words, "--out", str(tmp_path / "reference"))
     out.mkdir()
     shutil.copy(tmp_path / "reference" / "config.json", out)
+    if half_written:
+        # As orbax calls what it has not finished.
+        (out / "checkpoints" / "0.orbax-checkpoint-tmp").mkdir(parents=True)
     said = finish("--out", str(out), "--resume")
     assert "starting it" in said
     assert_same_run(out, tmp_path / "reference")

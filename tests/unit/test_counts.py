@@ -107,6 +107,17 @@ def test_two_rollouts_are_paid_by_their_counts(episodic):
     np.testing.assert_allclose(paid, expected**-0.5, rtol=1e-6)
 
 
+def test_episodes_of_other_lanes_and_short_rings_are_refused():
+    for lanes, stored, words in ((1, TIME * LANES, "1 lane but is shown"), (LANES, 3, "ring of 3")):
+        bonus = counts.counts(counts.CountsConfig(episodic=True), stored)
+        spec = registry.make(f"gymnax:DeepSea-bsuite-{STATES}").spec
+        state = bonus.init(jax.random.key(0), spec, lanes)
+        seen, ends = jnp.zeros((TIME, LANES, 1)), jnp.zeros((TIME, LANES), bool)
+        step = Step(seen, seen, seen, ends, ends, jnp.zeros((TIME, LANES), jnp.int32))
+        with pytest.raises(ValueError, match=words):
+            bonus.observe_rollout(state, step)
+
+
 def test_a_task_that_numbers_no_states_is_refused():
     bonus = counts.from_config(counts.CountsConfig(), 10)
     with pytest.raises(ValueError, match="gymnax:any does not number its states"):

@@ -40,6 +40,32 @@ def walk(actions, start, rng=None):
     return Step(shown[:-1], actions.astype(np.int32), shown[1:], never, never), where
 
 
+@pytest.mark.parametrize("name", BONUSES)
+def test_steps_of_more_lanes_than_it_was_made_for_are_refused(name):
+    """Otherwise lanes would share episodes, or be forgotten, without a word."""
+    bonus, (steps, _) = BONUSES[name], walk(np.ones((3, 4), int), 0)
+    state = bonus.init(jax.random.key(0), SPEC)
+    with pytest.raises(ValueError, match="episodes of 1 lane but is shown 4"):
+        bonus.observe(state, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), steps))
+    with pytest.raises(ValueError, match="episodes of 1 lane but is shown 4"):
+        bonus.observe_rollout(state, steps)
+
+
+@pytest.mark.parametrize("kind", [e3b.e3b, noveld.noveld, ngu.ngu])
+def test_a_rollout_that_would_overwrite_its_own_steps_is_refused(kind):
+    config = {e3b.e3b: e3b.E3BConfig, noveld.noveld: noveld.NovelDConfig, ngu.ngu: ngu.NGUConfig}
+    steps, _ = walk(np.ones((3, 4), int), 0)
+    for stored, fits in ((12, True), (11, False)):
+        bonus = kind(config[kind](**SIZES), stored)
+        state = bonus.init(jax.random.key(0), SPEC, 4)
+        if fits:
+            index = bonus.observe_rollout(state, steps)[1]
+            assert len(np.unique(index)) == 12
+        else:
+            with pytest.raises(ValueError, match="12 values do not fit a ring of 11"):
+                bonus.observe_rollout(state, steps)
+
+
 @cache
 def trained(name, updates, places=PLACES, noisy=True):
     """The state after training on random steps among the first `places`."""

@@ -118,6 +118,12 @@ def test_normalized_observations_reach_both_networks(task):
             np.testing.assert_allclose(info["rnd_loss"], expected_info["rnd_loss"], rtol=1e-3)
 
 
+def test_the_next_observation_is_asked_for_where_it_is_rewarded():
+    bonus, batch = rnd(RNDConfig(**SIZES, rewarded="next")), make_batch("joints")
+    with pytest.raises(ValueError, match="needs next_observation of every step"):
+        bonus.reward(start("rnd", "joints"), batch._replace(next_observation=None))
+
+
 def test_an_unknown_observation_to_reward_is_refused():
     with pytest.raises(ValueError, match="unknown rewarded 'last': choose one of current, next"):
         RNDConfig(rewarded="last")
