@@ -100,9 +100,28 @@ class NumpyBonus:
         intrinsic, stream = compilation.jit(init)(jax.random.key(seed))
         self._state = NumpyBonusState(intrinsic, stream, np.int64(0))
         self._observe = compilation.jit(bonus.observe, donate_argnums=0)
+        self._restart = compilation.jit(bonus.restart, donate_argnums=0)
         self._reward = compilation.jit(bonus.reward, donate_argnums=0)
         self._update = compilation.jit(update, donate_argnums=0)
         self._reward_rollout = compilation.jit(reward_rollout, donate_argnums=0)
+
+    def restart(self, lanes: Any = None) -> None:
+        """Forgets the present episodes, because environments were reset before they had ended.
+
+        Args:
+          lanes: which, bool [lane]; by default all.
+
+        Raises:
+          ValueError: if it is no array of that kind.
+        """
+        which = np.ones(self.num_lanes, bool) if lanes is None else np.asarray(lanes)
+        if which.dtype != bool or which.shape != (self.num_lanes,):
+            raise ValueError(
+                f"lanes is {which.dtype} {list(which.shape)}: give bool [{self.num_lanes}], True "
+                "where an environment was reset"
+            )
+        intrinsic = self._restart(self._state.intrinsic, which)
+        self._state = self._state._replace(intrinsic=intrinsic)
 
     @property
     def agent_steps(self) -> int:

@@ -78,10 +78,14 @@ class BonusVectorEnv(VectorWrapper):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Resets all lanes, or those of `options["reset_mask"]`; the bonus keeps its state."""
+        """Resets all lanes, or those of `options["reset_mask"]`.
+
+        The bonus forgets their episodes, and nothing else.
+        """
         # Read first: the environments take the mask out of `options`.
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
         observation, info = self.env.reset(seed=seed, options=options)
+        self.bonus.restart(mask)
         self._observation = np.array(observation)
         self._only_resets = self._only_resets & ~mask
         return observation, info

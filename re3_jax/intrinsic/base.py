@@ -119,7 +119,8 @@ class IntrinsicReward(NamedTuple):
     index_shape: shape of the index of one step; a replay is made for it.
     needs_stored_value: whether `observe` uses `Step.value`.
     needs_value: whether `reward` uses `IntrinsicBatch.value`.
-    restart: state -> state; forgets the episodes of all lanes, which could not be restored.
+    restart(state, lanes) -> state; forgets the present episodes of these lanes (bool[lane]), of all
+      without `lanes`: their environments were reset, or could not be restored.
 
     An `info` is a dict of float32 scalars for the log; a bonus always returns the same keys.
     """
@@ -134,7 +135,7 @@ class IntrinsicReward(NamedTuple):
     index_shape: tuple[int, ...] = ()
     needs_stored_value: bool = False
     needs_value: bool = False
-    restart: Callable[[IntrinsicState], IntrinsicState] = lambda state: state
+    restart: Callable[..., IntrinsicState] = lambda state, lanes=None: state
 
     @property
     def in_order(self) -> bool:
@@ -202,8 +203,8 @@ def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicRewa
         inner, info = bonus.update(state.bonus, batch, key)
         return state._replace(bonus=inner), info
 
-    def restart(state: ChainState) -> ChainState:
-        return state._replace(bonus=bonus.restart(state.bonus))
+    def restart(state: ChainState, lanes: Bool[Array, " lane"] | None = None) -> ChainState:
+        return state._replace(bonus=bonus.restart(state.bonus, lanes))
 
     return IntrinsicReward(
         init,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
@@ -86,8 +86,11 @@ def counts(config: CountsConfig, num_stored: int) -> IntrinsicReward:
         del batch, key
         return state, {}
 
-    def restart(state: CountsState) -> CountsState:
-        return state._replace(visits=jnp.zeros_like(state.visits)) if config.episodic else state
+    def restart(state: CountsState, lanes: Bool[Array, " lane"] | None = None) -> CountsState:
+        if not config.episodic:
+            return state
+        which = jnp.ones((1,), bool) if lanes is None else lanes
+        return state._replace(visits=jnp.where(which[:, None], 0, state.visits))
 
     of_rollout = one_by_one(observe) if config.episodic else None
     return IntrinsicReward(

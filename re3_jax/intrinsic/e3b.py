@@ -113,8 +113,9 @@ def e3b(config: E3BConfig, num_stored: int) -> IntrinsicReward:
         inverse = jnp.where(ended[:, None, None], new, state.inverse)
         return state._replace(inverse=inverse, begins=ended)
 
-    def restart(state: E3BState) -> E3BState:
-        return begun(state, jnp.ones_like(state.begins))
+    def restart(state: E3BState, lanes: Bool[Array, " lane"] | None = None) -> E3BState:
+        which = jnp.ones_like(state.begins) if lanes is None else lanes
+        return begun(state, which)._replace(begins=state.begins | which)
 
     def encode(state: E3BState, step: Step) -> Float[Array, "lane latent"]:
         return encoder.encode(state.encoder, step.observation)

@@ -206,9 +206,9 @@ def ngu(config: NGUConfig, num_stored: int) -> IntrinsicReward:
         predictor, more = lifelong.update(state.rnd, batch, rnd_key)
         return state._replace(encoder=trained, rnd=predictor), {**info, **more}
 
-    def restart(state: NGUState) -> NGUState:
-        every = jnp.ones_like(state.memory.num_added, bool)
-        return state._replace(memory=episode_memory.clear(state.memory, every))
+    def restart(state: NGUState, lanes: Bool[Array, " lane"] | None = None) -> NGUState:
+        which = jnp.ones((), bool) if lanes is None else lanes
+        return state._replace(memory=episode_memory.clear(state.memory, which))
 
     return IntrinsicReward(
         init, observe, reward, update, observe_rollout=observe_rollout, restart=restart

@@ -113,9 +113,9 @@ def noveld(config: NovelDConfig, num_stored: int) -> IntrinsicReward:
         trained, info = novelty.update(state.rnd, met, key)
         return state._replace(rnd=trained), info
 
-    def restart(state: NovelDState) -> NovelDState:
-        every = jnp.ones_like(state.seen.num_added, bool)
-        return state._replace(seen=episode_memory.clear(state.seen, every))
+    def restart(state: NovelDState, lanes: Bool[Array, " lane"] | None = None) -> NovelDState:
+        which = jnp.ones((), bool) if lanes is None else lanes
+        return state._replace(seen=episode_memory.clear(state.seen, which))
 
     observe, of_rollout = prepared(fingerprints, remember)
     return IntrinsicReward(

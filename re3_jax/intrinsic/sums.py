@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
@@ -89,8 +89,10 @@ def sum_of(parts: Mapping[str, IntrinsicReward]) -> IntrinsicReward:
             info |= _of_part(name, found)
         return SumState(after), info
 
-    def restart(state: SumState) -> SumState:
-        return SumState({name: part.restart(state.parts[name]) for name, part in parts.items()})
+    def restart(state: SumState, lanes: Bool[Array, " lane"] | None = None) -> SumState:
+        return SumState(
+            {name: part.restart(state.parts[name], lanes) for name, part in parts.items()}
+        )
 
     return IntrinsicReward(
         init,

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from re3_jax.envs.base import Box, Discrete
 from re3_jax.interop.numpy_bonus import NumpyBonus
 from re3_jax.interop.vector_env import NO_LIMIT, BonusVectorEnv, spec_of
-from re3_jax.intrinsic import RE3Config, from_config, icm
+from re3_jax.intrinsic import RE3Config, e3b, from_config, icm
 from re3_jax.intrinsic.base import IntrinsicReward, Step
 from tests.prediction_tasks import SIZES
 from tests.unit.test_episodic_bonus import episodic_counts
@@ -157,6 +157,23 @@ def test_an_episodic_bonus_needs_same_step_resets():
     assert all(rows[lane][1] == 1.0 for rows in found[:1] for lane in rows)
     with pytest.raises(ValueError, match="remembers episodes.* autoreset_mode=AutoresetMode.SAME"):
         BonusVectorEnv(vector_env(AutoresetMode.NEXT_STEP), bonus)
+
+
+def test_a_reset_begins_the_episode_of_the_bonus_anew():
+    """And those of the other lanes go on, where a mask asks for that."""
+    bonus = e3b.from_config(e3b.E3BConfig(latent_dim=8, hidden_dim=8, learning_rate=1e-12), 64)
+    env = BonusVectorEnv(vector_env(AutoresetMode.SAME_STEP), bonus)
+
+    def paid():
+        return np.stack([env.step(np.ones(LANES, int))[4]["intrinsic_reward"] for _ in range(2)])
+
+    env.reset(seed=0)
+    first = paid()
+    env.reset(seed=0)
+    np.testing.assert_allclose(paid(), first, rtol=1e-4)
+    assert (first[0] == 0).all() and (first[1] > 0).all()
+    env.reset(options={"reset_mask": np.array([True, False, False])})
+    np.testing.assert_array_equal(paid()[0] == 0, [True, False, False])
 
 
 def test_environments_that_do_not_tell_how_they_reset_are_refused():

@@ -122,12 +122,15 @@ def test_restarted_episodes_are_forgotten_like_ended_ones(name):
             done = jnp.full(LANES, last)
             step = step._replace(terminated=done, task_ended=done)
             state = learner.store(state, action, step)
-        return state.intrinsic, learner.restart(state, frame).intrinsic
+        some = jnp.arange(LANES) % 2 == 0
+        in_two = bonus.restart(bonus.restart(state.intrinsic, some), ~some)
+        return state.intrinsic, learner.restart(state, frame).intrinsic, in_two
 
     def leaves(ended):
         return [jax.tree.leaves(known) for known in jax.device_get(play(jax.random.key(0), ended))]
 
-    (goes_on, restarted), (after_end, _) = leaves(False), leaves(True)
+    (goes_on, restarted, in_two), (after_end, _, _) = leaves(False), leaves(True)
     jax.tree.map(np.testing.assert_array_equal, restarted, after_end)
+    jax.tree.map(np.testing.assert_array_equal, in_two, restarted)
     differs = any((one != other).any() for one, other in zip(goes_on, restarted, strict=True))
     assert differs == (name != "counts")

@@ -271,6 +271,13 @@ def test_a_loop_without_lanes_or_steps_is_refused():
     assert bonus.agent_steps == 0
 
 
+def test_lanes_to_restart_are_bool():
+    bonus = make("re3", "vectors")
+    for lanes in ([0] * LANES, [True]):
+        with pytest.raises(ValueError, match=rf"give bool \[{LANES}\]"):
+            bonus.restart(lanes)
+
+
 def test_a_missing_field_is_named():
     bonus, step = make("icm", "vectors"), steps("vectors", 0)
     index = bonus.observe(*step[:3])
