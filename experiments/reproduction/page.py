@@ -58,6 +58,7 @@ OUTSIDE = {
     "minigrid_hard": "PPO with seven or eight bonuses on five hard tasks of MiniGrid",
     "minigrid_hard_betas": "the search of weights behind it",
     "ppo": "PPO, an agent that the paper does not have",
+    "ppo_known_returns": "PPO where other implementations have numbers",
     "quickstart_doorkey_6x6": "the output of the first command in the README",
     "rainbow": "Rainbow on MinAtar and DeepSea",
     "small_search": "the search for the size `small`",
