@@ -85,11 +85,9 @@ def cost_table(bonus: Bonus, costs: dict[str, Any]) -> str:
                 f"| the same, work on a new frame{words} | {plain['ms_store_one']:.2f} ms "
                 f"| {found['ms_store_one']:.2f} ms | |"
             )
-    machines = [
-        _machine(costs[part]["hardware"]) + where
-        for part, where in (("minigrid", ""), ("ppo", " for PPO"))
-    ]
-    words = ", ".join(machines)
+    words = _machine(costs["minigrid"]["hardware"])
+    if bonus.name in costs["ppo"]["bonuses"]:
+        words += f" (PPO: {_machine(costs['ppo']['hardware'])})"
     return "\n".join([*rows, "", f"{words}; [all bonuses](../bonuses.md#cost)."])
 
 
