@@ -40,7 +40,7 @@ VECTORS: Values = ROLLOUT | {
 MINATAR: Values = VECTORS | {
     "steps": 10_000_000,
     **options("ppo", num_envs=64, num_minibatches=8, hidden_dim=128),
-    # With 0.001 three of four seeds of Breakout are stuck at 7 bricks (`results/ppo_known_returns`).
+    # At 0.001 three of four seeds of Breakout stay at 7 (`results/ppo`, `ppo_known_returns`).
     **options("ppo", learning_rate=5e-3, anneal_agent_steps=10_000_000),
     "evaluation.every_env_frames": 204_800,
 }
