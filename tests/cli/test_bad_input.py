@@ -103,7 +103,14 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
             ["rank 513", "--re3.ring-size", "--re3.last-neighbour"],
         ),
         ((*DOORKEY, "--re3.ring-size", "31"), ["--re3.ring-size 31", "at least 32"]),
-        ((*DOORKEY, "--re3.search-size", "31"), ["--re3.search-size 31", "at least 32"]),
+        (
+            (
+                *DOORKEY,
+                "--re3.no-count-self",
+                *("--re3.last-neighbour", "4", "--re3.search-size", "31"),
+            ),
+            ["--re3.search-size 31", "at least 32"],
+        ),
         ((*DOORKEY, "--re3.last-neighbour", "1"), ["--re3.last-neighbour", "distance 0"]),
         ((*DOORKEY, "--re3.beta", "-1"), ["--re3.beta", "negative"]),
         ((*DOORKEY, "--re3.rho", "1.5"), ["--re3.rho", "below 1"]),
