@@ -8,6 +8,7 @@ from re3_jax.accelerators.targets import TARGETS
 from re3_jax.commands import compile as command
 from re3_jax.runs import installing
 from re3_jax.runs.agents import AGENTS
+from re3_jax.runs.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -68,3 +69,15 @@ def test_the_table_says_what_fits():
     assert store == "store      refused: too large"
     run |= {"needed_bytes": 3e9, "fits": True, "most_env_frames_per_second": 1234}
     assert "3.00 GB fits in 17.18 GB; at most 1,234" in command.table(run, TARGETS["v5e"])
+
+
+def test_a_file_that_cannot_be_written_is_one_sentence(tmp_path, monkeypatch, capsys):
+    """Before anything is compiled, and where the folder is gone afterwards."""
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(command, "_check_compiler", lambda target: None)
+    monkeypatch.setattr(command, "_asked", lambda *_: pytest.fail("began to compile"))
+    out = str(tmp_path / "file" / "x.json")
+    assert command.main(["--target", "v5e", "--out", out]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+    with pytest.raises(UsageError, match="No such file"):
+        command._write(tmp_path / "gone" / "x.json", TARGETS["v5e"], [])

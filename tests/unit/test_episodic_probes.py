@@ -66,6 +66,15 @@ def test_a_rollout_that_would_overwrite_its_own_steps_is_refused(kind):
                 bonus.observe_rollout(state, steps)
 
 
+def test_noveld_asks_for_the_next_observation():
+    bonus, (steps, _) = BONUSES["noveld"], walk(np.ones((1, LANES), int), 0)
+    state, index = bonus.observe_rollout(bonus.init(jax.random.key(0), SPEC, LANES), steps)
+    batch = IntrinsicBatch(steps.observation[0], steps.action[0], None, index[0], jnp.int32(0))
+    for ask in (bonus.reward, lambda *given: bonus.update(*given, jax.random.key(0))):
+        with pytest.raises(ValueError, match="needs next_observation of every step"):
+            ask(state, batch)
+
+
 @cache
 def trained(name, updates, places=PLACES, noisy=True):
     """The state after training on random steps among the first `places`."""
