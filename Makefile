@@ -148,7 +148,7 @@ torture: $(TEST_READY)
 lint: $(TEST_READY)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check --quiet .
-	@$(PY) -m mypy --num-workers 2
+	@$(PY) -m mypy
 
 docs: $(DOCS_READY)
 	@PYTHONPATH=$(CURDIR) NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet --strict
