@@ -13,6 +13,8 @@ from re3_jax.runs.errors import UsageError
 
 
 def _make(words: command.Words) -> command.Lines:
+    if words.out.suffix not in SUFFIXES:
+        raise UsageError(f"--out {words.out} is no picture: end its name in {', '.join(SUFFIXES)}")
     folders: dict[str, list[Path]] = {}
     for word in words.runs:
         label, equals, folder = word.partition("=")
@@ -26,6 +28,8 @@ def _make(words: command.Words) -> command.Lines:
     yield words.out
     yield words.out.with_suffix(".csv")
 
+
+SUFFIXES = (".png", ".pdf", ".svg")
 
 OPTIONS: command.Options = {
     "runs": {"nargs": "+", "metavar": "LABEL=RUN_DIR"},

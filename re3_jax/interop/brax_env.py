@@ -24,6 +24,8 @@ envs: Any = import_brax()
 STATE, TASK, BONUS = "bonus_state", "task_reward", "intrinsic_reward"
 """Names in `State.info`, and of the two metrics."""
 
+BONUS_STREAM = 0xB0B05
+
 
 def wrap(
     env: Any,
@@ -83,7 +85,9 @@ class BonusEnv(envs.Wrapper):
         """Resets all lanes; the bonus begins anew, with a key from the first lane's."""
         state = self.env.reset(rng)
         lanes = state.done.shape[0]
-        init_key, stream = jax.random.split(jax.random.wrap_key_data(rng[0]))
+        # Apart from what the first lane's own environment draws from its key.
+        key = jax.random.fold_in(jax.random.wrap_key_data(rng[0]), BONUS_STREAM)
+        init_key, stream = jax.random.split(key)
         intrinsic = self._bonus.init(init_key, self._spec, lanes)
         # As plain numbers, because brax casts every leaf of its states.
         stream = jax.random.key_data(stream)

@@ -197,17 +197,26 @@ class NumpyBonus:
         Raises:
           ValueError: if there is no step.
         """
-        time, lanes = np.shape(steps.observation)[:2]
-        if min(time, lanes) < 1:
-            raise ValueError(f"a rollout of {time} steps of {lanes} lanes has nothing to reward")
-        checked = self._checked(steps, (time, self._lanes(lanes)))
-        agent_steps = _as_int32(self.agent_steps)
         value, intrinsic, info, stream = self._reward_rollout(
-            *self._state[:2], checked, agent_steps
+            *self._state[:2], *self._rollout(steps)
         )
         self._state = self._state._replace(key=stream)
         self._advance(value.size, intrinsic)
         return np.array(value), _floats(info)
+
+    def check_rollout(self, time: int, lanes: int) -> None:
+        """Whether `reward_rollout` takes so many steps without numbers of states or values.
+
+        It runs nothing.
+
+        Raises:
+          ValueError: as `reward_rollout` would.
+        """
+        rows, (shape, dtype) = (time, lanes), self._action_form()
+        seen = np.zeros((*rows, *self.spec.observation_shape), self.spec.observation_dtype)
+        action, flag = np.zeros((*rows, *shape), dtype), np.zeros(rows, bool)
+        steps = self._rollout(Step(seen, action, seen, flag, flag))
+        jax.eval_shape(self._reward_rollout, *self._state[:2], *steps)
 
     def save(self, path: str | Path) -> None:
         """Writes the whole state into one file (io), as `state_file.save` does."""
@@ -227,6 +236,12 @@ class NumpyBonus:
     def _advance(self, steps: int, intrinsic: IntrinsicState) -> None:
         agent_steps = np.int64(self.agent_steps + steps)
         self._state = self._state._replace(intrinsic=intrinsic, agent_steps=agent_steps)
+
+    def _rollout(self, steps: Step) -> tuple[Step, np.int32]:
+        time, lanes = np.shape(steps.observation)[:2]
+        if min(time, lanes) < 1:
+            raise ValueError(f"a rollout of {time} steps of {lanes} lanes has nothing to reward")
+        return self._checked(steps, (time, self._lanes(lanes))), _as_int32(self.agent_steps)
 
     def _lanes(self, given: int) -> int:
         """The length that the lane axis must have."""

@@ -56,7 +56,8 @@ class BonusVectorEnv(VectorWrapper):
 
         Raises:
           ValueError: if the environments do not tell how they reset, if `spec_of` cannot describe
-            them, or if the bonus remembers episodes and a step may be no transition (`NEXT_STEP`).
+            them, or if the bonus cannot be paid for a step of all lanes, or where a step may be
+            a transition in some lanes only (`NEXT_STEP`) for one lane, or remembers episodes.
         """
         super().__init__(env)
         self._mode = env.metadata.get("autoreset_mode")
@@ -71,6 +72,7 @@ class BonusVectorEnv(VectorWrapper):
                 "step: make the environments with autoreset_mode=AutoresetMode.SAME_STEP"
             )
         self.bonus = NumpyBonus(bonus, spec or spec_of(env), env.num_envs, seed)
+        self._check()
         self.diagnostics: Info = {}
         self._observation: Any = None
         self._only_resets = np.zeros(env.num_envs, bool)
@@ -105,6 +107,17 @@ class BonusVectorEnv(VectorWrapper):
         self._only_resets = done & (self._mode is AutoresetMode.NEXT_STEP)
         info = {**info, "task_reward": np.array(reward, np.float64), "intrinsic_reward": paid}
         return observation, reward + paid, terminated, truncated, info
+
+    def _check(self) -> None:
+        self.bonus.check_rollout(time=1, lanes=self.num_envs)
+        if self._mode is AutoresetMode.NEXT_STEP:
+            try:
+                self.bonus.check_rollout(time=1, lanes=1)
+            except ValueError as error:
+                raise ValueError(
+                    f"a step may be a transition in one lane only, but {error}; or make the "
+                    "environments with autoreset_mode=AutoresetMode.SAME_STEP"
+                ) from None
 
     def _following(self, observation: Any, done: Any, info: dict[str, Any]) -> np.ndarray:
         """o_{t+1} of the same episode, also where it ended."""

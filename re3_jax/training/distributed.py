@@ -151,7 +151,8 @@ def start(environment: Mapping[str, str] = os.environ) -> Processes:
     """Connects the processes that a launcher started; must come before any use of JAX's devices.
 
     Raises:
-      ValueError: a launcher's variable is missing or no number; the message has the remedy.
+      ValueError: a launcher's variable is missing or no number, or the processes cannot be
+        connected; the message has the remedy.
     """
     sizes = {name: _number(environment, name, 1) for name in LAUNCHERS}
     name = next((name for name, size in sizes.items() if size > 1), None)
@@ -166,7 +167,13 @@ def start(environment: Mapping[str, str] = os.environ) -> Processes:
         address = f"{host}:{_number(environment, 'MASTER_PORT') + 1}"
         if _number(environment, "LOCAL_WORLD_SIZE", 1) > 1:
             devices = [_number(environment, "LOCAL_RANK")]
-    jax.distributed.initialize(address, found.count, found.index, devices)
+    try:
+        jax.distributed.initialize(address, found.count, found.index, devices)
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"the {found.count} processes that {name} counts cannot be connected ({error}): start "
+            "each with one of the commands of docs/distributed.md, for torchrun with a free port"
+        ) from None
     return found
 
 

@@ -48,6 +48,12 @@ def test_command_writes_picture_and_table(runs, capsys):
     assert second["final_return_iqm_low"] == second["final_return_iqm_high"] == "0.6"
 
 
+def test_a_picture_of_no_known_kind_is_refused(runs, capsys):
+    assert main([f"A={runs / 'a'}", "--out", str(runs / "f.foo")]) == 2
+    assert "f.foo is no picture: end its name in .png" in capsys.readouterr().err
+    assert not (runs / "f.csv").exists()
+
+
 def test_frames_of_pretraining_are_in_the_area_and_in_no_comparison():
     plain = Curve("A2C", np.array([0, 200, 400]), np.array([[0, 0.5, 0.6], [0, 0.7, 0.8]]))
     tuned = Curve("PT", np.array([100, 300, 402]), np.array([[0, 0.9, 0.7], [0, 0.9, 0.9]]))

@@ -136,6 +136,17 @@ def test_launchers(monkeypatch, variables, expected):
     assert ((called or [None])[0], found) == expected
 
 
+def test_processes_that_cannot_be_connected_end_in_a_sentence(monkeypatch):
+    """As with a port that another program has."""
+
+    def refuse(*words):
+        raise RuntimeError("UNKNOWN: Failed to start RPC server")
+
+    monkeypatch.setattr(jax.distributed, "initialize", refuse)
+    with pytest.raises(ValueError, match=r"2 processes that OMPI.* RPC server\).* a free port"):
+        distributed.start({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"})
+
+
 @pytest.mark.parametrize(
     ("variables", "what"),
     [

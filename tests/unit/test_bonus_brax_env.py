@@ -64,7 +64,8 @@ def test_rewards_are_those_of_a_loop_by_hand(brax_env, line, bonus):
     spec = EnvSpec("any", (2,), np.dtype(np.float32), Box((1,), -1.0, 1.0), LIMIT)
     pay = compilation.jit(partial(reward_rollout, bonus))
     # The wrapper draws its bonus from the first lane's key.
-    stream = jax.random.wrap_key_data(jax.random.split(jax.random.PRNGKey(3), LANES)[0])
+    first = jax.random.wrap_key_data(jax.random.split(jax.random.PRNGKey(3), LANES)[0])
+    stream = jax.random.fold_in(first, brax_env.BONUS_STREAM)
     init_key, stream = jax.random.split(stream)
     intrinsic = compilation.jit(lambda key: bonus.init(key, spec, LANES))(init_key)
     ends = []

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from re3_jax.envs.base import Box, Discrete
 from re3_jax.interop.numpy_bonus import NumpyBonus
 from re3_jax.interop.vector_env import NO_LIMIT, BonusVectorEnv, spec_of
-from re3_jax.intrinsic import RE3Config, e3b, from_config, icm
+from re3_jax.intrinsic import RE3Config, e3b, from_config, icm, vcse
 from re3_jax.intrinsic.base import IntrinsicReward, Step
 from tests.prediction_tasks import SIZES
 from tests.unit.test_episodic_bonus import episodic_counts
@@ -157,6 +157,17 @@ def test_an_episodic_bonus_needs_same_step_resets():
     assert all(rows[lane][1] == 1.0 for rows in found[:1] for lane in rows)
     with pytest.raises(ValueError, match="remembers episodes.* autoreset_mode=AutoresetMode.SAME"):
         BonusVectorEnv(vector_env(AutoresetMode.NEXT_STEP), bonus)
+
+
+def test_a_bonus_that_cannot_be_paid_for_the_lanes_of_a_step_is_refused_at_once():
+    """In the middle of training all lanes but one may only reset."""
+    released = from_config(RE3Config(ring_size=64, normalize="released_running_std"))
+    BonusVectorEnv(vector_env(AutoresetMode.SAME_STEP), released)
+    with pytest.raises(ValueError, match="one lane only.* at least 2 rewards.*SAME_STEP"):
+        BonusVectorEnv(vector_env(AutoresetMode.NEXT_STEP), released)
+    paid_by_values = vcse.from_config(vcse.VCSEConfig(), RE3Config(ring_size=64))
+    with pytest.raises(ValueError, match="a minibatch of 3 has no neighbour"):
+        BonusVectorEnv(vector_env(AutoresetMode.SAME_STEP), paid_by_values)
 
 
 def test_a_reset_begins_the_episode_of_the_bonus_anew():
