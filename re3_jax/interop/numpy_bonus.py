@@ -215,8 +215,8 @@ class NumpyBonus:
         rows, (shape, dtype) = (time, lanes), self._action_form()
         seen = np.zeros((*rows, *self.spec.observation_shape), self.spec.observation_dtype)
         action, flag = np.zeros((*rows, *shape), dtype), np.zeros(rows, bool)
-        steps = self._rollout(Step(seen, action, seen, flag, flag))
-        jax.eval_shape(self._reward_rollout, *self._state[:2], *steps)
+        steps: list[Any] = [seen, action, seen, flag, flag]
+        jax.eval_shape(self._reward_rollout, *self._state[:2], *self._rollout(Step(*steps)))
 
     def save(self, path: str | Path) -> None:
         """Writes the whole state into one file (io), as `state_file.save` does."""
