@@ -165,9 +165,9 @@ def test_a_bonus_that_cannot_be_paid_for_the_lanes_of_a_step_is_refused_at_once(
     BonusVectorEnv(vector_env(AutoresetMode.SAME_STEP), released)
     with pytest.raises(ValueError, match="one lane only.* at least 2 rewards.*SAME_STEP"):
         BonusVectorEnv(vector_env(AutoresetMode.NEXT_STEP), released)
-    paid_by_values = vcse.from_config(vcse.VCSEConfig(), RE3Config(ring_size=64))
+    of_minibatch = vcse.from_config(vcse.VCSEConfig(), RE3Config(ring_size=64))
     with pytest.raises(ValueError, match="a minibatch of 3 has no neighbour"):
-        BonusVectorEnv(vector_env(AutoresetMode.SAME_STEP), paid_by_values)
+        BonusVectorEnv(vector_env(AutoresetMode.SAME_STEP), of_minibatch)
 
 
 def test_a_reset_begins_the_episode_of_the_bonus_anew():
