@@ -23,8 +23,7 @@ def rehearsal(tmp_path_factory):
     rehearsal.close()
 
 
-# As in test_checkpoint: what orbax leaves behind when a file is damaged.
-@pytest.mark.filterwarnings("ignore:coroutine.*was never awaited:RuntimeWarning")
+# As in test_checkpoint, where a file is damaged.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     ("name", "kinds"),
@@ -46,9 +45,8 @@ def test_a_few_trials_of_each_kind(name, kinds, rehearsal, tmp_path):
         assert row["differing_bytes"] == row["lost_rows"] == 0, row
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:coroutine.*was never awaited:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.slow
 def test_the_quick_torture_has_trials_of_each_kind(tmp_path):
     counts = torture(tmp_path, quick=True).counts()
     assert len(counts) == 5 and all(row["survived"] == row["tried"] > 0 for row in counts)
