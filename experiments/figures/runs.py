@@ -230,6 +230,11 @@ class Runs:
         for process in self._processes.copy():
             process.send_signal(number)
 
+    def _tell_late(self, process: subprocess.Popen[bytes]) -> None:
+        """For a signal that came before the process was among those that are told."""
+        if self._stopped == signal.SIGTERM:
+            process.send_signal(signal.SIGTERM)
+
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """`function` of each of `items`, in their order; in parallel unless one runs at a time.
 
@@ -261,7 +266,8 @@ class Runs:
         """Runs a command as soon as cores are free, and returns its exit code.
 
         If several run in parallel, its output goes to `log`, and a line on standard output says
-        when it has ended. After an interruption no further command begins.
+        when it has ended. After an interruption no further command begins. A process that
+        a signal ended has the exit code that a shell gives it.
         """
         if self.at_once == 1:
             return self._run(command)
@@ -283,6 +289,7 @@ class Runs:
             return 128 + self._stopped
         process = subprocess.Popen(command, **output)
         self._processes.add(process)
+        self._tell_late(process)
         if cores:
             os.sched_setaffinity(process.pid, cores)
         while process.returncode is None:
@@ -290,7 +297,7 @@ class Runs:
             with contextlib.suppress(KeyboardInterrupt):
                 process.wait()
         self._processes.discard(process)
-        return process.returncode
+        return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
 def seed_by_seed(rows: Iterable[Run], seeds: int) -> list[Run]:

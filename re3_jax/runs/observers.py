@@ -106,6 +106,10 @@ class Checkpoints(Observer):
         self._store, self._recorder = store, recorder
         self._saved = time.monotonic()
 
+    def compiled(self, session: Session, seconds: float) -> None:
+        """Counts from now on: before, there was nothing to lose."""
+        self._saved = time.monotonic()
+
     def trained(self, session: Session, metrics: Metrics) -> None:
         """Saves if it is time to."""
         due = time.monotonic() - self._saved >= session.config.checkpoint_seconds

@@ -36,6 +36,8 @@ def run(config: RunConfig, processes: Processes = ALONE) -> int:
     Raises:
       UsageError: the configuration cannot be run; nothing was overwritten.
     """
+    # Their network gives up if one comes half a minute late to the first exchange.
+    processes.exchange(None)
     if config.video:
         # It is needed at the very end.
         video.encoder()

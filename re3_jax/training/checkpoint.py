@@ -86,8 +86,7 @@ class CheckpointStore:
             number = int(code[1]) if code else getattr(error, "errno", None)
             if number is None:
                 raise
-            # Orbax drops its other writes unstarted; Python would report them after our sentence.
-            warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+            _silence_unstarted()
             raise OSError(number, os.strerror(number), str(self.folder)) from error
         if listed:
             self._journal.keep(own, [listed, *(self._listed(kept) for kept in self.steps())])
@@ -116,6 +115,7 @@ class CheckpointStore:
                 raise
             # Damaged bytes surface as almost any exception, deep inside orbax.
             except Exception as error:
+                _silence_unstarted()
                 damaged[step] = _first_line(error)
                 continue
             for broken, why in damaged.items():
@@ -164,6 +164,7 @@ class CheckpointStore:
                 raise ValueError("its digest does not match")
         # As in `restore`.
         except Exception as error:
+            _silence_unstarted()
             raise ValueError(f"its checkpoint {step} is damaged ({_first_line(error)})") from None
         leaves = jax.tree_util.tree_leaves_with_path(found)
         return {name_of(path): leaf for path, leaf in leaves}, sealed["record"]
@@ -235,6 +236,11 @@ class CheckpointStore:
         if self._damaged:
             self._damaged = []
             self._manager.reload()
+
+
+def _silence_unstarted() -> None:
+    """Orbax drops what it has not begun when one array fails; Python would report that later."""
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
 
 
 def _digest(content: dict[str, Any]) -> str:

@@ -41,7 +41,7 @@ np.savez(sys.argv[1], **found)
 
 def with_64_bits(*words, **options):
     return subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, timeout=300, **options
+        [sys.executable, *words], capture_output=True, text=True, timeout=1200, **options
     )
 
 

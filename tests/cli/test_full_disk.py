@@ -61,7 +61,7 @@ def test_run_on_a_full_disk(tmp_path):
         text=True,
         cwd=ROOT,
         env={**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false"},
-        timeout=120,
+        timeout=1200,
     )
     assert done.returncode == 2, done.stderr
     # matplotlib may print a line before it: its font cache does not fit either.
@@ -78,7 +78,7 @@ def test_checkpoints_before_a_full_disk_stay_intact(tmp_path):
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=120,
+        timeout=1200,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [

@@ -36,7 +36,7 @@ def command(*argv):
         text=True,
         cwd=ROOT,
         env={**os.environ, "JAX_PLATFORMS": "cpu"},
-        timeout=300,
+        timeout=1200,
     )
 
 

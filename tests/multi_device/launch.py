@@ -35,9 +35,14 @@ def launch(count: int, command: Sequence[str], devices: int = 1) -> Started:
     ]
 
 
-def finished(processes: Started, timeout: float = 400) -> list[str]:
+def finished(processes: Started, timeout: float = 1200) -> list[str]:
     """What each wrote to standard output; all must end well."""
-    outputs = [process.communicate(timeout=timeout) for process in processes]
+    try:
+        outputs = [process.communicate(timeout=timeout) for process in processes]
+    except subprocess.TimeoutExpired:
+        for process in processes:
+            process.kill()
+        raise
     for process, (_, err) in zip(processes, outputs, strict=True):
         assert process.returncode == 0, err
     return [out for out, _ in outputs]

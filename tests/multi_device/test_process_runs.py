@@ -36,12 +36,12 @@ def kill_second(processes: Started, out: Path, rows: int) -> None:
     wait_for_rows(processes[0], out / "train.csv", rows)
     processes[1].send_signal(signal.SIGKILL)
     first, *others = processes
-    said, err = first.communicate(timeout=200)
+    said, err = first.communicate(timeout=1200)
     assert first.returncode == 2, err
     assert "another process of this run ended" in err and "--resume" in err
     assert "Traceback" not in err
     for other in others:
-        other.communicate(timeout=200)
+        other.communicate(timeout=1200)
 
 
 def test_a2c_on_two_and_four_processes(tmp_path):
@@ -52,7 +52,7 @@ def test_a2c_on_two_and_four_processes(tmp_path):
     before = len((out / "train.csv").read_text().splitlines())
     wait_for_rows(processes[0], out / "train.csv", before + 24)
     processes[3].send_signal(signal.SIGTERM)
-    said = [process.communicate(timeout=200)[0] for process in processes]
+    said = [process.communicate(timeout=1200)[0] for process in processes]
     assert [process.returncode for process in processes] == [143] * 4
     assert "resuming from env frame" in said[0] and "to resume:" in said[0]
     # The others say nothing but what the library of collectives says.
@@ -73,7 +73,7 @@ def test_rad_on_two_processes_and_then_on_one(tmp_path):
 
 def test_seeds_that_do_not_divide_are_refused_once(tmp_path):
     processes = start(2, 2, tmp_path / "run", *A2C, "--seeds", "3")
-    errors = [process.communicate(timeout=200)[1] for process in processes]
+    errors = [process.communicate(timeout=1200)[1] for process in processes]
     assert [process.returncode for process in processes] == [2, 2]
     assert "--seeds 3 cannot be spread evenly over 2 processes" in errors[0]
     assert not (tmp_path / "run").exists()

@@ -218,7 +218,7 @@ def run_apart(code, **environment):
         env=os.environ | environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=1200,
         check=False,
     )
 

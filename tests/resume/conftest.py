@@ -53,7 +53,7 @@ def finish(start) -> Callable[..., str]:
 
     def finish(*words: str) -> str:
         process = start(*words)
-        out, err = process.communicate(timeout=300)
+        out, err = process.communicate(timeout=1200)
         assert process.returncode == 0, err
         assert err == ""
         return out

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -142,8 +143,15 @@ def test_killed_while_saving(tmp_path):
     """An incomplete save after SIGKILL is neither taken for a checkpoint nor kept."""
     folder = tmp_path / "c"
     process = subprocess.Popen([sys.executable, "-c", SAVER, str(folder)], cwd=ROOT)
-    while not ((folder / "2").exists() and list(folder.glob("*.orbax-checkpoint-tmp*"))):
+
+    def is_saving_another():
+        found = [path.name for path in folder.glob("*")]
+        whole = any(name.isdigit() and int(name) > 1 for name in found)
+        return whole and any("orbax-checkpoint-tmp" in name for name in found)
+
+    while not is_saving_another():
         assert process.poll() is None
+        time.sleep(0.002)
     process.kill()
     process.wait()
     template = {"array": jnp.zeros((200, 5_000), jnp.int32)}

@@ -24,7 +24,7 @@ def evaluate(environment, reference):
             text=True,
             cwd=ROOT,
             env=environment,
-            timeout=240,
+            timeout=1200,
         )
         assert (done.returncode, done.stderr) == (0, "")
         return json.loads(done.stdout)

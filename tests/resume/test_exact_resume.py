@@ -62,7 +62,7 @@ def test_killed_terminated_and_interrupted(reference, start, environment, tmp_pa
         process = start(*words, "--resume")
         wait_for_rows(process, out / "train.csv", before + 10)
         process.send_signal(number)
-        said, err = process.communicate(timeout=120)
+        said, err = process.communicate(timeout=1200)
         assert (process.returncode, err) == (code, "")
         assert json.loads((out / "summary.json").read_text())["complete"] is False
     stopped_at = int(rows(out / "train.csv")[-1]["env_frames"])
@@ -70,7 +70,7 @@ def test_killed_terminated_and_interrupted(reference, start, environment, tmp_pa
 
     command = shlex.split(said.splitlines()[-1].partition("to resume: ")[2])
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1200
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert f"resuming from env frame {stopped_at:,}" in done.stdout
@@ -139,7 +139,7 @@ def test_every_checkpoint_truncated(reference, start, tmp_path):
         truncate(checkpoint)
     before = {p: p.read_bytes() for p in out.rglob("*") if p.is_file()}
     process = start("--out", str(out), "--resume")
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=1200)
     assert process.returncode == 2
     assert len(err.splitlines()) == 1
     assert "every checkpoint" in err and "damaged" in err

@@ -208,10 +208,13 @@ def _soon(act: Callable[[], None], seconds: float) -> Iterator[None]:
         timer.join()
 
 
+ATTEMPTS = 100
+
+
 def _copy(source: Path, target: Path) -> None:
     """Copies a folder into which another thread may be writing."""
     shutil.rmtree(target, ignore_errors=True)
-    for attempt in range(5):
+    for attempt in range(ATTEMPTS):
         try:
             shutil.copytree(source, target, dirs_exist_ok=True)
             return
@@ -220,5 +223,6 @@ def _copy(source: Path, target: Path) -> None:
             target.mkdir(parents=True, exist_ok=True)
             return
         except shutil.Error:
-            if attempt == 4:
+            if attempt == ATTEMPTS - 1:
                 raise
+            time.sleep(0.01)

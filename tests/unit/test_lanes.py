@@ -54,7 +54,7 @@ def test_a_worker_imports_no_jax():
         "assert 'jax' not in sys.modules, 'jax'"
     )
     environment = {**os.environ, "MUJOCO_GL": "disable"}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=1200)
 
 
 def test_a_killed_worker_is_replaced_and_its_episode_cut(start):
@@ -82,11 +82,13 @@ def test_a_killed_worker_is_replaced_and_its_episode_cut(start):
 
 
 def test_a_hung_worker_is_replaced(start):
-    env, said = start(step_timeout_seconds=3.0)
+    env, said = start()
     env.reset(np.array([1, 2]))
     step(env)
     hung = workers()[1]
     hung.suspend()
+    # Only now: before, a busy machine may need as long.
+    env._timeout = 3.0
     after = step(env, 1)
     np.testing.assert_array_equal(after.truncated, [False, True])
     assert len(said) == 1 and "lanes 1 to 1 did not answer for 3 s" in said[0]

@@ -51,6 +51,9 @@ pool.render()
 """
 """Draws one frame; without a driver, its process dies."""
 
+PROBE_SECONDS = 600
+"""Time limit for it on a busy machine."""
+
 _LAST = 2
 """dm_env's step type of an episode's last step."""
 
@@ -96,11 +99,11 @@ def failure() -> str | None:
             [sys.executable, "-c", _PROBE],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PROBE_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return "drawing one frame took more than 120 seconds"
+        return f"drawing one frame took more than {PROBE_SECONDS} seconds"
     if probe.returncode == 0:
         return None
     lines = (probe.stderr + probe.stdout).strip().splitlines()

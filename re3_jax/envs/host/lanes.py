@@ -17,7 +17,7 @@ from re3_jax.envs.host.lost import Lost, LostWorkers
 from re3_jax.envs.host.worker import RESET, STEP, Setup, layout
 from re3_jax.envs.host.worker_process import Patience, WorkerProcess, environment, usable_cores
 
-START_TIMEOUT_SECONDS = 300.0
+START_TIMEOUT_SECONDS = 1800.0
 """Time limit for a worker to load its task and draw its first frame (kernels compile)."""
 
 MAX_LOSSES_IN_A_ROW = 3
