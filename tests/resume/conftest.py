@@ -27,6 +27,8 @@ def environment() -> dict[str, str]:
         **os.environ,
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0",
+        # A killed process may have left half an entry, which JAX never replaces.
+        "PYTHONWARNINGS": "ignore:Error reading persistent compilation cache entry:UserWarning",
     }
 
 
