@@ -36,7 +36,7 @@ def update(stats: RunningStats, observation: Num[Array, " batch *observation"]) 
 def whiten(
     stats: RunningStats, observation: Num[Array, " batch *observation"], clip: float = CLIP
 ) -> Float[Array, " batch *observation"]:
-    """(o - mean) / std, clipped to [-clip, clip]; 0 for elements that never varied."""
+    """(o - mean) / std, clipped to [-clip, clip]; o - mean where nothing has varied yet."""
     std = running_stats.std(stats)
     centred = observation.astype(jnp.float32) - stats.mean
     return jnp.clip(centred / jnp.where(std > 0, std, 1.0), -clip, clip)

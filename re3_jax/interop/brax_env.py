@@ -105,7 +105,9 @@ class BonusEnv(envs.Wrapper):
         step = Step(state.obs, action, after.obs, terminated, truncated)
         rollout = jax.tree.map(lambda leaf: leaf[None], step)
         paid, intrinsic, _ = reward_rollout(self._bonus, intrinsic, rollout, agent_steps, used)
-        kept = intrinsic, jax.random.key_data(key), agent_steps + len(action)
+        # Steps beyond the last that int32 can count are counted as the last.
+        agent_steps += jnp.minimum(len(action), jnp.iinfo(jnp.int32).max - agent_steps)
+        kept = intrinsic, jax.random.key_data(key), agent_steps
         return _with(after, kept, after.reward + paid[0], after.reward, paid[0])
 
 

@@ -156,7 +156,12 @@ class NumpyBonus:
 
         Returns:
           The index, int32 [lane]; of a sum of bonuses, [lane, parts].
+
+        Raises:
+          ValueError: if there is no step.
         """
+        if len(observation) < 1:
+            raise ValueError("there is no step to observe: give observations [lane, ...]")
         ends = terminated, truncated
         given = Step(observation, action, next_observation, *ends, state_number, value)
         step = self._checked(given, (self._lanes(len(observation)),))

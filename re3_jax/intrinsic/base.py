@@ -78,11 +78,13 @@ class IntrinsicBatch(NamedTuple):
     Attributes:
       observation: o_t.
       action: a_t.
-      next_observation: o_{t+1} of the same episode.
+      next_observation: o_{t+1} of the same episode, where `next_is_known`.
       bonus_index: the index that `observe` returned for each o_t. A bonus uses it to look up a
         stored latent instead of encoding again. A sum of bonuses has one for each part.
       agent_steps: agent steps taken so far, the argument of the beta schedules.
       value: V(o_t) as the agent estimates it now; None for a bonus that does not use it.
+      next_is_known: where `next_observation` is o_{t+1}; None if it always is. A replay that keeps
+        one frame a step has that of the next episode in its place where an episode ended.
     """
 
     observation: Shaped[Array, " batch *observation"]
@@ -91,6 +93,19 @@ class IntrinsicBatch(NamedTuple):
     bonus_index: Int[Array, " batch *index"]
     agent_steps: Int[Array, ""]
     value: Float[Array, " batch"] | None = None
+    next_is_known: Bool[Array, " batch"] | None = None
+
+    def with_known_next(self) -> "IntrinsicBatch":
+        """For what looks at o_{t+1}: the first row that has one in place of each that has none."""
+        known = self.next_is_known
+        if known is None:
+            return self
+        rows = jnp.where(known, jnp.arange(known.shape[0]), jnp.argmax(known))
+        return jax.tree.map(lambda leaf: leaf[rows] if leaf.ndim else leaf, self)
+
+    def paid_for_known(self, reward: Float[Array, " batch"]) -> Float[Array, " batch"]:
+        """Rewards that depend on o_{t+1}: 0 where it is not known."""
+        return reward if self.next_is_known is None else jnp.where(self.next_is_known, reward, 0.0)
 
     def required(self, name: str) -> Array:
         """As `Step.required`."""

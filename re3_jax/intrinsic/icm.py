@@ -121,7 +121,7 @@ def errors(params: ICMParams, batch: IntrinsicBatch, config: ICMConfig) -> Error
     taken = batch.required("action")
     is_discrete = jnp.issubdtype(taken.dtype, jnp.integer)
     if is_discrete:
-        action = jax.nn.one_hot(taken, params.inverse[-1].bias.shape[0])
+        action = jax.nn.one_hot(taken, params.inverse[-1].bias.shape[0], dtype=jnp.float32)
     else:
         action = taken.reshape(taken.shape[0], -1)
     with jax.default_matmul_precision("highest"):
@@ -152,11 +152,13 @@ def icm(config: ICMConfig) -> IntrinsicReward:
         state: ICMState, batch: IntrinsicBatch
     ) -> tuple[Float[Array, " batch"], ICMState, Info]:
         with jax.named_scope("icm_reward"):
-            found = errors(state.params, batch, config)
-        return found.forward, state, {"icm_feature_std": jnp.mean(jnp.std(found.features, axis=0))}
+            found = errors(state.params, batch.with_known_next(), config)
+        paid = batch.paid_for_known(found.forward)
+        return paid, state, {"icm_feature_std": jnp.mean(jnp.std(found.features, axis=0))}
 
     def update(state: ICMState, batch: IntrinsicBatch, key: PRNGKeyArray) -> tuple[ICMState, Info]:
         del key
+        batch = batch.with_known_next()
 
         def loss(params: ICMParams) -> tuple[Float[Array, ""], Info]:
             found = errors(params, batch, config)

@@ -85,6 +85,7 @@ def inverse_dynamics_encoder(config: RE3Config, learned: LearnedEncoderConfig) -
         state: InverseDynamicsState, batch: IntrinsicBatch, key: PRNGKeyArray
     ) -> tuple[InverseDynamicsState, Info]:
         del key
+        batch = batch.with_known_next()
         action = batch.required("action")
         both = jnp.concatenate([batch.observation, batch.required("next_observation")])
 

@@ -97,19 +97,22 @@ def noveld(config: NovelDConfig, num_stored: int) -> IntrinsicReward:
     def reward(
         state: NovelDState, batch: IntrinsicBatch
     ) -> tuple[Float[Array, " batch"], NovelDState, Info]:
+        known = batch.with_known_next()
         # One pass over both: one large convolution costs less than two small ones.
-        both = jnp.concatenate([batch.observation, batch.required("next_observation")])
+        both = jnp.concatenate([batch.observation, known.required("next_observation")])
         errors, _, info = novelty.reward(state.rnd, batch._replace(observation=both))
         before, after = jnp.split(errors, 2)
         gain = jnp.maximum(after - config.alpha * before, 0.0)
         is_first = state.is_first.values[batch.bonus_index]
         share = jnp.mean(is_first, dtype=jnp.float32)
-        return jnp.where(is_first, gain, 0.0), state, {**info, "first_visit_share": share}
+        paid = batch.paid_for_known(jnp.where(is_first, gain, 0.0))
+        return paid, state, {**info, "first_visit_share": share}
 
     def update(
         state: NovelDState, batch: IntrinsicBatch, key: PRNGKeyArray
     ) -> tuple[NovelDState, Info]:
-        met = batch._replace(observation=batch.required("next_observation"))
+        known = batch.with_known_next()
+        met = known._replace(observation=known.required("next_observation"))
         trained, info = novelty.update(state.rnd, met, key)
         return state._replace(rnd=trained), info
 

@@ -128,10 +128,10 @@ def imagenet_encoder(weights: ResNet50) -> Encoder:
             return jax.lax.map(features, observation, batch_size=IMAGES_AT_ONCE)
 
     def check(spec: EnvSpec) -> None:
-        if spec.observation_shape[-1] % COLOURS:
+        if spec.colours != COLOURS or spec.observation_shape[-1] % COLOURS:
             raise ValueError(
                 f"the bonus imagenet sees frames of three colours, not images of shape "
-                f"{spec.observation_shape}"
+                f"{spec.observation_shape} with frames of {spec.colours}"
             )
 
     encoder = _encoder("imagenet", encode, resnet.FEATURE_DIM, check)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from re3_jax import batch_split
 from re3_jax.intrinsic import diagnostics
@@ -128,6 +128,7 @@ def with_bonus(
     agent_steps: Int[Array, ""],
     key: PRNGKeyArray,
     value_of: ValueOf | None = None,
+    next_is_known: Bool[Array, " batch"] | None = None,
 ) -> tuple[Batch, IntrinsicState, Info]:
     """The batch with its intrinsic rewards, computed anew against all latents stored (Algorithm 1).
 
@@ -139,12 +140,12 @@ def with_bonus(
       agent_steps: agent steps taken so far.
       key: random stream of the bonus's update.
       value_of: the agent's values, called only if the bonus needs them.
+      next_is_known: as of `IntrinsicBatch`.
     """
     value = value_if(bonus.needs_value, value_of, batch.observation)
     transitions = batch.observation, batch.action, batch.next_observation
-    reward, intrinsic, info = reward_batch(
-        bonus, intrinsic, IntrinsicBatch(*transitions, index, agent_steps, value), key
-    )
+    to_reward = IntrinsicBatch(*transitions, index, agent_steps, value, next_is_known)
+    reward, intrinsic, info = reward_batch(bonus, intrinsic, to_reward, key)
     return batch._replace(bonus=reward), intrinsic, info
 
 

@@ -124,6 +124,8 @@ def rnd(config: RNDConfig) -> IntrinsicReward:
             observation = _input(state, batch, config)
             target = prediction_error.encode(state.target, observation, config)
             error = _error(target, predict(state.predictor, observation, config))
+        if config.rewarded == "next":
+            error = batch.paid_for_known(error)
         return error, state, {"rnd_target_std": jnp.mean(jnp.std(target, axis=0))}
 
     def update(state: RNDState, batch: IntrinsicBatch, key: PRNGKeyArray) -> tuple[RNDState, Info]:
@@ -158,7 +160,7 @@ def part_of(config: NetworkConfig) -> IntrinsicReward:
 def _rewarded(batch: IntrinsicBatch, config: RNDConfig) -> Shaped[Array, " batch *observation"]:
     if config.rewarded == "current":
         return batch.observation
-    return batch.required("next_observation")
+    return batch.with_known_next().required("next_observation")
 
 
 def _input(

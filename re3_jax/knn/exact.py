@@ -92,6 +92,12 @@ def kth_joint_distance(
     Raises:
       ValueError: if k is not in 1..capacity, or if the shapes do not fit.
     """
+    rows = ring.latents.shape[0]
+    if scalars.shape != queries.shape[:1] or ring_scalars.shape != (rows,):
+        raise ValueError(
+            f"scalars of {list(queries.shape[:1])} queries and [{rows}] rows are needed, but these "
+            f"have the shapes {list(scalars.shape)} and {list(ring_scalars.shape)}"
+        )
     beside = scalars, ring_scalars, jnp.asarray(scale, jnp.float32)
     squared = _squared_distances(queries, ring, k, exclude, fingerprints, axis_name, beside)
     return _distances(squared)[:, -1]

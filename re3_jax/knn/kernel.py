@@ -110,11 +110,12 @@ def score_groups(
 
         @pl.when(first >= last_row[0])
         def _():
-            write(jnp.full((tile_groups, TILE_QUERIES), -jnp.inf))
+            write(jnp.full((tile_groups, TILE_QUERIES), -jnp.inf, jnp.float32))
 
     def scores_like(*arguments):
         # Inside shard_map the scores vary over the devices as any of the arguments do.
-        return sum(jnp.ravel(x)[0] for x in arguments) + jnp.zeros((num_groups, batch))
+        zeros = jnp.zeros((num_groups, batch), jnp.float32)
+        return sum(jnp.ravel(x)[0] for x in arguments) + zeros
 
     arguments = last_row.reshape(1), queries, latents, norms, centre
     return pl.pallas_call(

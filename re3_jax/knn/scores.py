@@ -85,7 +85,8 @@ def score_groups(
             new = score(start, plan.block)
             return lax.dynamic_update_slice_in_dim(scores, new, start // plan.group, 0)
 
-        empty = jnp.full((plan.main_rows // plan.group, queries.shape[0]), -jnp.inf)
+        shape = plan.main_rows // plan.group, queries.shape[0]
+        empty = jnp.full(shape, -jnp.inf, jnp.float32)
         empty = varying_like(empty, (queries, rows.latents, last_row))
         written = jnp.minimum(last_row, plan.main_rows)
         return lax.fori_loop(0, -(-written // plan.block), body, empty)

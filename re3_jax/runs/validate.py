@@ -69,9 +69,12 @@ def _check_bonus(values: Values, agent: Agent, bonus: Bonus) -> None:
             "withholds: choose another bonus, such as re3"
         )
     span = agent.span and f"{agent.group}.{agent.span}"
-    if bonus.from_one_step and span and values[span] > 1:
+    from_one_step = bonus.from_one_step or (
+        bonus.name == "rnd" and values["rnd.rewarded"] == "next"
+    )
+    if from_one_step and span and values[span] > 1:
         raise UsageError(
-            f"--bonus {bonus.name} learns from one observation and the next, but transitions "
+            f"--bonus {bonus.name} compares or rewards the next observation, but transitions "
             f"span {option_name(span)} {values[span]}: add {option_name(span)} 1 or choose another "
             "bonus"
         )

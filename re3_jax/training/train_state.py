@@ -19,7 +19,8 @@ class Counters(NamedTuple):
     Attributes:
       agent_steps: actions taken, summed over lanes.
       env_frames: `agent_steps` times the action repeat; the x-axis of every curve.
-      updates: gradient steps.
+      updates: of the agent, as its `updates_due` counts them; an on-policy agent has one for each
+        rollout, whatever number of gradient steps it takes.
     """
 
     agent_steps: Int[Array, ""]

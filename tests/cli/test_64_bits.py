@@ -15,7 +15,7 @@ import numpy as np
 from re3_jax import random_encoder
 from re3_jax.envs import registry
 from re3_jax.envs.base import Discrete, EnvSpec
-from re3_jax.intrinsic import RE3Config, Step, from_config
+from re3_jax.intrinsic import RE3Config, Step, from_config, icm
 from re3_jax.intrinsic.rewarding import reward_rollout
 
 found = {}
@@ -35,6 +35,18 @@ bonus = from_config(RE3Config(ring_size=64, beta=0.1, last_neighbour=3, first_ne
 steps = Step(jnp.asarray(np.random.default_rng(0).normal(size=(8, 4, 3))))
 start, key = bonus.init(jax.random.key(1), spec, 4), jax.random.key(2)
 found["reward"] = reward_rollout(bonus, start, steps, jnp.int32(0), key)[0]
+# The ring is searched in blocks, and half full.
+large = from_config(RE3Config(ring_size=10_000, beta=0.1))
+start = large.init(jax.random.key(1), spec, 4)
+steps = Step(jnp.asarray(np.random.default_rng(1).normal(size=(1_200, 4, 3))))
+found["reward of a large ring"] = reward_rollout(large, start, steps, jnp.int32(0), key)[0]
+curious = icm.from_config(icm.ICMConfig(hidden_dim=8, latent_dim=4, beta=0.1))
+action, flag = jnp.zeros((8, 4), jnp.int32), jnp.zeros((8, 4), bool)
+seen = jnp.asarray(np.random.default_rng(2).normal(size=(9, 4, 3)), jnp.float32)
+steps = Step(seen[:-1], action, seen[1:], flag, flag)
+found["reward of ICM"] = reward_rollout(
+    curious, curious.init(jax.random.key(1), spec, 4), steps, jnp.int32(0), key
+)[0]
 np.savez(sys.argv[1], **found)
 """
 

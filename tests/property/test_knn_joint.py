@@ -94,3 +94,9 @@ def test_copies_of_an_observation_differ_in_their_scalars_alone():
     find = jax.jit(partial(knn.kth_joint_distance, k=1))
     found = find(latents, values, ring, values, exclude=own, fingerprints=same)
     np.testing.assert_array_equal(found, [0.5, 0.5, 1.5])
+
+
+def test_scalars_that_do_not_fit_are_refused():
+    ring, _ = latent_ring.add(latent_ring.init(4, 2), jnp.ones((4, 2)))
+    with pytest.raises(ValueError, match=r"of \[3\] queries and \[4\] rows .* \[1\] and \[4\]"):
+        knn.kth_joint_distance(jnp.ones((3, 2)), jnp.ones(1), ring, jnp.ones(4), k=1)

@@ -112,3 +112,16 @@ def test_a_task_of_brax_is_wrapped(brax_env):
     np.testing.assert_array_equal(
         state.reward, state.metrics["task_reward"] + state.metrics["intrinsic_reward"]
     )
+
+
+def test_steps_are_counted_up_to_the_last_that_can_be(brax_env, line):
+    """One more would be negative, and a beta that decays infinite."""
+    env = brax_env.BonusEnv(brax_env.envs.training.EpisodeWrapper(
+        brax_env.envs.training.VmapWrapper(line), LIMIT, 1), RE3, LIMIT)  # fmt: skip
+    state = jax.jit(env.reset)(jax.random.split(jax.random.PRNGKey(3), LANES))
+    intrinsic, stream, _ = state.info["bonus_state"]
+    most = np.iinfo(np.int32).max
+    late = intrinsic, stream, jnp.int32(most - 1)
+    state = state.replace(info={**state.info, "bonus_state": late})
+    after = compilation.jit(env.step)(state, jnp.zeros((LANES, 1)))
+    assert after.info["bonus_state"][2] == most

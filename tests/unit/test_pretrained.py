@@ -1,5 +1,7 @@
 """Bonuses over pre-trained encoders: their latents, and the inputs they refuse."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -110,6 +112,9 @@ def test_other_numbers_of_channels_are_refused(weights):
     grey = EnvSpec("dmc:any", (84, 84, 4), np.dtype(np.uint8), Box((2,), -1.0, 1.0), 500)
     with pytest.raises(ValueError, match="frames of three colours"):
         pretrained.imagenet_encoder(resnet.ResNet50(None, ())).init(jax.random.key(0), grey)
+    stacked = dataclasses.replace(grey, observation_shape=(84, 84, 3), colours=1, frame_stack=3)
+    with pytest.raises(ValueError, match="three colours, not .* with frames of 1"):
+        pretrained.imagenet_encoder(resnet.ResNet50(None, ())).init(jax.random.key(0), stacked)
     with pytest.raises(ValueError, match="images of 9 channels, but .* have 4: stack 3 frames"):
         pretrained.atc_encoder(weights).init(jax.random.key(0), grey)
 

@@ -112,6 +112,8 @@ def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -
             agent_steps,
             bonus_key,
             partial(agent.value, state.agent),
+            # The replay has the frame of the next episode where the task ended.
+            next_is_known=drawn.discount > 0,
         )
         with jax.named_scope("update"):
             learned, priority, info = agent.update(state.agent, batch, agent_key)
@@ -165,12 +167,13 @@ def check_sizes(config: RainbowConfig, spec: EnvSpec) -> None:
             f"initial_agent_steps is {config.initial_agent_steps}, but the first transition of "
             f"{config.n_steps} steps of {config.num_envs} lanes is whole after {window}: raise it"
         )
-    # Windows that a time limit cuts are never drawn: what is stored must reach beyond one.
-    if config.replay_capacity < 2 * (window + config.num_envs):
+    # Windows that a time limit cuts are never drawn, nor rows whose stack is no longer whole: what
+    # is stored must reach beyond both.
+    least = config.num_envs * (2 * (config.n_steps + 1) + spec.frame_stack - 1)
+    if config.replay_capacity < least:
         raise ValueError(
             f"a replay of {config.replay_capacity} agent steps can be without a transition of "
-            f"{config.n_steps} steps: raise replay_capacity to "
-            f"{2 * (window + config.num_envs)} or more"
+            f"{config.n_steps} steps: raise replay_capacity to {least} or more"
         )
     if spec.max_agent_steps <= config.n_steps:
         raise ValueError(
