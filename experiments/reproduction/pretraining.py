@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from experiments.figures.fine_tuning import VARIANTS
 from experiments.figures.pretraining import METHODS
 from experiments.reproduction import costs, rules
 from experiments.reproduction.entry import Entry, Find, Finding, Verdict, never, not_run
@@ -13,6 +14,11 @@ FINE_TUNE = "make run ENV={task} BONUS=re3 PRESET=paper INIT=runs/explorer"
 ENTROPY, TABLE = "results/pretraining/entropy.csv", "results/pretraining/table.csv"
 STRIPS = "results/behaviours/strips.png"
 FINE_TUNED = "results/fine_tuning/table.csv"
+
+ROWS = {variant.label: name for name, variant in VARIANTS.items()}
+
+PRETRAINING_FRAMES = 50_000
+"""Of the runs in this table, which does not say."""
 
 OURS = "RE3"
 LEARNED = ("APT (SE w/ Contrastive)", "SE w/ Inverse dynamics")
@@ -90,7 +96,12 @@ def _fine_tuned(task: str, other: str) -> Find:
         verdict, reason = rules.apart([(ours, theirs)], seeds, Verdict.SMALLER)
         words = f"{ours} against {theirs}"
         ran = f"`small`, {seeds_and_frames(found[0])}, pre-training included"
-        return Finding(verdict, words, ran, reason, "make figure FIG=fine_tuning")
+        size = f"--frames {PRETRAINING_FRAMES} --steps {found[0]['env_frames']} --seeds {seeds}"
+        command = (
+            f'make figure FIG=fine_tuning ARGS="--preset small --tasks {task} '
+            f'--rows {" ".join(ROWS[label] for label in labels)} {size}"'
+        )
+        return Finding(verdict, words, ran, reason, command)
 
     return find
 
