@@ -11,6 +11,8 @@ from experiments.figures import command
 from re3_jax.runs import curves
 from re3_jax.runs.errors import UsageError
 
+SUFFIXES = (".png", ".pdf", ".svg")
+
 
 def _make(words: command.Words) -> command.Lines:
     if words.out.suffix not in SUFFIXES:
@@ -28,8 +30,6 @@ def _make(words: command.Words) -> command.Lines:
     yield words.out
     yield words.out.with_suffix(".csv")
 
-
-SUFFIXES = (".png", ".pdf", ".svg")
 
 OPTIONS: command.Options = {
     "runs": {"nargs": "+", "metavar": "LABEL=RUN_DIR"},
