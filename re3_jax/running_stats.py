@@ -6,8 +6,8 @@ authors' code, which differs in one operator and produced the published curves.
 
 All numbers are float32, including the count, which is exact up to 2^24 values. `update` counts at
 most 2^20 batches; from then on the statistics are an exponential average over that many. Were they
-to go on, rounding would take the small contributions and leave the large ones: after 8e7 values of
-mean 1, one at a time, the mean was 1.27.
+to go on, rounding would take the small contributions and leave the large ones, and the moments
+would drift.
 """
 
 from typing import NamedTuple

@@ -41,6 +41,7 @@ class Bonus:
         observation itself.
       needs_value: whether it compares the agent's values of observations.
       from_one_step: whether it predicts across one step of the environment, or compares its ends.
+      from_one_step_if: option, dotted, and the value with which it does.
       weights: the file of weights that it needs, in words.
       frames: how many stacked frames an observation must have.
       counts_states: whether the task must number its states.
@@ -60,6 +61,7 @@ class Bonus:
     rank: str = "re3.last_neighbour"
     needs_value: bool = False
     from_one_step: bool = False
+    from_one_step_if: tuple[str, str] | None = None
     weights: str | None = None
     frames: int = 1
     counts_states: bool = False
@@ -103,6 +105,7 @@ BONUSES = Registry(
         make=lambda config, entropy: rnd.from_config(config.rnd),
         groups=("rnd",),
         inherits=_dotted("rnd", f"{_NETWORKS} rewarded normalize_observations"),
+        from_one_step_if=("rnd.rewarded", "next"),
     ),
     Bonus(
         name="icm",
