@@ -85,9 +85,9 @@ def cost_table(bonus: Bonus, costs: dict[str, Any]) -> str:
                 f"| the same, work on a new frame{words} | {plain['ms_store_one']:.2f} ms "
                 f"| {found['ms_store_one']:.2f} ms | |"
             )
-    words = _machine(costs["minigrid"]["hardware"])
-    if bonus.name in costs["ppo"]["bonuses"]:
-        words += f" (PPO: {_machine(costs['ppo']['hardware'])})"
+    words, of_ppo = (_machine(costs[part]["hardware"]) for part in ("minigrid", "ppo"))
+    if bonus.name in costs["ppo"]["bonuses"] and of_ppo != words:
+        words += f" (PPO: {of_ppo})"
     return "\n".join([*rows, "", f"{words}; [all bonuses](../bonuses.md#cost)."])
 
 

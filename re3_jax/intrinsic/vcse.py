@@ -17,7 +17,9 @@ of the task's reward alone is PPO's, with `intrinsic_value_head`.
 
 Neighbours come from one of two places:
 
-- `minibatch`: the batch to reward, with the values that the agent gives it now, as published.
+- `minibatch`: the batch to reward, with the values that the agent gives it now, as published. With
+  `RE3Config.merge_copies` a large batch is searched once for each of its distinct observations,
+  whose copies have the value of the first: the same neighbours, faster where observations repeat.
 - `ring`: all stored latents, each with its value when it was stored; both are looked up for the
   batch, too. This is ours. It needs no pass of the critic over the batch, and more states tell
   what is rare, but values from before the agent learned anything stay until they are overwritten.
@@ -25,6 +27,7 @@ Neighbours come from one of two places:
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, NamedTuple
 
 import jax
@@ -40,7 +43,8 @@ from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, 
 from re3_jax.intrinsic.re3 import encoder_from
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import EncoderState
-from re3_jax.replay import latent_ring
+from re3_jax.repeats import AT_ONCE, first_places, once_each, once_each_element
+from re3_jax.replay import distinct_ring, latent_ring
 from re3_jax.replay.latent_ring import LatentRing
 
 VCSENeighbours = Literal["minibatch", "ring"]
@@ -93,6 +97,22 @@ class VCSEState(NamedTuple):
     values: Float[Array, " capacity"] | None
 
 
+class _Searched(NamedTuple):
+    """The states among which neighbours are sought.
+
+    Attributes:
+      ring: their latents.
+      values: of each row.
+      copies: number of states that each row stands for.
+      variance: of the values of all states.
+    """
+
+    ring: knn.Ring
+    values: Float[Array, " rows"]
+    copies: Int[Array, " rows"]
+    variance: Float[Array, ""]
+
+
 def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
     """The bare r_i, in nats per dimension; it can be negative.
 
@@ -100,7 +120,8 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
 
     Args:
       config: rank and neighbours; `from_config` uses the other fields.
-      entropy: encoder and `ring_size`; its other fields have no effect.
+      entropy: encoder, `ring_size` and, in the minibatch, `merge_copies`; its other fields have no
+        effect.
 
     Raises:
       ValueError: if the ring has no neighbour of rank k; from `reward`, if a minibatch has none.
@@ -113,6 +134,7 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
         )
     # An ensemble is RE3's, with which this bonus may be added up.
     encoder = encoder_from(dataclasses.replace(entropy, ensemble_size=1))
+    merges = entropy.merge_copies and not in_ring
 
     def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> VCSEState:
         del num_lanes
@@ -122,8 +144,12 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
 
     def observe(state: VCSEState, step: Step) -> tuple[VCSEState, Int[Array, " lane"]]:
         with jax.named_scope("encode"):
-            latents = encoder.encode(state.encoder, step.observation)
+            encode = partial(encoder.encode, state.encoder)
             identity = fingerprint.of(encoder.visible(state.encoder, step.observation))
+            if merges:
+                latents = once_each_element(encode, step.observation, identity)
+            else:
+                latents = encode(step.observation)
             ring, index = latent_ring.add(state.ring, latents, identity)
         values = state.values
         if values is not None:
@@ -134,33 +160,21 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
     def reward(
         state: VCSEState, batch: IntrinsicBatch
     ) -> tuple[Float[Array, " batch"], VCSEState, Info]:
-        ring, row = state.ring, batch.bonus_index
-        latents, identity = ring.latents[row], ring.fingerprints[row]
-        if state.values is None:
-            _check_minibatch(config, len(row))
-            ring, row = latent_ring.add(latent_ring.init(*latents.shape), latents, identity)
-            values = _given(batch.value, "IntrinsicBatch.value")
-            is_stored = jnp.ones(len(row), bool)
-        else:
-            is_stored = jnp.arange(entropy.ring_size) < ring.num_valid
-            values = state.values
+        row = batch.bonus_index
         with jax.named_scope("knn"):
-            scale = 1.0 / jnp.sqrt(jnp.var(values, where=is_stored) + VARIANCE_OFFSET)
-            radius = knn.kth_joint_distance(
-                latents,
-                values[row],
-                ring,
-                values,
-                k=config.k,
-                scale=scale,
-                exclude=row,
-                fingerprints=identity,
-            )
-            # Rows lead, because XLA's CPU backend does not vectorise a sum over the last axis.
-            is_near = knn.gap_between(values[:, None], values[row], scale) < radius
-            count = jnp.sum(is_near & is_stored[:, None], axis=0, dtype=jnp.float32)
+            if state.values is None:
+                _check_minibatch(config, len(row))
+                values = _given(batch.value, "IntrinsicBatch.value")
+                among, row = _minibatch(state.ring, row, values, merges)
+            else:
+                is_stored = jnp.arange(entropy.ring_size) < state.ring.num_valid
+                variance = jnp.var(state.values, where=is_stored)
+                among = _Searched(state.ring, state.values, is_stored.astype(jnp.int32), variance)
+            search = partial(_radius_and_count, config.k, among)
+            radius, count = once_each(search, row) if merges else search(row)
         eps = 2 * radius
-        paid = digamma(count + 1) / latents.shape[1] + jnp.log(eps + LOG_OFFSET)
+        latent_dim = state.ring.latents.shape[1]
+        paid = digamma(count + 1) / latent_dim + jnp.log(eps + LOG_OFFSET)
         return paid, state, {"vcse_eps_mean": jnp.mean(eps), "vcse_n_v_mean": jnp.mean(count)}
 
     return IntrinsicReward(
@@ -177,6 +191,46 @@ def from_config(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
     """The complete bonus: r_i and beta_t."""
     beta = schedules.exponential_decay(config.beta, config.rho)
     return chain(vcse(config, entropy), transforms.scale_by_schedule(beta))
+
+
+def _minibatch(
+    ring: LatentRing, place: Int[Array, " batch"], values: Float[Array, " batch"], merges: bool
+) -> tuple[_Searched, Int[Array, " batch"]]:
+    """The batch at these places as what is searched, and the row of each of its states."""
+    latents, identity = ring.latents[place], ring.fingerprints[place]
+    variance = jnp.var(values)
+    if not merges or len(place) <= AT_ONCE:
+        own, row = latent_ring.add(latent_ring.init(*latents.shape), latents, identity)
+        return _Searched(own, values, jnp.ones(len(place), jnp.int32), variance), row
+    distinct, index = distinct_ring.add(distinct_ring.init(*latents.shape), latents, identity)
+    row = distinct_ring.row_at(distinct, index)
+    # Convolutions may give copies values that differ by rounding: the first one's counts.
+    is_first = first_places(row) == jnp.arange(len(row))
+    place_of_row = jnp.where(is_first, row, len(row))
+    of_row = jnp.zeros_like(values).at[place_of_row].set(values, mode="drop")
+    return _Searched(distinct, of_row, distinct.copies, variance), row
+
+
+def _radius_and_count(
+    k: int, among: _Searched, row: Int[Array, " n"]
+) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+    """Half of eps, and n_v, of the states in these rows."""
+    ring, values = among.ring, among.values
+    scale = 1.0 / jnp.sqrt(among.variance + VARIANCE_OFFSET)
+    radius = knn.kth_joint_distance(
+        ring.latents[row],
+        values[row],
+        ring,
+        values,
+        k=k,
+        scale=scale,
+        exclude=row,
+        fingerprints=ring.fingerprints[row],
+    )
+    # Rows lead, because XLA's CPU backend does not vectorise a sum over the last axis.
+    is_near = knn.gap_between(values[:, None], values[row], scale) < radius
+    count = jnp.sum(jnp.where(is_near, among.copies[:, None], 0), axis=0)
+    return radius, count.astype(jnp.float32)
 
 
 def _given(value: Float[Array, " rows"] | None, name: str) -> Float[Array, " rows"]:

@@ -13,7 +13,6 @@ from re3_jax.knn.rings import DISTINCT_ROWS, Search, among_first_rows, over_ring
 from re3_jax.knn.scores import top_k
 from re3_jax.knn.search import search_ring
 from re3_jax.replay.distinct_ring import DistinctRing
-from re3_jax.replay.latent_ring import LatentRing
 
 
 def kth_distance(
@@ -59,7 +58,7 @@ def kth_distance(
 def kth_joint_distance(
     queries: Float[Array, "batch latent"],
     scalars: Float[Array, " batch"],
-    ring: LatentRing,
+    ring: Ring,
     ring_scalars: Float[Array, " capacity"],
     *,
     k: int,
@@ -78,7 +77,8 @@ def kth_joint_distance(
       queries: float32 [batch, latent], y_i.
       scalars: float32 [batch], v_i.
       ring: the rows to search, [capacity, latent].
-      ring_scalars: float32 [capacity], v_j of each row.
+      ring_scalars: float32 [capacity], v_j of each row, the same for all copies of a
+        `DistinctRing`.
       k: the rank of the neighbour; 1 is the nearest.
       scale: c.
       exclude: int32 [batch], see `nearest_distances`.

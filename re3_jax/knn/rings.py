@@ -104,7 +104,10 @@ def among_first_rows(search: Search, sizes: list[int]) -> Search:
         def branch(size):
             def first(*arguments):
                 queries, own_row, rows, num_rows = arguments
-                rows = jax.tree.map(lambda x: lax.slice_in_dim(x, 0, size, axis=axis), rows)
+                # The scale of gaps has no rows.
+                rows = jax.tree.map(
+                    lambda x: lax.slice_in_dim(x, 0, size, axis=axis) if x.ndim > axis else x, rows
+                )
                 return of_all_rings(queries, own_row, rows, num_rows)
 
             return first

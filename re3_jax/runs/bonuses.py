@@ -37,6 +37,7 @@ class Bonus:
         the ring of the options `re3`.
       is_learned: whether its encoder is trained alongside the agent, with the options `learned`.
       neighbours: option, dotted, that says where it searches neighbours, if it has the choice.
+      of_minibatch: options, dotted, of a search that concern it in the minibatch, not in the ring.
       rank: option, dotted, with the rank of its furthest neighbour; only RE3's can count the
         observation itself.
       needs_value: whether it compares the agent's values of observations.
@@ -58,6 +59,7 @@ class Bonus:
     is_entropy: bool = False
     is_learned: bool = False
     neighbours: str | None = None
+    of_minibatch: tuple[str, ...] = ()
     rank: str = "re3.last_neighbour"
     needs_value: bool = False
     from_one_step: bool = False
@@ -192,11 +194,10 @@ BONUSES = Registry(
         groups=("vcse", "re3"),
         config=vcse.VCSEConfig,
         inherits=_dotted("re3", _ARCHITECTURE),
-        unused=_dotted(
-            "re3", f"{_SCALE} {_RANKS} search_size merge_copies ensemble_size ring_shards"
-        ),
+        unused=_dotted("re3", f"{_SCALE} {_RANKS} search_size ensemble_size ring_shards"),
         is_entropy=True,
         neighbours="vcse.neighbours",
+        of_minibatch=("re3.merge_copies",),
         rank="vcse.k",
         needs_value=True,
     ),

@@ -176,8 +176,12 @@ def _no_effect_on(bonus: Bonus, name: str, values: Values) -> str | None:
         # It must hold a rollout, wherever neighbours are sought.
         return None
     sought = neighbours_option(values, bonus)
-    if name in OF_SEARCHES and sought and (scope := values[sought]) != "ring":
-        option = option_name(sought)
+    if name not in OF_SEARCHES or sought is None:
+        return None
+    option, scope, in_minibatch = option_name(sought), values[sought], name in bonus.of_minibatch
+    if in_minibatch and scope == "ring":
+        return f"with {option} ring: leave it out or use {option} minibatch"
+    if not in_minibatch and scope != "ring":
         return (
             f"with {option} {scope}, which searches the batch alone: leave it out or use {option} "
             "ring"

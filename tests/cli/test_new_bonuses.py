@@ -45,6 +45,10 @@ PIXELS = ("--env", "pixels:bar", *DEBUG)
         ((*DOORKEY, "--bonus", "apt", "--re3.last-neighbour", "33"), ["lower --re3.last-neigh"]),
         ((*DOORKEY, "--bonus", "apt", "--re3.search-size", "9"), ["which searches the batch"]),
         (
+            (*DOORKEY, "--bonus", "vcse", "--vcse.neighbours", "ring", "--re3.no-merge-copies"),
+            ["has no effect with --vcse.neighbours ring", "use --vcse.neighbours minibatch"],
+        ),
+        (
             (*DOORKEY, "--bonus", "apt", "--learned.hidden-dim", "9"),
             ["has no effect with --bonus apt"],
         ),
