@@ -70,11 +70,10 @@ def _make(words: command.Words) -> command.Lines:
     all_runs, drawn = Runs(words.runs), {}
     seeds = words.seeds or pretraining.SEEDS
     of_rows = runs.of_rows(words, rows, seeds)
+    before = {cell: frames_before(pairs[0][0], all_runs) for cell, pairs in of_rows.items()}
     for cell, pairs in of_rows.items():
-        (first, _), *_ = pairs
         curve = curves.load(VARIANTS[cell[1]].label, [folder for _, folder in pairs])
-        after = curve.env_frames + frames_before(first, all_runs)
-        drawn[cell] = curve._replace(env_frames=after)
+        drawn[cell] = curve._replace(env_frames=curve.env_frames + before[cell])
     runs.copy_evaluations([folder for pairs in of_rows.values() for _, folder in pairs], words.out)
     panels: dict[str, list[Curve]] = {}
     for (task, _), curve in drawn.items():
@@ -84,8 +83,9 @@ def _make(words: command.Words) -> command.Lines:
     picture.savefig(words.out / "curves.png")
     alone = [None if name == "none" else drawn.get((task, "none")) for task, name in drawn]
     better = curves.better_than("none", zip(drawn.values(), alone, strict=True))
-    tasks = [task for task, _ in drawn]
-    curves.write_table([*drawn.values()], words.out / "table.csv", task=tasks, **better)
+    beside = {"task": [task for task, _ in drawn], **better}
+    beside["pretraining_frames"] = [str(frames) for frames in before.values()]
+    curves.write_table([*drawn.values()], words.out / "table.csv", **beside)
     yield words.out / "curves.png"
 
 

@@ -17,9 +17,6 @@ FINE_TUNED = "results/fine_tuning/table.csv"
 
 ROWS = {variant.label: name for name, variant in VARIANTS.items()}
 
-PRETRAINING_FRAMES = 50_000
-"""Of the runs in this table, which does not say."""
-
 OURS = "RE3"
 LEARNED = ("APT (SE w/ Contrastive)", "SE w/ Inverse dynamics")
 RANDOM = "random actions"
@@ -96,7 +93,8 @@ def _fine_tuned(task: str, other: str) -> Find:
         verdict, reason = rules.apart([(ours, theirs)], seeds, Verdict.SMALLER)
         words = f"{ours} against {theirs}"
         ran = f"`small`, {seeds_and_frames(found[0])}, pre-training included"
-        size = f"--frames {PRETRAINING_FRAMES} --steps {found[0]['env_frames']} --seeds {seeds}"
+        before, whole = found[0]["pretraining_frames"], found[0]["env_frames"]
+        size = f"--frames {before} --steps {whole} --seeds {seeds}"
         command = (
             f'make figure FIG=fine_tuning ARGS="--preset small --tasks {task} '
             f'--rows {" ".join(ROWS[label] for label in labels)} {size}"'

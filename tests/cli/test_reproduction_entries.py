@@ -159,9 +159,11 @@ def test_few_seeds_of_another_bonus_at_the_small_size(root, seeds, cells, reason
 
 def test_fine_tuning_and_ablations(root):
     table = root / "results" / "fine_tuning" / "table.csv"
-    for label, finals in (("RAD + RE3", [1, 2, 3]), ("RAD + RE3 + PT", [50, 51, 52])):
-        write(table, label, finals, NONE, task="hopper_hop")
-    assert found(root, "Figure 9 (b)", "RAD + RE3").verdict is SMALLER
+    of_rows = ("RAD + RE3", [1, 2, 3], 0), ("RAD + RE3 + PT", [50, 51, 52], 600)
+    for label, finals, before in of_rows:
+        write(table, label, finals, NONE, task="hopper_hop", pretraining_frames=before)
+    fine_tuned = found(root, "Figure 9 (b)", "RAD + RE3")
+    assert fine_tuned.verdict is SMALLER and "--frames 600 " in fine_tuned.command
     assert found(root, "Figure 9 (b)", "other").verdict is NOT_RUN
     assert found(root, "Figure 9 (c)", "RAD + RE3").verdict is NOT_RUN
 
