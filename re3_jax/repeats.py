@@ -89,7 +89,7 @@ def once_each_element(
     """
     if len(hashes) <= AT_ONCE:
         return function(elements)
-    first = first_places(hashes)
+    elements, first = jnp.asarray(elements), first_places(hashes)
     same = jnp.all(elements[first] == elements, axis=tuple(range(1, elements.ndim)))
     place = jnp.where(same, first, jnp.arange(len(hashes), dtype=jnp.int32))
     return _once_at(lambda chosen: function(elements[chosen]), place, place)

@@ -14,9 +14,9 @@ from typing import Any
 
 from experiments.figures import command
 from re3_jax.runs.bonuses import BONUSES, Bonus
-from re3_jax.runs.config import config_class, option_name
+from re3_jax.runs.config import config_class, option_name, option_with
 from re3_jax.runs.errors import UsageError, refusing
-from re3_jax.runs.options import OF_ENCODERS
+from re3_jax.runs.options import OF_ENCODERS, OF_SEARCHES
 
 ENTRY = Path("bonuses.md")
 COSTS = Path("benchmarks") / "results" / "bonuses.json"
@@ -63,9 +63,17 @@ def options_table(bonus: Bonus) -> str:
         meaning = _meanings(type(_config(group)))[leaf]
         rows.append(f"| `{option_name(name)}` | {_shown(value)} | {meaning} |")
     if others := shared(bonus):
-        named = ", ".join(f"`{option_name(name)}`" for name in others)
-        rows += ["", f"It also has these options of [RE3](re3.md#options): {named}."]
+        of_ring = [name for name in others if bonus.is_learned and name in OF_SEARCHES]
+        others = [name for name in others if name not in of_ring]
+        words = f"It also has these options of [RE3](re3.md#options): {_named(others)}"
+        if of_ring and bonus.neighbours is not None:
+            words += f"; with `{option_with(bonus.neighbours, 'ring')}` also {_named(of_ring)}"
+        rows += ["", f"{words}."]
     return "\n".join(rows)
+
+
+def _named(options: list[str]) -> str:
+    return ", ".join(f"`{option_name(name)}`" for name in options)
 
 
 def cost_table(bonus: Bonus, costs: dict[str, Any]) -> str:

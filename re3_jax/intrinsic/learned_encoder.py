@@ -22,8 +22,8 @@ class LearnedEncoderConfig:
       learning_rate: learning rate of Adam.
       neighbours: where to search for neighbours, see `state_entropy`. The paper's Algorithm 1 takes
         them from the whole buffer, and its count of operations for learned encoders (Appendix
-        "Calculation of Floating Point Operations") leaves no room for encoding anything again, so
-        the default is the ring of latents as stored.
+        "Calculation of Floating Point Operations") leaves no room for encoding anything again:
+        `ring` has the latents as they were stored.
       momentum: fraction of the way that each update moves the key encoder of the contrastive loss
         towards the trained encoder.
       augmentation: of pixel images for the contrastive loss: random crops of `image_crop` pixels

@@ -18,8 +18,8 @@ of the task's reward alone is PPO's, with `intrinsic_value_head`.
 Neighbours come from one of two places:
 
 - `minibatch`: the batch to reward, with the values that the agent gives it now, as published. With
-  `RE3Config.merge_copies` a large batch is searched once for each of its distinct observations,
-  whose copies have the value of the first: the same neighbours, faster where observations repeat.
+  `RE3Config.merge_copies` states of a large batch that agree in observation and value are searched
+  for once: the same neighbours, faster where observations repeat.
 - `ring`: all stored latents, each with its value when it was stored; both are looked up for the
   batch, too. This is ours. It needs no pass of the critic over the batch, and more states tell
   what is rare, but values from before the agent learned anything stay until they are overwritten.
@@ -32,6 +32,7 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jax.scipy.special import digamma
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
@@ -202,13 +203,19 @@ def _minibatch(
     if not merges or len(place) <= AT_ONCE:
         own, row = latent_ring.add(latent_ring.init(*latents.shape), latents, identity)
         return _Searched(own, values, jnp.ones(len(place), jnp.int32), variance), row
-    distinct, index = distinct_ring.add(distinct_ring.init(*latents.shape), latents, identity)
+    # The value may depend on more than the encoder sees: on the past, with a recurrent agent.
+    bits = lax.bitcast_convert_type(values.astype(jnp.float32), jnp.uint32)
+    both = fingerprint.of(jnp.stack([identity, bits], axis=1))
+    distinct, index = distinct_ring.add(distinct_ring.init(*latents.shape), latents, both)
     row = distinct_ring.row_at(distinct, index)
-    # Convolutions may give copies values that differ by rounding: the first one's counts.
     is_first = first_places(row) == jnp.arange(len(row))
-    place_of_row = jnp.where(is_first, row, len(row))
-    of_row = jnp.zeros_like(values).at[place_of_row].set(values, mode="drop")
-    return _Searched(distinct, of_row, distinct.copies, variance), row
+    row_of_first = jnp.where(is_first, row, len(row))
+
+    def by_row(of_batch: Array) -> Array:
+        return jnp.zeros_like(of_batch).at[row_of_first].set(of_batch, mode="drop")
+
+    distinct = distinct._replace(fingerprints=by_row(identity))
+    return _Searched(distinct, by_row(values), distinct.copies, variance), row
 
 
 def _radius_and_count(

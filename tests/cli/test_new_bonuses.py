@@ -89,8 +89,13 @@ def test_apt_is_a_name_for_options(task, preset):
 APT = ("apt", "contrastive")
 
 WORDS = (
-    *("--env", "minigrid:DoorKey-5x5", *DEBUG, "--seeds", "1", "--chunk-updates", "8"),
-    *("--evaluation.episodes", "1", "--evaluation.every-env-frames", "512", "--a2c.num-envs", "4"),
+    *("--env", "minigrid:DoorKey-5x5", *DEBUG, "--seeds", "1"),
+    *("--evaluation.episodes", "1", "--evaluation.every-env-frames", "512"),
+)
+A2C = ("--a2c.num-envs", "4", "--chunk-updates", "8")
+ROLLOUTS_OF_512 = (
+    *("--agent", "ppo", "--ppo.num-envs", "8", "--ppo.rollout-length", "64"),
+    *("--chunk-updates", "1"),
 )
 
 
@@ -98,8 +103,13 @@ WORDS = (
 @pytest.mark.parametrize(
     ("bonus", "columns", "more"),
     [
-        ("apt+rise", ["apt_running_mean", "apt_contrastive_loss", "rise_beta"], ()),
-        ("vcse+rnd", ["vcse_n_v_mean", "rnd_loss", "rnd_beta"], ("--vcse.neighbours", "ring")),
+        ("apt+rise", ["apt_running_mean", "apt_contrastive_loss", "rise_beta"], A2C),
+        ("vcse", ["vcse_n_v_mean"], ROLLOUTS_OF_512),
+        (
+            "vcse+rnd",
+            ["vcse_n_v_mean", "rnd_loss", "rnd_beta"],
+            (*A2C, "--vcse.neighbours", "ring"),
+        ),
     ],
 )
 def test_a_run_resumes_exactly_and_is_inherited_from(bonus, columns, more, tmp_path):
