@@ -98,7 +98,11 @@ FAST = ("KeyCorridorS3R3", "LavaCrossingS9N1", "ObstructedMaze-1Dlhb")
 @pytest.mark.parametrize(
     ("name", "lanes", "agent_steps"),
     [(name, 32, 60) for name in FAST]
-    + [pytest.param(name, 32, 200, marks=pytest.mark.slow) for name in minigrid.TASKS],
+    + [
+        pytest.param(name, *size, marks=pytest.mark.slow)
+        for name in minigrid.TASKS
+        for size in ((32, 200), (1000, 60))
+    ],
 )
 def test_every_task_equals_farama(name: str, lanes: int, agent_steps: int) -> None:
     farama = [farama_env(name) for _ in range(lanes)]
