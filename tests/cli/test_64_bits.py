@@ -15,7 +15,7 @@ import numpy as np
 from re3_jax import random_encoder
 from re3_jax.envs import registry
 from re3_jax.envs.base import Discrete, EnvSpec
-from re3_jax.intrinsic import RE3Config, Step, from_config, icm
+from re3_jax.intrinsic import RE3Config, Step, from_config, icm, vcse
 from re3_jax.intrinsic.rewarding import reward_rollout
 
 found = {}
@@ -47,6 +47,13 @@ steps = Step(seen[:-1], action, seen[1:], flag, flag)
 found["reward of ICM"] = reward_rollout(
     curious, curious.init(jax.random.key(1), spec, 4), steps, jnp.int32(0), key
 )[0]
+# A rollout of more than 256 steps, whose copies are merged.
+valued = vcse.from_config(vcse.VCSEConfig(), RE3Config(ring_size=600, merge_copies=True))
+kind = np.random.default_rng(3).integers(0, 50, 600).reshape(150, 4)
+seen = jnp.asarray(np.random.default_rng(4).normal(size=(50, 3))[kind], jnp.float32)
+steps = Step(seen, value=jnp.asarray(kind, jnp.float32))
+start = valued.init(jax.random.key(1), spec, 4)
+found["reward of VCSE"] = reward_rollout(valued, start, steps, jnp.int32(0), key)[0]
 np.savez(sys.argv[1], **found)
 """
 

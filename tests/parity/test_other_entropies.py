@@ -63,6 +63,22 @@ def test_apt_without_its_running_mean():
         np.testing.assert_allclose(reward, entropies.apt(latents, 5), rtol=2e-4)
 
 
+def test_apt_still_pays_for_a_rare_view_that_was_seen_twice():
+    """What the mean over ranks is for: the nearest neighbour of such a view is its copy."""
+    rare = jnp.arange(16) >= 14
+    observation = jnp.where(rare[:, None, None, None], 5, 1) * jnp.ones((16, 7, 7, 3), jnp.uint8)
+
+    @partial(jax.jit, static_argnums=0)
+    def paid(bonus):
+        state, index = bonus.observe(bonus.init(jax.random.key(0), MINIGRID), Step(observation))
+        return bonus.reward(state, batch_of(MINIGRID, observation, index))[0]
+
+    nearest = RE3Config(ring_size=16, first_neighbour=1, last_neighbour=1, count_self=False)
+    np.testing.assert_array_equal(paid(re3.from_config(nearest)), 0.0)
+    apt = paid(make_bonus(parse([*DEBUG, "--bonus", "apt", "--re3.beta", "1"])))
+    assert (apt[rare] > 0.5).all() and (apt[~rare] == 0).all()
+
+
 @pytest.mark.parametrize("alpha", [0.1, 0.5])
 def test_rise_is_the_papers_power_of_the_distance(alpha):
     """The third other latent among all stored; the authors' code, with k = 2, has the same."""

@@ -66,6 +66,7 @@ BONUSES = {
     "atc": with_atc,
     "sum": lambda: sum_of({"re3": from_config(ENTROPY), "rnd": rnd.from_config(WHITENED)}),
     "vcse": lambda: vcse.from_config(vcse.VCSEConfig(k=2, neighbours="ring"), ENTROPY),
+    "vcse in the rollout": lambda: vcse.from_config(vcse.VCSEConfig(k=2), ENTROPY),
     "episodic": lambda: episodic_counts(lambda seen: (seen[:, 0] > 0).astype(int), 2),
 }
 FAST = {("re3", "vectors"), ("rnd", "vectors"), ("episodic", "vectors")}
@@ -118,7 +119,7 @@ def make(name, task, seed=5):
 
 
 def batch_of(step, index, agent_steps):
-    return IntrinsicBatch(*step[:3], index, np.int32(agent_steps))
+    return IntrinsicBatch(*step[:3], index, np.int32(agent_steps), step.value)
 
 
 @pytest.mark.parametrize(("name", "task"), CASES)
