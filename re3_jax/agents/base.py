@@ -181,6 +181,19 @@ def on_policy_learner(
     )
 
 
+def reported(by_agent: Info, by_bonus: Info) -> Info:
+    """What both report of an update.
+
+    Raises:
+      ValueError: if both report something of the same name.
+    """
+    if both := by_agent.keys() & by_bonus.keys():
+        raise ValueError(
+            f"the bonus reports {', '.join(sorted(both))}, as the agent does: give it another name"
+        )
+    return {**by_agent, **by_bonus}
+
+
 def random_actions(key: PRNGKeyArray, learner: Learner) -> Action:
     """Uniformly random actions of all lanes."""
     space, lanes = learner.spec.action_space, learner.num_lanes

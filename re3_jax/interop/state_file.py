@@ -63,7 +63,12 @@ def restore(path: str | Path, like: Any) -> Any:
     try:
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
+    except ValueError:
+        # NumPy's sentence advises to unpickle what may be anything.
+        raise ValueError(
+            f"cannot read the state of a bonus from {path}: it is not an .npz file that save wrote"
+        ) from None
+    except (OSError, EOFError, BadZipFile) as error:
         raise ValueError(f"cannot read the state of a bonus from {path} ({error})") from None
     own = {name: (leaf.shape, leaf.dtype) for name, leaf in _as_numpy(like).items()}
     if own != {name: (leaf.shape, leaf.dtype) for name, leaf in found.items()}:

@@ -34,7 +34,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.scipy.special import digamma
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from re3_jax import checks, fingerprint, knn, schedules
 from re3_jax.envs.base import EnvSpec
@@ -105,13 +105,13 @@ class _Searched(NamedTuple):
       ring: their latents.
       values: of each row.
       copies: number of states that each row stands for.
-      variance: of the values of all states.
+      scale: what gaps between values are multiplied by, one over their standard deviation.
     """
 
     ring: knn.Ring
     values: Float[Array, " rows"]
     copies: Int[Array, " rows"]
-    variance: Float[Array, ""]
+    scale: Float[Array, ""]
 
 
 def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
@@ -165,12 +165,12 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
         with jax.named_scope("knn"):
             if state.values is None:
                 _check_minibatch(config, len(row))
-                values = _given(batch.value, "IntrinsicBatch.value")
+                values = _given(batch.value, "IntrinsicBatch.value, or Step.value of a rollout")
                 among, row = _minibatch(state.ring, row, values, merges)
             else:
                 is_stored = jnp.arange(entropy.ring_size) < state.ring.num_valid
-                variance = jnp.var(state.values, where=is_stored)
-                among = _Searched(state.ring, state.values, is_stored.astype(jnp.int32), variance)
+                scale = _scale(state.values, is_stored)
+                among = _Searched(state.ring, state.values, is_stored.astype(jnp.int32), scale)
             search = partial(_radius_and_count, config.k, among)
             radius, count = once_each(search, row) if merges else search(row)
         eps = 2 * radius
@@ -194,15 +194,22 @@ def from_config(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
     return chain(vcse(config, entropy), transforms.scale_by_schedule(beta))
 
 
+def _scale(
+    values: Float[Array, " rows"], counted: Bool[Array, " rows"] | None = None
+) -> Float[Array, ""]:
+    """One over the standard deviation of values."""
+    return 1.0 / jnp.sqrt(jnp.var(values, where=counted) + VARIANCE_OFFSET)
+
+
 def _minibatch(
     ring: LatentRing, place: Int[Array, " batch"], values: Float[Array, " batch"], merges: bool
 ) -> tuple[_Searched, Int[Array, " batch"]]:
     """The batch at these places as what is searched, and the row of each of its states."""
     latents, identity = ring.latents[place], ring.fingerprints[place]
-    variance = jnp.var(values)
+    scale = _scale(values)
     if not merges or len(place) <= AT_ONCE:
         own, row = latent_ring.add(latent_ring.init(*latents.shape), latents, identity)
-        return _Searched(own, values, jnp.ones(len(place), jnp.int32), variance), row
+        return _Searched(own, values, jnp.ones(len(place), jnp.int32), scale), row
     # The value may depend on more than the encoder sees: on the past, with a recurrent agent.
     bits = lax.bitcast_convert_type(values.astype(jnp.float32), jnp.uint32)
     both = fingerprint.of(jnp.stack([identity, bits], axis=1))
@@ -215,7 +222,7 @@ def _minibatch(
         return jnp.zeros_like(of_batch).at[row_of_first].set(of_batch, mode="drop")
 
     distinct = distinct._replace(fingerprints=by_row(identity))
-    return _Searched(distinct, by_row(values), distinct.copies, variance), row
+    return _Searched(distinct, by_row(values), distinct.copies, scale), row
 
 
 def _radius_and_count(
@@ -223,19 +230,18 @@ def _radius_and_count(
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     """Half of eps, and n_v, of the states in these rows."""
     ring, values = among.ring, among.values
-    scale = 1.0 / jnp.sqrt(among.variance + VARIANCE_OFFSET)
     radius = knn.kth_joint_distance(
         ring.latents[row],
         values[row],
         ring,
         values,
         k=k,
-        scale=scale,
+        scale=among.scale,
         exclude=row,
         fingerprints=ring.fingerprints[row],
     )
     # Rows lead, because XLA's CPU backend does not vectorise a sum over the last axis.
-    is_near = knn.gap_between(values[:, None], values[row], scale) < radius
+    is_near = knn.gap_between(values[:, None], values[row], among.scale) < radius
     count = jnp.sum(jnp.where(is_near, among.copies[:, None], 0), axis=0)
     return radius, count.astype(jnp.float32)
 

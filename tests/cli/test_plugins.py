@@ -11,6 +11,7 @@ import pytest
 
 from re3_jax.commands import train
 from re3_jax.runs import plugins
+from re3_jax.runs.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
 
@@ -163,6 +164,19 @@ def test_a_bad_file_is_one_sentence(text, words, tmp_path, capsys):
     said = capsys.readouterr().err
     assert words in said and said.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_a_plugin_that_changed_after_its_import_is_refused(tmp_path):
+    """Its registrations of before would train under the new file's digest."""
+    file = tmp_path / "mine.py"
+    file.write_text("first = 1\n")
+    plugins.load(str(file))
+    plugins.load(str(file))
+    file.write_text("second = 2\n")
+    with pytest.raises(UsageError, match="has changed since this process imported it: start a new"):
+        plugins.load(str(file))
+    file.write_text("first = 1\n")
+    plugins.load(str(file))
 
 
 def test_the_plugin_is_found_among_the_words():

@@ -13,6 +13,7 @@ from re3_jax.agents.base import (
     OnPolicyLearner,
     acting_on,
     on_policy_learner,
+    reported,
 )
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import EnvSpec
@@ -37,7 +38,7 @@ def make_learner(config: A2CConfig, spec: EnvSpec, bonus: IntrinsicReward) -> On
         )
         with jax.named_scope("update"):
             learned, info = agent.update(state.agent, rollout)
-        return state._replace(agent=learned, intrinsic=intrinsic), {**info, **bonus_info}
+        return state._replace(agent=learned, intrinsic=intrinsic), reported(info, bonus_info)
 
     sizes = config.num_envs, config.rollout_length
     acting = acting_on(agent.act, FrameStack(spec.frame_stack))

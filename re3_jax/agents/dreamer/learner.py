@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, UInt8
 
-from re3_jax.agents.base import Acting, Action, Info, Learner, LearnerState, observe
+from re3_jax.agents.base import Acting, Action, Info, Learner, LearnerState, observe, reported
 from re3_jax.agents.dreamer.agent import Belief, Dreamer, DreamerState, SequenceBatch
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.envs.base import EnvSpec, LaneStep
@@ -114,7 +114,7 @@ def make_learner(config: DreamerConfig, spec: EnvSpec, bonus: IntrinsicReward) -
         )
         with jax.named_scope("update"):
             agent, info = dreamer.update(state.agent, batch, update_key)
-        return state._replace(agent=agent, intrinsic=intrinsic), {**info, **bonus_info}
+        return state._replace(agent=agent, intrinsic=intrinsic), reported(info, bonus_info)
 
     def updates_due(before: Any, after: Any) -> Any:
         every, repeat = config.env_frames_per_burst, spec.action_repeat

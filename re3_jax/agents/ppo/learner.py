@@ -5,7 +5,7 @@ from functools import partial
 import jax
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from re3_jax.agents.base import Info, LearnerState, OnPolicyLearner, on_policy_learner
+from re3_jax.agents.base import Info, LearnerState, OnPolicyLearner, on_policy_learner, reported
 from re3_jax.agents.ppo.agent import PPOState, make_ppo, shuffled, steps_of
 from re3_jax.agents.ppo.config import PPOConfig
 from re3_jax.agents.ppo.memory import past_of
@@ -44,7 +44,7 @@ def make_learner(config: PPOConfig, spec: EnvSpec, bonus: IntrinsicReward) -> On
         rollout = rollout._replace(bonus=rewarded.bonus)
         with jax.named_scope("update"):
             learned, info = agent.update(learned, rollout, order, agent_steps)
-        return learned, intrinsic, {**info, **bonus_info}
+        return learned, intrinsic, reported(info, bonus_info)
 
     # Vectors pass through layers so small that seeds together are as fast.
     has_images = len(spec.observation_shape) == 3

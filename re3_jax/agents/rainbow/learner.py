@@ -10,7 +10,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from re3_jax.agents.base import Action, Frame, Info, Learner, LearnerState, acting_on, observe
+from re3_jax.agents.base import (
+    Action,
+    Frame,
+    Info,
+    Learner,
+    LearnerState,
+    acting_on,
+    observe,
+    reported,
+)
 from re3_jax.agents.rainbow.agent import RainbowBatch, make_rainbow
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.envs.base import EnvSpec, LaneStep
@@ -120,7 +129,7 @@ def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -
         if config.prioritized:
             replay = prioritized.update_priorities(replay, drawn.slot, priority)
         state = state._replace(agent=learned, intrinsic=intrinsic, replay=replay)
-        return state, {**info, **bonus_info}
+        return state, reported(info, bonus_info)
 
     def updates_due(before: Any, after: Any) -> Any:
         every = config.agent_steps_per_update

@@ -16,6 +16,7 @@ from re3_jax.agents.base import (
     Phase,
     acting_on,
     observe,
+    reported,
 )
 from re3_jax.agents.sac import replays
 from re3_jax.agents.sac.agent import Update, make_sac
@@ -107,7 +108,7 @@ def make_learner(config: SACConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Le
             )
             with jax.named_scope("update"):
                 learned, info = update(state.agent, batch, agent_key)
-            return state._replace(agent=learned, intrinsic=intrinsic), {**info, **bonus_info}
+            return state._replace(agent=learned, intrinsic=intrinsic), reported(info, bonus_info)
 
         return phase
 
