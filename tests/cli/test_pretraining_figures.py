@@ -231,6 +231,7 @@ def test_fine_tuning_counts_the_frames_of_pre_training(asked, tmp_path):
         ("RAD + RE3 + PT", "5000", "0.5"),
         ("RAD + SE w/ Contrastive + PT", "5000", "0.5"),
     ]
+    assert [row["pretraining_frames"] for row in table] == ["0", "0", "1000", "1000"]
     assert len(list((tmp_path / "out").glob("hopper_stand-*.csv"))) == 8
 
 
