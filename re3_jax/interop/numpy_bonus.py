@@ -46,8 +46,8 @@ class NumpyBonus:
 
     Arrays are copied when they are passed, so a loop may reuse its buffers at once. They are cast
     to the dtypes of the task's `EnvSpec` where NumPy calls that a cast of the same kind, such as
-    float64 to float32. Every method that gets an array of another shape or kind raises a
-    ValueError and leaves the state as it was.
+    float64 to float32. Every method that gets an array of another shape or kind, NaN, infinity or
+    an action that the task does not have raises a ValueError and leaves the state as it was.
 
     Attributes:
       spec: the task.
@@ -76,8 +76,14 @@ class NumpyBonus:
           seed: decides the random encoder, and the random streams of a bonus that learns.
 
         Raises:
+          TypeError: if it is no bonus, such as the options of one.
           ValueError: if the bonus does not suit the task, or there is no lane.
         """
+        if not isinstance(bonus, IntrinsicReward):
+            raise TypeError(
+                f"bonus is a {type(bonus).__name__}: give an IntrinsicReward, such as "
+                "re3_jax.intrinsic.from_config makes of a RE3Config"
+            )
         if num_lanes < 1:
             raise ValueError(f"num_lanes is {num_lanes}: give at least 1")
         self.spec, self.num_lanes, self._in_order = spec, num_lanes, bonus.in_order
@@ -158,8 +164,11 @@ class NumpyBonus:
           The index, int32 [lane]; of a sum of bonuses, [lane, parts].
 
         Raises:
+          TypeError: if it is a whole `Step`.
           ValueError: if there is no step.
         """
+        if isinstance(observation, Step):
+            raise TypeError("observation is a Step: give its fields, observe(*step)")
         if len(observation) < 1:
             raise ValueError("there is no step to observe: give observations [lane, ...]")
         ends = terminated, truncated
@@ -255,7 +264,7 @@ class NumpyBonus:
     def _checked(self, step: Step, rows: tuple[int, ...]) -> Step:
         observations = rows, self.spec.observation_shape, self.spec.observation_dtype
         flags = rows, (), np.dtype(bool)
-        return Step(
+        checked = Step(
             _array("observation", step.observation, *observations),
             _array("action", step.action, rows, *self._action_form()),
             _array("next_observation", step.next_observation, *observations),
@@ -264,6 +273,10 @@ class NumpyBonus:
             _array("state_number", step.state_number, rows, (), np.dtype(np.int32)),
             _array("value", step.value, rows, (), np.dtype(np.float32)),
         )
+        space: Any = self.spec.action_space
+        if isinstance(space, Discrete) and checked.action is not None:
+            _check_range("action", np.asarray(checked.action), space.num_actions)
+        return checked
 
     def _checked_batch(self, batch: IntrinsicBatch) -> IntrinsicBatch:
         rows = (len(batch.observation),)
@@ -289,7 +302,8 @@ def _array(
     """A copy of `value`: a compiled program may read its arguments after the call returned.
 
     Raises:
-      ValueError: if it has not the shape [*rows, *shape] or not a dtype of the kind of `dtype`.
+      ValueError: if it has not the shape [*rows, *shape] or not a dtype of the kind of `dtype`, or
+        if it holds what is not finite.
     """
     if value is None:
         return None
@@ -299,7 +313,20 @@ def _array(
         raise ValueError(
             f"{name} must be {dtype}{list(wanted)}, but it is {given.dtype}{list(given.shape)}"
         )
-    return np.array(given, dtype, order="C")
+    array = np.array(given, dtype, order="C")
+    if not np.isfinite(array).all():
+        place = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise ValueError(
+            f"{name} holds NaN or infinity, first at {place}: a bonus cannot tell how far it is "
+            "from others, so mend or leave out the step"
+        )
+    return array
+
+
+def _check_range(name: str, numbers: Int32[np.ndarray, "..."], count: int) -> None:
+    wrong = numbers[(numbers < 0) | (numbers >= count)]
+    if wrong.size:
+        raise ValueError(f"{name} holds {wrong[0]}: give numbers from 0 to {count - 1}")
 
 
 def _floats(info: Any) -> Info:

@@ -13,6 +13,7 @@ from re3_jax.knn.rings import DISTINCT_ROWS, Search, among_first_rows, over_ring
 from re3_jax.knn.scores import top_k
 from re3_jax.knn.search import search_ring
 from re3_jax.replay.distinct_ring import DistinctRing
+from re3_jax.replay.latent_ring import FAR
 
 
 def kth_distance(
@@ -35,8 +36,8 @@ def kth_distance(
       axis_name: see `nearest_distances`.
 
     Returns:
-      float32 [batch], finite. With fewer than k rows to choose from, the distance to the furthest
-      of them; with no row, 0.
+      float32 [batch], as `nearest_distances`. With fewer than k rows to choose from, the distance
+      to the furthest of them; with no row, 0.
 
     Example:
       >>> import jax.numpy as jnp
@@ -128,8 +129,9 @@ def mean_distance(
       axis_name: see `nearest_distances`.
 
     Returns:
-      float32 [batch], finite. With fewer than k rows to choose from, the mean over the ranks that
-      exist; with fewer than `first`, the distance to the furthest row; with no row, 0.
+      float32 [batch], as `nearest_distances`. With fewer than k rows to choose from, the mean over
+      the ranks that exist; with fewer than `first`, the distance to the furthest row; with no row,
+      0.
 
     Raises:
       ValueError: if not 1 <= first <= k <= capacity, or if the shapes do not fit.
@@ -169,7 +171,7 @@ def nearest_and_mean(
             "ranks count from 1 and first must not exceed k"
         )
     squared = _squared_distances(queries, ring, k, exclude, fingerprints, axis_name)
-    available = jnp.sum(jnp.isfinite(squared), axis=1)
+    available = jnp.sum(squared != jnp.inf, axis=1)
     rank = jnp.arange(1, k + 1)
     # With fewer rows than `first`, the furthest row stands for all ranks.
     start = jnp.minimum(first, available)[:, None]
@@ -207,8 +209,10 @@ def nearest_distances(
         count through the slices in the order of the devices.
 
     Returns:
-      float32 [batch, k], finite. With fewer than k rows to choose from, the missing distances
-      repeat the largest; with no row they are 0.
+      float32 [batch, k]. With fewer than k rows to choose from, the missing distances repeat the
+      largest; with no row they are 0. All are finite, but for a query with NaN or infinity, or
+      whose square overflows: it gets NaN. A row of the ring that was stored with such numbers is a
+      neighbour of nothing, and leaves every other distance as it is.
 
     Example:
       >>> import jax.numpy as jnp
@@ -229,7 +233,7 @@ def nearest_distances(
 
 def _distances(squared: Float[Array, "batch k"]) -> Float[Array, "batch k"]:
     # Missing neighbours are +inf and come last. The running maximum repeats the furthest row.
-    return jnp.sqrt(lax.cummax(jnp.where(jnp.isfinite(squared), squared, 0.0), axis=1))
+    return jnp.sqrt(lax.cummax(jnp.where(squared == jnp.inf, 0.0, squared), axis=1))
 
 
 def _squared_distances(
@@ -237,7 +241,8 @@ def _squared_distances(
 ) -> Float[Array, "batch k"]:
     """Checks the arguments and searches: squares, ascending, +inf where no neighbour exists.
 
-    `scalars` are those of the queries, those of the rows, and the scale of gaps.
+    All squares of a query are NaN if it is not finite. `scalars` are those of the queries, those of
+    the rows, and the scale of gaps.
     """
     capacity = ring.latents.shape[0]
     shards = 1 if axis_name is None else lax.axis_size(axis_name)
@@ -249,6 +254,13 @@ def _squared_distances(
     rows, num_rows = rows_of(ring, with_fingerprints=fingerprints is not None)
     of_queries, of_rows, scale = scalars
     queries = queries.astype(ring.latents.dtype)
+    is_finite = jnp.isfinite(jnp.sum(queries * queries, axis=1))
+    # The search repeats itself for queries that it cannot settle, and NaN settles nothing.
+    queries = jnp.where(is_finite[:, None], queries, 0.0)
+    if of_queries is not None:
+        is_finite &= jnp.isfinite(of_queries)
+        of_queries = jnp.where(is_finite, of_queries, 0.0)
+        of_rows = jnp.where(jnp.isfinite(of_rows), of_rows, FAR)
     beside = rows._replace(scalars=of_rows, scale=scale)
     given = Queries(queries, fingerprints, of_queries), own_row, beside, num_rows
     arguments = lax.stop_gradient(given)
@@ -260,10 +272,10 @@ def _squared_distances(
         sizes = [size for size in DISTINCT_ROWS if k < size < capacity] + [capacity]
         search = among_first_rows(search, sizes)
     squared = search(*arguments)
-    if axis_name is None:
-        return squared
-    gathered = lax.all_gather(squared, axis_name, axis=1, tiled=True)
-    return -top_k(-gathered, k)[0]
+    if axis_name is not None:
+        gathered = lax.all_gather(squared, axis_name, axis=1, tiled=True)
+        squared = -top_k(-gathered, k)[0]
+    return jnp.where(is_finite[:, None], squared, jnp.nan)
 
 
 def _fused_on_cuda(search_one: Search) -> Search:

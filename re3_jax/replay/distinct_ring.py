@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from re3_jax import fingerprint
 from re3_jax.repeats import first_places
-from re3_jax.replay.latent_ring import check_batch, check_size
+from re3_jax.replay.latent_ring import check_batch, check_size, measurable
 
 NUM_PROBES = 4
 """Number of neighbouring buckets that may refer to a row."""
@@ -103,7 +103,7 @@ def add(
 
     Args:
       ring: updated in place by XLA if the caller does not use it again.
-      latents: one per place.
+      latents: one per place; `latent_ring.FAR` replaces those that are NaN or infinite.
       fingerprints: `fingerprint.of` the observations; with None, of the latents themselves.
 
     Example:
@@ -123,7 +123,7 @@ def add(
     place = jnp.arange(batch_size, dtype=jnp.int32)
     index = (ring.cursor + place) % capacity
     hashes = fingerprint.of(latents) if fingerprints is None else fingerprints
-    norms = jnp.sum(latents * latents, axis=1)
+    latents, norms = measurable(latents)
     twin = _first_copy(latents, norms, hashes)
     # All copies follow the first of them: by rounding, a copy of a copy may exceed the tolerance.
     found = _find(ring, latents, norms, hashes)[twin]

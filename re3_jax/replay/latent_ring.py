@@ -7,13 +7,20 @@ from jaxtyping import Array, Float, Int, UInt32
 
 from re3_jax import fingerprint
 
+FAR = 2e19
+"""What a latent whose square is not finite is stored as in every dimension.
+
+Its own square overflows float32, so that it is a neighbour of nothing, and a query with it finds
+NaN; but its product with any latent is a number, which a search may compare with others.
+"""
+
 
 class LatentRing(NamedTuple):
     """First-in-first-out store; rows at or past `num_valid` are zero and not yet written.
 
     Attributes:
       latents: float32 rows.
-      squared_norms: |y_i|^2 of each row.
+      squared_norms: |y_i|^2 of each row; +inf for one that is `FAR`.
       fingerprints: of the observation behind each row, see `fingerprint`.
       cursor: row that the next insertion writes first.
       num_valid: number of rows written so far, at most the capacity.
@@ -57,7 +64,7 @@ def add(
 
     Args:
       ring: updated in place by XLA if the caller does not use it again.
-      latents: one row each.
+      latents: one row each; `FAR` replaces those that are NaN or infinite.
       fingerprints: `fingerprint.of` the observations; with None, of the latents themselves.
 
     Example:
@@ -77,13 +84,14 @@ def add(
     index = (ring.cursor + jnp.arange(batch_size, dtype=jnp.int32)) % capacity
     if fingerprints is None:
         fingerprints = fingerprint.of(latents)
+    latents, norms = measurable(latents)
     return (
         LatentRing(
             latents=ring.latents.at[index].set(
                 latents, unique_indices=True, mode="promise_in_bounds"
             ),
             squared_norms=ring.squared_norms.at[index].set(
-                jnp.sum(latents * latents, axis=1), unique_indices=True, mode="promise_in_bounds"
+                norms, unique_indices=True, mode="promise_in_bounds"
             ),
             fingerprints=ring.fingerprints.at[index].set(
                 fingerprints, unique_indices=True, mode="promise_in_bounds"
@@ -93,6 +101,15 @@ def add(
         ),
         index,
     )
+
+
+def measurable(
+    latents: Float[Array, "batch latent"],
+) -> tuple[Float[Array, "batch latent"], Float[Array, " batch"]]:
+    """The latents, `FAR` in place of those whose square is not finite, and |y_i|^2 of each."""
+    norms = jnp.sum(latents * latents, axis=1)
+    is_finite = jnp.isfinite(norms)
+    return jnp.where(is_finite[:, None], latents, FAR), jnp.where(is_finite, norms, jnp.inf)
 
 
 def check_size(capacity: int, latent_dim: int) -> None:

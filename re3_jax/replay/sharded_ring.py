@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
-from re3_jax.replay.latent_ring import LatentRing, check_batch
+from re3_jax.replay.latent_ring import LatentRing, check_batch, measurable
 from re3_jax.replay.latent_ring import init as init_slice
 
 AXIS = "ring"
@@ -73,7 +73,7 @@ def add(
 
     Args:
       ring: updated in place by XLA if the caller does not use it again.
-      latents: one row each.
+      latents: one row each; `latent_ring.FAR` replaces those that are NaN or infinite.
       fingerprints: `fingerprint.of` the observations.
 
     Raises:
@@ -87,6 +87,7 @@ def add(
     row, is_own = _in_slice(ring, index)
     # Past the end, each in a place of its own: unique indices let XLA write in any order.
     row = jnp.where(is_own, row, slice_rows + place)
+    latents, norms = measurable(latents)
 
     def write(rows: Array, values: Array) -> Array:
         return rows.at[row].set(values, unique_indices=True, mode="drop")
@@ -94,7 +95,7 @@ def add(
     return (
         ShardedRing(
             latents=write(ring.latents, latents),
-            squared_norms=write(ring.squared_norms, jnp.sum(latents * latents, axis=1)),
+            squared_norms=write(ring.squared_norms, norms),
             fingerprints=write(ring.fingerprints, fingerprints),
             cursor=(ring.cursor + batch_size) % capacity,
             num_valid=jnp.minimum(ring.num_valid + batch_size, capacity),

@@ -8,7 +8,8 @@ class HostRecord:
     """What the host must remember beside the state; the JSON part of a checkpoint.
 
     Seconds are summed over all processes of the run, without the time between them.
-    `timed_frames` are the env frames per seed trained in `train_seconds`.
+    `timed_frames` are the env frames per seed trained in `train_seconds`; `not_finite` are the
+    numbers of the seeds whose agents became NaN or infinite.
     """
 
     chunks: int = 0
@@ -20,6 +21,7 @@ class HostRecord:
     evaluation_seconds: float = 0.0
     compile_seconds: float = 0.0
     timed_frames: int = 0
+    not_finite: list[int] = field(default_factory=list)
     csv_bytes: dict[str, int] = field(default_factory=dict)
 
     @property

@@ -316,8 +316,7 @@ class Run:
             self._tables = tables.contents()
         terminal.close()
         if session.record.evaluated_at >= 0:
-            timing = session.record.timing(self.config.seeds)
-            reached = summary.values(self._curve(), self.config, session.complete, timing)
+            reached = summary.values(self._curve(), self.config, session.complete, session.record)
             say(summary.headline(reached))
         if not session.complete:
             say(f"stopped at env frame {session.record.env_frames:,}; .train() goes on")

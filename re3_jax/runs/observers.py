@@ -78,6 +78,14 @@ class Display(Observer):
             self._terminal.say(f"about {clock(self._seconds_left(session))} to go")
         self._show(session)
 
+    def not_finite(self, session: Session, seeds: Sequence[int]) -> None:
+        """Says so."""
+        named = " ".join(map(str, seeds))
+        self._terminal.say(
+            f"at env frame {session.record.env_frames:,} the parameters of seed(s) {named} are NaN "
+            "or infinite: the others go on"
+        )
+
     def _seconds_left(self, session: Session) -> float:
         return self._pace.seconds_for(max(0, session.config.steps - session.record.env_frames))
 

@@ -5,7 +5,7 @@ and CSV files are cut to its length, so a resumed run equals an uninterrupted on
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -81,10 +81,41 @@ def record(
         session.begin()
     recorders: list[Recorder] = []
     processes.from_first(lambda: recorders.append(_open_tables(session, folder)))
+    film = Film() if config.video and processes.is_first else None
+    with contextlib.ExitStack() as tables:
+        for recorder in recorders:
+            tables.enter_context(contextlib.closing(recorder))
+        stopped_by = _train(session, folder, store, recorders, film, terminal, received)
+    store.close()
+    terminal.close()
+    processes.from_first(lambda: _report(session, folder, film, say))
+    return stopped_by
+
+
+def _train(
+    session: Session,
+    folder: Path,
+    store: CheckpointStore,
+    recorders: Sequence[Recorder],
+    film: Film | None,
+    terminal: Terminal,
+    received: Callable[[], int | None],
+) -> int | None:
+    """Trains between two checkpoints; the signal that stopped it, if one did.
+
+    Args:
+      session: has a state.
+      folder: as in `record`.
+      store: where the checkpoints go.
+      recorders: the tables, in the first process; none in others.
+      film: receives the frames of the last evaluation.
+      terminal: as in `record`.
+      received: as in `record`.
+    """
+    processes, say = session.processes, terminal.say
     for logger in (logger for recorder in recorders for logger in recorder.loggers):
         say(f"logging to  {logger.where}")
     checkpoints = Checkpoints(store, next(iter(recorders), None))
-    film = Film() if config.video and processes.is_first else None
     on_first: list[Observer] = [Picture(folder)] if processes.is_first else []
     rows = [Rows(recorder) for recorder in recorders]
     films = [film] if film is not None else []
@@ -101,11 +132,6 @@ def record(
     session.run(stopped)
     checkpoints.save(session)
     session.observers = ()
-    for recorder in recorders:
-        recorder.close()
-    store.close()
-    terminal.close()
-    processes.from_first(lambda: _report(session, folder, film, say))
     return stopped_by
 
 

@@ -18,11 +18,13 @@ from jaxtyping import Array, Float
 from re3_jax.runs import fine_tuning, machine
 from re3_jax.runs.build import Runner, build, devices_of, part_of, prepared, refused_by_parts
 from re3_jax.runs.config import RunConfig
+from re3_jax.runs.errors import UsageError
 from re3_jax.runs.host_record import HostRecord
 from re3_jax.runs.validate import check_memory
 from re3_jax.training.digests import of_seeds
 from re3_jax.training.distributed import ALONE, Processes
 from re3_jax.training.evaluate import EvalStats
+from re3_jax.training.finite import of_seeds as finite_seeds
 from re3_jax.training.host_evaluation import Record
 from re3_jax.training.replay_journal import without_frames
 from re3_jax.training.train_state import TrainState
@@ -53,6 +55,9 @@ class Observer:
 
     def trained(self, session: "Session", metrics: Metrics) -> None:
         """A chunk is done; `metrics` has all seeds."""
+
+    def not_finite(self, session: "Session", seeds: Sequence[int]) -> None:
+        """The agents of these seeds have become NaN or infinite, and others have not."""
 
 
 class Session:
@@ -132,16 +137,25 @@ class Session:
         self._started = time.monotonic() - self.record.wall_seconds
 
     def run(self, stopped: Callable[[], bool]) -> None:
-        """Trains and evaluates until the run is complete, or `stopped` says so after a chunk."""
+        """Trains and evaluates until the run is complete, or `stopped` says so after a chunk.
+
+        Raises:
+          UsageError: no agent holds numbers any more, only NaN and infinities.
+        """
         if not self.complete:
             self._compile()
         while not stopped() and self._advance():
             pass
 
     def capture(self) -> TrainState:
-        """What a checkpoint holds beside the record; a pending evaluation is finished first."""
+        """What a checkpoint holds beside the record; a pending evaluation is finished first.
+
+        Raises:
+          UsageError: as `run` does.
+        """
         # It belongs to a state that restoring the checkpoint discards.
         self._await_evaluation()
+        self._check_finite()
         self.record.wall_seconds = self.wall_seconds()
         return self.runner.capture(self.state)
 
@@ -177,7 +191,24 @@ class Session:
         every = self.config.evaluation.every_env_frames
         return before < 0 or (self.all_trained and before != at) or at // every > before // every
 
+    def _check_finite(self) -> None:
+        finite: list[bool] = sum(self.processes.exchange(finite_seeds(self.state.agent)), [])
+        numbers = zip(self.config.seed_numbers, finite, strict=True)
+        seeds = [seed for seed, is_finite in numbers if not is_finite]
+        if not any(finite):
+            raise UsageError(
+                f"at env frame {self.record.env_frames:,} the parameters of every seed are NaN or "
+                "infinite: see in train.csv which column was the first, then lower the learning "
+                "rate or the weight of the bonus, or mend observations and rewards that are no "
+                "numbers; what was saved before is kept"
+            )
+        if new := [seed for seed in seeds if seed not in self.record.not_finite]:
+            self.record.not_finite = seeds
+            for observer in self.observers:
+                observer.not_finite(self, new)
+
     def _start_evaluation(self) -> None:
+        self._check_finite()
         self._evaluating_at = self.record.env_frames
         digests = of_seeds(without_frames(self.runner.capture(self.state)))
         sha256: list[str] = sum(self.processes.exchange(digests), [])

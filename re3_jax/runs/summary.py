@@ -35,14 +35,8 @@ def draw_curve(folder: Path, config: RunConfig) -> None:
     curves.save(picture(curve, config), folder / "curve.png")
 
 
-def values(
-    curve: "Curve", config: RunConfig, complete: bool, timing: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The contents of summary.json.
-
-    The curve has at least one evaluation; `timing` has seconds and frames per second, as measured
-    by the loop.
-    """
+def values(curve: "Curve", config: RunConfig, complete: bool, record: HostRecord) -> dict[str, Any]:
+    """The contents of summary.json; the curve has at least one evaluation."""
     from re3_jax.runs.statistics import final_returns
 
     final, seeds = curve.returns[:, -1], config.seed_numbers
@@ -56,7 +50,8 @@ def values(
         "final_return": {str(s): float(r) for s, r in zip(seeds, final, strict=True)},
         **reached,
         **suite.summary(task_id, reached["final_return_mean"]),
-        **timing,
+        "not_finite_seeds": record.not_finite,
+        **record.timing(config.seeds),
         "peak_host_bytes": machine.peak_host_bytes(),
         "peak_device_bytes": machine.peak_device_bytes(),
         "device": machine.device(),
@@ -70,7 +65,7 @@ def write(folder: Path, config: RunConfig, complete: bool, record: HostRecord) -
     from re3_jax.runs import curves
 
     curve = curves.load("", [folder])
-    reached = values(curve, config, complete, record.timing(config.seeds))
+    reached = values(curve, config, complete, record)
     write_json(folder / "summary.json", without_nan(reached))
     draw_curve(folder, config)
     yield headline(reached)
@@ -81,9 +76,11 @@ def write(folder: Path, config: RunConfig, complete: bool, record: HostRecord) -
 def headline(reached: Mapping[str, Any]) -> str:
     """The line of a summary for the terminal."""
     low, high = reached["final_return_iqm_ci95"]
-    speed = reached["frames_per_second"]
+    speed, broken = reached["frames_per_second"], " ".join(map(str, reached["not_finite_seeds"]))
     return (
         f"return {reached['final_return_mean']:.3f} (IQM {reached['final_return_iqm']:.3f}, "
         f"95% interval {low:.3f} to {high:.3f}) over {len(reached['final_return'])} seed(s) at env "
-        f"frame {reached['env_frames']:,}" + (f", {speed:,.0f} frames/s" if speed else "")
+        f"frame {reached['env_frames']:,}"
+        + (f", {speed:,.0f} frames/s" if speed else "")
+        + (f"; seed(s) {broken} became NaN or infinite" if broken else "")
     )

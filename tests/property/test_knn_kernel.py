@@ -98,6 +98,20 @@ def test_rows_that_count_several_times_and_rings_of_several_seeds(interpreted):
         np.testing.assert_allclose(found, nearest(latents[:33], latents, 200), rtol=1e-6)
 
 
+def test_a_latent_that_is_not_finite_is_nobodys_neighbour(interpreted):
+    latents = points(4, 300, 6, 3)
+    broken = latents.copy()
+    broken[[0, 130, 299]] = np.nan
+    finite = np.delete(latents, [0, 130, 299], axis=0)
+
+    @jax.jit
+    def search(queries):
+        ring, _ = latent_ring.add(latent_ring.init(300, 6), broken)
+        return knn.nearest_distances(queries, ring, k=K)
+
+    np.testing.assert_allclose(search(latents[:40]), nearest(latents[:40], finite, 297), rtol=1e-6)
+
+
 def test_the_switch(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: True)
     for value, wanted in (("0", False), ("1", True)):

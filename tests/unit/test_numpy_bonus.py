@@ -241,12 +241,18 @@ def test_arrays_are_cast_within_their_kind_and_refused_otherwise():
     np.testing.assert_array_equal(bonus.observe(*wide), twin.observe(*step))
     batches = (batch_of(one, np.zeros(LANES, np.int64), 4) for one in (wide, step))
     np.testing.assert_array_equal(bonus.reward(next(batches))[0], twin.reward(next(batches))[0])
+    holed = step.observation.copy()
+    holed[2:, 1] = np.nan
     refused = [
         (dict(observation=step.observation[:, :3]), r"observation must be float32\[4, 5\], but it"),
         (dict(action=np.ones(LANES, np.float32)), r"action must be int32\[4\], but it is float32"),
         (dict(next_observation=step.observation[:2]), r"next_observation must be .* float32\[2, 5"),
         (dict(terminated=np.zeros(LANES, np.float32)), r"terminated must be bool\[4\], but it is"),
         (dict(truncated=np.zeros((LANES, 1), bool)), r"truncated must be bool\[4\], but it is boo"),
+        (dict(observation=holed), r"observation holds NaN or infinity, first at \[2, 1\]"),
+        (dict(value=np.full(LANES, np.inf)), r"value holds NaN or infinity, first at \[0\]"),
+        (dict(action=np.array([0, 1, -1, 0])), "action holds -1: give numbers from 0 to "),
+        (dict(action=np.array([0, 99, 1, 0])), "action holds 99: give numbers from 0 to "),
     ]
     for changed, words in refused:
         with pytest.raises(ValueError, match=words):
@@ -270,6 +276,13 @@ def test_a_loop_without_lanes_or_steps_is_refused():
     with pytest.raises(ValueError, match="a rollout of 0 steps of 4 lanes has nothing to reward"):
         bonus.reward_rollout(Step(np.zeros((0, LANES, 5))))
     assert bonus.agent_steps == 0
+
+
+def test_options_and_whole_steps_are_told_what_to_give():
+    with pytest.raises(TypeError, match="bonus is a RE3Config: give an IntrinsicReward"):
+        NumpyBonus(ENTROPY, TASKS["vectors"], LANES)
+    with pytest.raises(TypeError, match=r"give its fields, observe\(\*step\)"):
+        make("rnd", "vectors").observe(steps("vectors", 0))
 
 
 def test_lanes_to_restart_are_bool():

@@ -1,0 +1,15 @@
+"""Which seeds of a state still hold numbers."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def of_seeds(state: Any) -> list[bool]:
+    """For each seed, the leading axis of every leaf, whether no float is NaN or infinite."""
+    floats = [leaf for leaf in jax.tree.leaves(state) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    arrays = map(np.asarray, jax.device_get(floats))
+    per_leaf = [np.isfinite(array).all(axis=tuple(range(1, array.ndim))) for array in arrays]
+    return np.all(per_leaf, axis=0).tolist()
