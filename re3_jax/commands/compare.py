@@ -6,7 +6,8 @@
 Runs that differ only in their seeds, their length and what they report are one row. Labels name the
 options in which rows of the same task, agent, bonus and preset differ. Writes curves.png,
 profiles.png and table.csv. The table says how probably a run of each row ends above one of the
-task's first row, at the last evaluation of both. Profiles are at the last one of all its rows.
+task's first row, at the last frame that both reached; a row that was not evaluated there is linear
+between its evaluations. Profiles are at the last frame that all rows of a task reached.
 """
 
 import argparse

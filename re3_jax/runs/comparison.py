@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from flax.traverse_util import flatten_dict
-from jaxtyping import Int
 from matplotlib.axes import Axes
 
 from re3_jax.envs.registry import PAPER_TASKS
@@ -65,10 +64,10 @@ def rows_of(folders: Iterable[Path]) -> list[Row]:
         _refuse_repeated_seeds(label, alike)
         rows.append(Row(options, alike, curves.load(label, alike)))
     for task, panel in panels_of(rows).items():
-        if shared_frames(panel).size < 2:
+        if shared_end(panel) <= max(row.env_frames[0] for row in panel):
             raise UsageError(
-                f"the runs of {task} have fewer than 2 evaluated frames in common: train them "
-                "further, or give runs that were evaluated equally often"
+                f"the runs of {task} were not evaluated twice over the same env frames: train them "
+                "further, or leave one out"
             )
     return rows
 
@@ -81,9 +80,9 @@ def panels_of(rows: Iterable[Row]) -> dict[str, list[Curve]]:
     return panels
 
 
-def shared_frames(rows: Iterable[Curve]) -> Int[np.ndarray, " point"]:
-    """The env frames at which all rows were evaluated."""
-    return functools.reduce(np.intersect1d, (row.env_frames for row in rows))
+def shared_end(rows: Iterable[Curve]) -> int:
+    """The last env frame that all rows reached."""
+    return int(min(row.env_frames[-1] for row in rows))
 
 
 def differences(rows: Sequence[Options]) -> list[str]:
@@ -124,9 +123,9 @@ def _refuse_repeated_seeds(label: str, folders: Iterable[Path]) -> None:
 
 
 def draw_profiles(axes: Axes, rows: Sequence[Curve], title: str) -> None:
-    """The share of each row's seeds above every return, at the last frame of all rows."""
-    frame = shared_frames(rows)[-1]
-    finals = [row.returns[:, row.env_frames == frame].ravel() for row in rows]
+    """The share of each row's seeds above every return, at the last frame that all reached."""
+    frame = shared_end(rows)
+    finals = [curves.at(row, frame) for row in rows]
     low, high = np.min(np.hstack(finals)), np.max(np.hstack(finals))
     margin = 0.05 * (high - low) or 0.05
     tau = np.linspace(low - margin, high + margin, 201)

@@ -73,15 +73,32 @@ def common(label: str, series: Collection[Mapping[int, float]]) -> Curve:
 
 
 def load(label: str, folders: Sequence[Path]) -> Curve:
-    """The curve of the runs' eval.csv at the frames of all seeds; a UsageError if none is left."""
+    """The curve of the runs' eval.csv.
+
+    Its frames are those of the seed that was evaluated least often over the frames that all seeds
+    went through; between evaluations the others are linear.
+
+    Raises:
+      UsageError: there is no such frame, or a file cannot be read.
+    """
     tables = [read(folder / "eval.csv", "return_mean") for folder in folders]
-    curve = common(label, [points for table in tables for points in table.values()])
-    if not curve.env_frames.size:
+    seeds = [np.array(sorted(points.items())) for table in tables for points in table.values()]
+    start, end = max(seed[0, 0] for seed in seeds), min(seed[-1, 0] for seed in seeds)
+    shared = [seed[(seed[:, 0] >= start) & (seed[:, 0] <= end), 0] for seed in seeds]
+    frames = min(shared, key=len)
+    if not frames.size:
         raise UsageError(
-            f"the runs of {label} have no evaluated frame in common: give runs that were evaluated "
-            "equally often"
+            f"the runs of {label} were not evaluated over the same env frames: train them further, "
+            "or leave one out"
         )
-    return curve
+    return Curve(
+        label, frames.astype(int), np.stack([np.interp(frames, *seed.T) for seed in seeds])
+    )
+
+
+def at(curve: Curve, env_frame: int) -> Float[np.ndarray, " seed"]:
+    """The return of each seed at a frame: linear between two evaluations, constant outside."""
+    return np.stack([np.interp(env_frame, curve.env_frames, each) for each in curve.returns])
 
 
 def picture(curves: Sequence[Curve], title: str) -> Figure:
@@ -220,15 +237,14 @@ def better_than(name: str, pairs: Iterable[tuple[Curve, Curve | None]]) -> dict[
 def improvement(curve: Curve, baseline: Curve | None) -> list[str]:
     """Probability that a run of `curve` ends above one of `baseline`, and its 95% interval and p.
 
-    The end is the evaluation of each that is nearest to the last frame that both reached. Then the
-    same of the areas up to that frame, which are larger where a run learns earlier. The cells are
-    empty if one has a single seed.
+    The end is the last frame that both reached. Then the same of the areas up to that frame, which
+    are larger where a run learns earlier. The cells are empty if one has a single seed.
     """
     if baseline is None or min(len(curve.returns), len(baseline.returns)) < 2:
         return [""] * 8
     end = int(min(curve.env_frames[-1], baseline.env_frames[-1]))
     both = curve, baseline
-    finals = [each.returns[:, np.abs(each.env_frames - end).argmin()] for each in both]
+    finals = [at(each, end) for each in both]
     probability, cells = statistics.probability_of_improvement, []
     for pair in (finals, [areas(each, end) for each in both]):
         interval = statistics.bootstrap_interval(probability, *pair)

@@ -9,6 +9,7 @@ import scipy.stats
 
 from re3_jax.commands.compare import main
 from re3_jax.runs.comparison import panels_of, rows_of
+from re3_jax.runs.curves import at
 from re3_jax.runs.run_folder import CONFIG
 from re3_jax.runs.statistics import bootstrap_interval, interquartile_mean
 from tests.cli.written_runs import write_run
@@ -100,6 +101,24 @@ def test_rows_are_told_apart_by_what_differs(folders, tmp_path):
     assert len(panels["doorkey_6x6"][1].returns) == 6
 
 
+def test_rows_evaluated_at_other_frames_are_linear_between_their_evaluations(tmp_path):
+    """As A2C's and PPO's runs are, whose chunks differ."""
+    folders = [
+        write_run(tmp_path / "one", "none", [1.0, 0.0], frames=(0, 1000, 4000)),
+        write_run(tmp_path / "more", "none", [2.0], frames=(0, 500, 3000, 4000), first=3),
+        write_run(tmp_path / "other", finals=[0.97, 0.99, 1.5], frames=(0, 1984, 3968)),
+    ]
+    out = tmp_path / "out"
+    assert compare(folders, out) == 0
+    none, re3 = rows_of(folders)
+    assert none.curve.env_frames.tolist() == [0, 1000, 4000]
+    # Straight lines stay straight.
+    np.testing.assert_allclose(none.curve.returns, [[0, 0.25, 1], [0, 0, 0], [0, 0.5, 2]])
+    # At 3,968 the first row has 0.992, 0 and 1.984: below and above pairs of the other.
+    assert float(table_of(out)[1]["better_than_first"]) == pytest.approx(4 / 9, rel=1e-5)
+    np.testing.assert_allclose(at(none.curve, 3968), [0.992, 0, 1.984])
+
+
 def test_a_single_seed_is_no_comparison(folders, tmp_path, capsys):
     one = write_run(tmp_path / "one", "rnd", finals=[0.4])
     assert compare([one, folders[1]], tmp_path / "out") == 0
@@ -136,11 +155,11 @@ def test_only_an_earlier_comparison_is_overwritten(folders, tmp_path, capsys):
         ),
         (
             lambda run: (run / "eval.csv").write_text("seed,env_frames,return_mean\n7,0,0\n"),
-            "fewer than 2 evaluated frames in common: train them further",
+            "not evaluated twice over the same env frames: train them further",
         ),
         (
             lambda run: (run / "eval.csv").write_text("seed,env_frames,return_mean\n7,3,0\n"),
-            "no evaluated frame in common: give runs",
+            "were not evaluated over the same env frames: train them further",
         ),
         (
             lambda run: (run / "eval.csv").write_text("seed,env_frames,return_mean\n1,0,0\n"),
