@@ -302,7 +302,7 @@ class Run:
 
     def _in_memory(self, terminal: Terminal, received: Callable[[], int | None]) -> None:
         session, say = self._session, terminal.say
-        for line in opening_lines(self.config):
+        for line in opening_lines(self.config, session.runner.env_frames_per_chunk):
             say(line)
         tables = Tables.in_memory(self.config.seed_numbers, self._tables)
         session.observers = [Rows(tables), Display(terminal, session)]

@@ -74,7 +74,7 @@ def record(
       UsageError: the folder cannot be resumed; nothing was overwritten.
     """
     config, processes, say = session.config, session.processes, terminal.say
-    for line in opening_lines(config, processes, folder):
+    for line in opening_lines(config, session.runner.env_frames_per_chunk, processes, folder):
         say(line)
     store = CheckpointStore(folder / run_folder.CHECKPOINTS, processes)
     if not session.has_begun and not (config.resume and restored(session, store, say)):
@@ -165,9 +165,9 @@ def restored(session: Session, store: CheckpointStore, say: Say) -> bool:
 
 
 def opening_lines(
-    config: RunConfig, processes: Processes = ALONE, folder: Path | None = None
+    config: RunConfig, chunk: int, processes: Processes = ALONE, folder: Path | None = None
 ) -> Iterator[str]:
-    """What is trained, on which devices, and where it is written."""
+    """What is trained, on which devices, and where it is written; `chunk` is in env frames."""
     own, usable = part_of(config, processes), jax.local_devices()
     per_seed, used = config.devices_per_seed, devices_of(own)
     devices = f"{len(used)} {used[0].device_kind} device(s)"
@@ -182,7 +182,10 @@ def opening_lines(
         devices += " (no GPU)" if used[0].platform == "cpu" else ""
     drawn = f", drawn by {renderer}" if (renderer := suites.drawn_by(config)) else ""
     where = f" -> {folder}" if folder else ""
-    yield f"{config.title()} of {config.steps:,} env frames on {devices}{drawn}{where}"
+    frames = f"{-(-config.steps // chunk) * chunk:,} env frames"
+    if config.steps % chunk:
+        frames += f" ({config.steps:,}, in whole chunks of {chunk:,})"
+    yield f"{config.title()} of {frames} on {devices}{drawn}{where}"
     if config.pretrain is not None:
         yield "pre-training: the agent learns from the bonus alone"
     if config.init is not None:

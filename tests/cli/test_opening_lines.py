@@ -19,9 +19,9 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
-def announced(folder: Path, **options) -> list[str]:
+def announced(folder: Path, chunk: int = 1, **options) -> list[str]:
     config = dataclasses.replace(run_folder.stored_config(folder, ""), **options)
-    return list(run.opening_lines(config, folder=folder))
+    return list(run.opening_lines(config, chunk, folder=folder))
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,18 @@ def test_idle_devices_are_announced(folder, monkeypatch, seeds, devices, words):
     monkeypatch.setattr(jax, "local_devices", lambda: pretended)
     assert words.startswith(f"on {len(devices_for(seeds))} ")
     (line,) = announced(folder, seeds=seeds)
+    assert words in line
+
+
+@pytest.mark.parametrize(
+    ("steps", "words"),
+    [
+        (7936, "of 7,936 env frames on "),
+        (4000, "of 7,936 env frames (4,000, in whole chunks of 3,968) on "),
+    ],
+)
+def test_frames_are_announced_in_whole_chunks(folder, steps, words):
+    (line,) = announced(folder, chunk=3968, steps=steps)
     assert words in line
 
 
