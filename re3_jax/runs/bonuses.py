@@ -236,8 +236,8 @@ def parts(name: str) -> tuple[Bonus, ...]:
     names = name.split(PLUS)
     if not all(part in BONUSES for part in names):
         raise ValueError(
-            f"--bonus {name} is not known: choose from {', '.join(BONUSES)}, or add several, such "
-            f"as re3{PLUS}rnd"
+            f"--bonus {name} is not known: choose from {', '.join(BONUSES)}, add several, such as "
+            f"re3{PLUS}rnd, or name the file that registers it with --plugin"
         )
     found = tuple(BONUSES[part] for part in names)
     if len(found) == 1:

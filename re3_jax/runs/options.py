@@ -53,7 +53,7 @@ def parse(argv: list[str]) -> RunConfig:
       SystemExit: `--help`, after printing it.
     """
     words = [word for word in argv if word not in ("-h", "--help")]
-    plugins.load(plugins.named_in(words))
+    _load_plugin(words)
     given = _given(words)
     named = {"env": RunConfig.env} | _named(given, "preset")
     if not given.get("resume"):
@@ -92,6 +92,14 @@ def parse(argv: list[str]) -> RunConfig:
         config = unflatten(values)
     validate(config)
     return config
+
+
+def _load_plugin(words: list[str]) -> None:
+    """Imports the plugin that the words name, or that of the run that they resume."""
+    named = plugins.named_in(words)
+    plugins.load(named)
+    if named is None and "--resume" in words and (out := plugins.named_in(words, "--out")):
+        run_folder.load_plugin(Path(out))
 
 
 def words_of(options: Mapping[str, Any]) -> list[str]:
@@ -248,7 +256,12 @@ def checked(option: str, value: str, annotation: Any) -> Any:
         (annotation,) = (a for a in typing.get_args(annotation) if a is not types.NoneType)
     if typing.get_origin(annotation) is Literal:
         if value not in (choices := typing.get_args(annotation)):
-            raise UsageError(f"{option} {value} is not known: choose from {', '.join(choices)}")
+            own = (
+                ", or name the file that registers it with --plugin" if option == "--agent" else ""
+            )
+            raise UsageError(
+                f"{option} {value} is not known: choose from {', '.join(choices)}{own}"
+            )
     if annotation in NUMBERS:
         try:
             return annotation(value)

@@ -1,36 +1,44 @@
 """`--plugin PATH`: a user's file that registers an agent, a bonus or a suite (io)."""
 
+import ast
 import hashlib
 import importlib.util
 import sys
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from re3_jax.runs.errors import UsageError
 
 _loaded: dict[Path, str] = {}
-"""File -> SHA-256 of its contents."""
+"""File -> its `digest` when it was imported."""
 
 
-def named_in(words: Sequence[str]) -> str | None:
-    """The value of `--plugin` among the words of a command line."""
+def named_in(words: Sequence[str], option: str = "--plugin") -> str | None:
+    """The value of an option among the words of a command line; a UsageError if it has several."""
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--plugin", nargs="?")
-    return parser.parse_known_args(words)[0].plugin
+    parser.add_argument(option, nargs="?", action="append", dest="values")
+    found = parser.parse_known_args(words)[0].values or [None]
+    if option == "--plugin" and len(found) > 1:
+        raise UsageError(
+            f"--plugin is given {len(found)} times: name one file, which may import others of its "
+            "folder"
+        )
+    return found[-1]
 
 
 def load(path: str | None, sha256: str | None = None) -> None:
     """Imports a plugin once per process; a UsageError if the file is missing or fails.
 
-    A file with the digest `sha256` that was imported already, from wherever, is this plugin. One
-    that has changed since it was imported is refused: what it registered then is still in use.
+    It may import other files of its folder. A file with the digest `sha256` that was imported
+    already, from wherever, is this plugin. One that has changed since it was imported is refused:
+    what it registered then is still in use.
     """
-    if path is None or sha256 in _loaded.values():
+    if path is None or is_loaded(sha256):
         return
     file = Path(path).resolve()
     if file in _loaded:
-        if file.is_file() and _digest(file) != _loaded[file]:
+        if file.is_file() and digest(file) != _loaded[file]:
             raise UsageError(
                 f"--plugin {path} has changed since this process imported it: start a new process, "
                 "such as the kernel of a notebook again, or give the changed file another name and "
@@ -42,9 +50,12 @@ def load(path: str | None, sha256: str | None = None) -> None:
     spec = importlib.util.spec_from_file_location(f"re3_jax_plugin_{file.stem}", file)
     if spec is None or spec.loader is None:
         raise UsageError(f"--plugin {path} is not a Python file: name one that ends in .py")
-    module, digest = importlib.util.module_from_spec(spec), _digest(file)
+    module, now = importlib.util.module_from_spec(spec), digest(file)
     # tyro looks here for the source of a dataclass.
     sys.modules[spec.name] = module
+    if str(file.parent) not in sys.path:
+        # Last: a file beside it must not hide a package that is installed.
+        sys.path.append(str(file.parent))
     try:
         spec.loader.exec_module(module)
     # A user's file may raise anything, and exit.
@@ -52,8 +63,64 @@ def load(path: str | None, sha256: str | None = None) -> None:
         raise UsageError(
             f"--plugin {path} cannot be imported ({type(error).__name__}: {error}): fix the file"
         ) from error
-    _loaded[file] = digest
+    _loaded[file] = now
 
 
-def _digest(file: Path) -> str:
+def is_loaded(sha256: str | None) -> bool:
+    """Whether a plugin of this digest was imported."""
+    return sha256 in _loaded.values()
+
+
+def digest(path: str | Path) -> str:
+    """SHA-256 of a plugin: its file, and whatever it imports from its folder, in any order.
+
+    A plugin that imports nothing from there has the digest of its file.
+
+    Raises:
+      OSError: a file cannot be read.
+    """
+    file = Path(path).resolve()
+    folder, own = file.parent, _sha256(file)
+    others = sorted((one.relative_to(folder).as_posix(), _sha256(one)) for one in _imported(file))
+    if not others:
+        return own
+    return hashlib.sha256(repr((own, others)).encode()).hexdigest()
+
+
+def _imported(file: Path) -> set[Path]:
+    """The files of the folder that a file imports, and those that they import."""
+    found, left = {file}, [file]
+    while left:
+        new = set(_imported_by(left.pop(), file.parent)) - found
+        found |= new
+        left += new
+    return found - {file}
+
+
+def _imported_by(file: Path, folder: Path) -> Iterator[Path]:
+    try:
+        nodes = [*ast.walk(ast.parse(file.read_bytes()))]
+    except (SyntaxError, ValueError):
+        # Importing it says what is wrong.
+        return
+    package = file.relative_to(folder).parent.parts
+    names: list[tuple[str, ...]] = [
+        (alias.name,) for node in nodes if isinstance(node, ast.Import) for alias in node.names
+    ]
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            parents = package[: len(package) + 1 - node.level] if node.level else ()
+            module = (*parents, *filter(None, [node.module]))
+            names += [(*module, alias.name) for alias in node.names]
+    for name in names:
+        parts = ".".join(name).split(".")
+        # Of a package its __init__.py is imported, too.
+        for length in range(1, len(parts) + 1):
+            place = folder.joinpath(*parts[:length])
+            for path in (place.with_suffix(".py"), place / "__init__.py"):
+                if path.is_file() and parts[0] != __package__.partition(".")[0]:
+                    yield path
+
+
+def _sha256(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from re3_jax.runs import loggers, machine, plugins
+from re3_jax.runs.agents import AGENTS
+from re3_jax.runs.bonuses import BONUSES, PLUS
 from re3_jax.runs.config import NOT_COMPARED_ON_RESUME, RunConfig, flatten, from_dict, option_name
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.validate import validate
@@ -75,7 +77,7 @@ def stored_config(folder: Path, otherwise: str) -> RunConfig:
         if whole.get(CONFIG_DIGEST, digest := _sha256(stored)) != digest:
             raise ValueError("it was changed after the run wrote it")
         if isinstance(stored, dict):
-            plugins.load(stored.get("plugin"), whole.get(DIGESTS["plugin"]))
+            _load_plugin(stored, whole.get(DIGESTS["plugin"]), folder)
         config: RunConfig = from_dict(_of_this_version(stored))
     except UsageError:
         raise
@@ -91,6 +93,37 @@ def stored_config(folder: Path, otherwise: str) -> RunConfig:
     except UsageError as error:
         raise UsageError(f"{path} holds a configuration that cannot run: {error}") from None
     return config
+
+
+def load_plugin(folder: Path) -> None:
+    """Imports the plugin of the run in a folder, if it names one; `stored_config` says what fails.
+
+    Raises:
+      UsageError: the file is not what it was when the run began.
+    """
+    try:
+        whole = json.loads((folder / CONFIG).read_text())
+        stored, sha256 = dict(whole["config"]), whole.get(DIGESTS["plugin"])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return
+    _load_plugin(stored, sha256, folder)
+
+
+def _load_plugin(stored: dict[str, Any], sha256: str | None, folder: Path) -> None:
+    """Imports the plugin of a stored configuration, and refuses what nothing registers."""
+    path = stored.get("plugin")
+    if path and sha256 and Path(path).is_file() and not plugins.is_loaded(sha256):
+        if plugins.digest(path) != sha256:
+            raise _not_the_file("plugin", path, folder)
+    plugins.load(path, sha256)
+    for kind, known in (("agent", AGENTS), ("bonus", BONUSES)):
+        name = stored.get(kind)
+        names = name.split(PLUS) if isinstance(name, str) else ()
+        if path is None and (unknown := [one for one in names if one not in known]):
+            raise UsageError(
+                f"{folder} was trained with the {kind} {unknown[0]}, which nothing here registers: "
+                "resume it with --plugin FILE, or register it before re3_jax.load"
+            )
 
 
 def config_with(names: Sequence[str], folder: Path) -> dict[str, Any]:
@@ -175,7 +208,8 @@ def write_config(folder: Path, config: RunConfig) -> None:
         stored.setdefault("resumed", []).append(machine.describe())
     else:
         stored = {"config": values, **machine.describe()}
-        stored |= {DIGESTS[option]: digest for option, digest in _digests(config).items()}
+    for option, digest in _digests(config).items():
+        stored.setdefault(DIGESTS[option], digest)
     stored[CONFIG_DIGEST] = _sha256(stored["config"])
     write_json(path, stored)
 
@@ -259,6 +293,9 @@ def _check_same(config: RunConfig, stored: RunConfig, folder: Path) -> None:
         # Of a file its contents count, which `_check_files` compares.
         if name in DIGESTS and None not in (now[name], then[name]):
             continue
+        # What the run's own program registered may come from a file now.
+        if name == "plugin" and then[name] is None:
+            continue
         if name not in NOT_COMPARED_ON_RESUME and now[name] != then[name]:
             raise UsageError(
                 f"{option_name(name)} is {now[name]}, but the run in {folder} was started with "
@@ -282,11 +319,15 @@ def _check_files(config: RunConfig, folder: Path) -> None:
     stored = json.loads((folder / CONFIG).read_text())
     for option, now in _digests(config).items():
         if now != stored.get(DIGESTS[option], now):
-            raise UsageError(
-                f"{option_name(option)} {flatten(config)[option]} is not the file that the run in "
-                f"{folder} was started with: put that file back to continue, or start a new run "
-                "with another --out"
-            )
+            raise _not_the_file(option, flatten(config)[option], folder)
+
+
+def _not_the_file(option: str, path: str, folder: Path) -> UsageError:
+    also = ", or another that it imports, has changed" if option == "plugin" else ""
+    return UsageError(
+        f"{option_name(option)} {path} is not the file that the run in {folder} was started with"
+        f"{also}: put that file back to continue, or start a new run with another --out"
+    )
 
 
 def _sha256(values: Any) -> str:
@@ -300,6 +341,9 @@ def _digests(config: RunConfig) -> dict[str, str]:
         if option not in DIGESTS or path is None:
             continue
         try:
+            if option == "plugin":
+                digests[option] = plugins.digest(path)
+                continue
             with Path(path).open("rb") as file:
                 digests[option] = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
