@@ -29,6 +29,16 @@ class Discrete:
     num_actions: int
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of an action."""
+        return ()
+
+    @property
+    def dtype(self) -> np.dtype:
+        """int32."""
+        return np.dtype(np.int32)
+
+    @property
     def num_outputs(self) -> int:
         """Numbers that a network gives, or is given, for an action: one for each choice."""
         return self.num_actions
@@ -45,6 +55,11 @@ class Box:
     shape: tuple[int, ...]
     low: float
     high: float
+
+    @property
+    def dtype(self) -> np.dtype:
+        """float32."""
+        return np.dtype(np.float32)
 
     @property
     def num_outputs(self) -> int:

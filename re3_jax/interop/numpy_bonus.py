@@ -22,6 +22,7 @@ from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.interop import state_file
 from re3_jax.intrinsic import rewarding
 from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, IntrinsicState, Step
+from re3_jax.intrinsic.checking import validated
 
 Info = dict[str, float]
 """The scalars of a bonus's `info`."""
@@ -84,6 +85,7 @@ class NumpyBonus:
                 f"bonus is a {type(bonus).__name__}: give an IntrinsicReward, such as "
                 "re3_jax.intrinsic.from_config makes of a RE3Config"
             )
+        bonus = validated(bonus)
         if num_lanes < 1:
             raise ValueError(f"num_lanes is {num_lanes}: give at least 1")
         self.spec, self.num_lanes, self._in_order = spec, num_lanes, bonus.in_order
@@ -226,9 +228,9 @@ class NumpyBonus:
         Raises:
           ValueError: as `reward_rollout` would.
         """
-        rows, (shape, dtype) = (time, lanes), self._action_form()
+        rows, space = (time, lanes), self.spec.action_space
         seen = np.zeros((*rows, *self.spec.observation_shape), self.spec.observation_dtype)
-        action, flag = np.zeros((*rows, *shape), dtype), np.zeros(rows, bool)
+        action, flag = np.zeros((*rows, *space.shape), space.dtype), np.zeros(rows, bool)
         steps: list[Any] = [seen, action, seen, flag, flag]
         jax.eval_shape(self._reward_rollout, *self._state[:2], *self._rollout(Step(*steps)))
 
@@ -263,17 +265,17 @@ class NumpyBonus:
 
     def _checked(self, step: Step, rows: tuple[int, ...]) -> Step:
         observations = rows, self.spec.observation_shape, self.spec.observation_dtype
+        space = self.spec.action_space
         flags = rows, (), np.dtype(bool)
         checked = Step(
             _array("observation", step.observation, *observations),
-            _array("action", step.action, rows, *self._action_form()),
+            _array("action", step.action, rows, space.shape, space.dtype),
             _array("next_observation", step.next_observation, *observations),
             _array("terminated", step.terminated, *flags),
             _array("truncated", step.truncated, *flags),
             _array("state_number", step.state_number, rows, (), np.dtype(np.int32)),
             _array("value", step.value, rows, (), np.dtype(np.float32)),
         )
-        space: Any = self.spec.action_space
         if isinstance(space, Discrete) and checked.action is not None:
             _check_range("action", np.asarray(checked.action), space.num_actions)
         return checked
@@ -288,12 +290,6 @@ class NumpyBonus:
         return IntrinsicBatch(
             step.observation, step.action, step.next_observation, index, agent_steps, step.value
         )
-
-    def _action_form(self) -> tuple[tuple[int, ...], np.dtype]:
-        space = self.spec.action_space
-        if isinstance(space, Discrete):
-            return (), np.dtype(np.int32)
-        return space.shape, np.dtype(np.float32)
 
 
 def _array(

@@ -34,6 +34,7 @@ from re3_jax.intrinsic.base import (
     one_by_one,
     prepared,
 )
+from re3_jax.intrinsic.checking import check_bonus
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.re3 import RE3Config, from_config
 from re3_jax.intrinsic.rewarding import reward_batch, reward_rollout
@@ -48,6 +49,7 @@ __all__ = [
     "RewardTransform",
     "Step",
     "chain",
+    "check_bonus",
     "contrastive",
     "counts",
     "e3b",

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import math
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,8 +13,10 @@ from re3_jax.agents.base import Learner, OnPolicyLearner
 from re3_jax.agents.reward_free import reward_free
 from re3_jax.envs import host, registry
 from re3_jax.envs.base import DeviceEnv, EnvSpec
+from re3_jax.envs.checking import validated as validated_env
 from re3_jax.envs.host import check_installed, renderer
 from re3_jax.intrinsic.base import IntrinsicReward
+from re3_jax.intrinsic.checking import validated
 from re3_jax.intrinsic.sums import sum_of
 from re3_jax.runs import bonuses, machine, suites
 from re3_jax.runs.agents import AGENTS
@@ -70,7 +73,7 @@ def task_spec(config: RunConfig) -> EnvSpec:
 def make_environment(task: str) -> DeviceEnv:
     """A task on the device; a UsageError if the task or its suite is not installed."""
     with refusing(ValueError, ImportError):
-        return registry.make(task)
+        return validated_env(registry.make(task))
 
 
 def make_bonus(config: RunConfig) -> IntrinsicReward:
@@ -88,7 +91,7 @@ def make_bonus(config: RunConfig) -> IntrinsicReward:
     if not agent.on_policy:
         entropy = dataclasses.replace(entropy, ring_size=config.of_agent.replay_capacity)
     made = {part.name: agent.form_of(part).make(config, entropy) for part in parts}
-    return sum_of(made) if len(made) > 1 else made[config.bonus]
+    return validated(sum_of(made) if len(made) > 1 else made[config.bonus])
 
 
 def make_learner(config: RunConfig, spec: EnvSpec) -> Learner | OnPolicyLearner:
@@ -135,10 +138,15 @@ def build(
 
 @contextlib.contextmanager
 def refused_by_parts(config: RunConfig) -> Iterator[None]:
-    """Turns a ValueError of the library into a `UsageError` that names options, not fields."""
+    """Turns a ValueError of the library into a `UsageError` that names options, not fields.
+
+    One that JAX or another package raised is a fault of a program, whose traceback tells where.
+    """
     try:
         yield
     except ValueError as error:
+        if not _is_ours(error):
+            raise
         groups = [AGENTS[config.agent].group]
         groups += [group for part in bonuses.parts(config.bonus) for group in part.groups]
         if (on_host := suites.host_of(config.env)) is not None:
@@ -147,6 +155,12 @@ def refused_by_parts(config: RunConfig) -> Iterator[None]:
         # Other fields have names that are ordinary words.
         fields = [name for name in names if "_" in name.rpartition(".")[2]]
         raise UsageError(with_options(str(error), fields)) from None
+
+
+def _is_ours(error: ValueError) -> bool:
+    """Whether this package, or a plugin's own file, raised an error."""
+    last = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1]
+    return last.f_globals["__name__"].startswith(__package__.partition(".")[0])
 
 
 def device_program(

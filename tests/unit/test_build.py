@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from re3_jax.runs.build import device_program
+from re3_jax.runs.build import device_program, refused_by_parts
+from re3_jax.runs.errors import UsageError
 from re3_jax.runs.options import parse
 from tests.probe_envs import countdown
 
@@ -71,3 +72,17 @@ def test_diagnostics_are_those_of_the_batch(two_updates):
             np.quantile(rewards, quantile, axis=-1),
             rtol=1e-4,
         )
+
+
+def test_what_jax_raises_keeps_its_traceback():
+    """Only this package's sentences, and those of a plugin, are written for users."""
+    config = parse(list(OPTIONS))
+    with pytest.raises(TypeError, match="shapes"), refused_by_parts(config):
+        jax.eval_shape(lambda: jnp.zeros(3) + jnp.zeros(4))
+    with pytest.raises(ValueError, match="Incompatible shapes") as caught, refused_by_parts(config):
+        jax.eval_shape(lambda: jnp.zeros((2, 3)) + jnp.zeros((4, 3, 7)))
+    assert not isinstance(caught.value, UsageError)
+    plugin = {"__name__": "re3_jax_plugin_mine", "fail": None}
+    exec("def fail():\n    raise ValueError('my_beta is too large: lower it')", plugin)  # noqa: S102
+    with pytest.raises(UsageError, match="my_beta is too large"), refused_by_parts(config):
+        plugin["fail"]()

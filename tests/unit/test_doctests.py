@@ -11,7 +11,8 @@ from tests.kept_runners import kept_runners
 ROOT = Path(__file__).parents[2]
 
 WITH_EXAMPLES = (
-    *("interop.numpy_bonus", "interop.state_file", "intrinsic.base", "intrinsic.re3", "knn.exact"),
+    *("envs.checking", "interop.numpy_bonus", "interop.state_file", "intrinsic.base"),
+    *("intrinsic.checking", "intrinsic.re3", "knn.exact"),
     *(
         "random_encoder",
         "replay.distinct_ring",

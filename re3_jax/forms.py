@@ -1,0 +1,61 @@
+"""Structures, shapes and dtypes of what a user's function returns, in sentences for the user."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import DTypeLike
+
+_WIDE = {np.dtype(np.float32): np.float64, np.dtype(np.int32): np.int64}
+
+
+def check_tuple(what: str, returned: Any, names: str) -> tuple[Any, ...]:
+    """The parts of what a function returned; a ValueError if it has not as many as `names`."""
+    if not isinstance(returned, tuple) or len(returned) != len(names.split(", ")):
+        found = f"{len(returned)} values" if isinstance(returned, tuple) else "one value"
+        raise ValueError(f"{what} returns {found}: return ({names})")
+    return returned
+
+
+def check_array(what: str, value: Any, shape: Sequence[int], dtype: DTypeLike) -> None:
+    """Raises a ValueError unless a value is an array or a number of this shape and kind.
+
+    With 64-bit JAX, float64 is of the kind of float32.
+    """
+    wanted = jax.ShapeDtypeStruct(tuple(shape), dtype)
+    try:
+        found = _typeof(value)
+    except TypeError:
+        raise ValueError(
+            f"{what} is a {type(value).__name__}, where {described(wanted)} is needed"
+        ) from None
+    allowed = {wanted.dtype, jax.dtypes.canonicalize_dtype(_WIDE.get(wanted.dtype, wanted.dtype))}
+    if found.shape != wanted.shape or found.dtype not in allowed:
+        raise ValueError(f"{what} is {described(found)}, where {described(wanted)} is needed")
+
+
+def check_same_form(what: str, after: Any, before: Any) -> None:
+    """Raises a ValueError unless two pytrees have equal structures, shapes and dtypes."""
+    structures: list[Any] = [jax.tree.structure(tree) for tree in (after, before)]
+    if structures[0] != structures[1]:
+        raise ValueError(
+            f"{what} has another structure than the state that it was given: {structures[0]} "
+            f"instead of {structures[1]}"
+        )
+    leaves = (jax.tree_util.tree_leaves_with_path(tree) for tree in (after, before))
+    for (path, new), (_, old) in zip(*leaves, strict=True):
+        found, wanted = described(_typeof(new)), described(_typeof(old))
+        if found != wanted:
+            place = jax.tree_util.keystr(path)
+            raise ValueError(f"{what} has {found} at {place or 'its root'}, but it was {wanted}")
+
+
+def _typeof(value: Any) -> Any:
+    return jax.typeof(value if isinstance(value, jax.Array) else jnp.asarray(value))
+
+
+def described(value: Any) -> str:
+    """dtype[shape]."""
+    return f"{value.dtype.name}{list(value.shape)}"

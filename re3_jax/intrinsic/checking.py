@@ -1,0 +1,118 @@
+"""What a bonus returns, checked while its functions are traced: nothing is left in the program."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray
+
+from re3_jax.envs.base import EnvSpec
+from re3_jax.forms import check_array, check_same_form, check_tuple
+from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, IntrinsicState, Observe, Step
+
+
+def validated(bonus: IntrinsicReward) -> IntrinsicReward:
+    """The bonus, whose functions raise a ValueError while they are traced if a result does not fit.
+
+    Its state must keep structure, shapes and dtypes; the index of a step is int32
+    [lane, *index_shape], a reward float32 [batch], and every value of an info a float32 scalar.
+    """
+
+    def observing(observe: Observe, name: str, axes: int) -> Observe:
+        def checked(state: IntrinsicState, step: Step):
+            after, index = check_tuple(f"{name} of the bonus", observe(state, step), "state, index")
+            check_same_form(f"the state that {name} of the bonus returns", after, state)
+            rows = step.observation.shape[:axes]
+            check_array(
+                f"the index that {name} of the bonus returns",
+                index,
+                (*rows, *bonus.index_shape),
+                jnp.int32,
+            )
+            return after, index
+
+        return checked
+
+    def reward(state: IntrinsicState, batch: IntrinsicBatch):
+        returned = bonus.reward(state, batch)
+        value, after, info = check_tuple("reward of the bonus", returned, "reward, state, info")
+        rows = batch.observation.shape[:1]
+        check_array("the reward that reward of the bonus returns", value, rows, jnp.float32)
+        check_same_form("the state that reward of the bonus returns", after, state)
+        _check_info("reward", info)
+        return value, after, info
+
+    def update(state: IntrinsicState, batch: IntrinsicBatch, key: PRNGKeyArray):
+        returned = bonus.update(state, batch, key)
+        after, info = check_tuple("update of the bonus", returned, "state, info")
+        check_same_form("the state that update of the bonus returns", after, state)
+        _check_info("update", info)
+        return after, info
+
+    of_rollout = bonus.observe_rollout
+    return bonus._replace(
+        observe=observing(bonus.observe, "observe", 1),
+        reward=reward,
+        update=update,
+        observe_rollout=of_rollout and observing(of_rollout, "observe_rollout", 2),
+    )
+
+
+def _check_info(function: str, info: Any) -> None:
+    if not isinstance(info, dict):
+        raise ValueError(
+            f"the info that {function} of the bonus returns is a {type(info).__name__}: return a "
+            "dict of float32 scalars, {} if there is nothing to log"
+        )
+    for name, value in info.items():
+        check_array(f"{name!r} in the info of {function} of the bonus", value, (), jnp.float32)
+
+
+def check_bonus(
+    bonus: IntrinsicReward, spec: EnvSpec, num_lanes: int = 4, time: int = 16
+) -> dict[str, jax.ShapeDtypeStruct]:
+    """Traces a rollout of a bonus of your own, and one batch; nothing is compiled or run.
+
+    Args:
+      bonus: the intrinsic reward.
+      spec: a task.
+      num_lanes: lanes of the rollout.
+      time: steps of each.
+
+    Returns:
+      What it logs: the forms of its infos.
+
+    Raises:
+      ValueError: what one of its functions returns does not fit; one sentence says what would.
+
+    Example:
+      >>> import numpy as np
+      >>> from re3_jax.envs.base import Discrete, EnvSpec
+      >>> from re3_jax.intrinsic import RE3Config, check_bonus, from_config
+      >>> spec = EnvSpec("car", (2,), np.dtype(np.float32), Discrete(3), max_agent_steps=200)
+      >>> sorted(check_bonus(from_config(RE3Config(ring_size=64)), spec))[:2]
+      ['beta', 'duplicate_share']
+    """
+    from re3_jax.intrinsic.rewarding import reward_rollout
+
+    whole = validated(bonus)
+    rows, space = (time, num_lanes), spec.action_space
+
+    def rollout(key: PRNGKeyArray):
+        state = whole.init(key, spec, num_lanes)
+        observation = jnp.zeros((*rows, *spec.observation_shape), spec.observation_dtype)
+        action = jnp.zeros((*rows, *space.shape), space.dtype)
+        flags, value = jnp.zeros(rows, bool), jnp.zeros(rows)
+        number = None if spec.num_states is None else jnp.zeros(rows, jnp.int32)
+        steps = Step(observation, action, observation, flags, flags, number, value)
+        first = jax.tree.map(lambda leaf: leaf[0], steps)
+        state, index = whole.observe(state, first)
+        seen, acted, following, *_ = first
+        batch = IntrinsicBatch(seen, acted, following, index, jnp.int32(0), first.value)
+        _, state, _ = whole.reward(state, batch)
+        state, _ = whole.update(state, batch, key)
+        restarted = whole.restart(state, flags[0])
+        check_same_form("the state that restart of the bonus returns", restarted, state)
+        return reward_rollout(whole, restarted, steps, jnp.int32(0), key)[2]
+
+    return jax.eval_shape(rollout, jax.random.key(0))

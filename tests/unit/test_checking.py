@@ -1,0 +1,192 @@
+"""What a user's bonus or environment returns is checked while it is traced."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from re3_jax.envs import registry
+from re3_jax.envs.base import Box, DeviceEnv, Discrete, EnvSpec, TimeStep
+from re3_jax.envs.checking import check_env
+from re3_jax.envs.checking import validated as validated_env
+from re3_jax.interop.numpy_bonus import NumpyBonus
+from re3_jax.intrinsic import (
+    IntrinsicBatch,
+    IntrinsicReward,
+    RE3Config,
+    Step,
+    check_bonus,
+    e3b,
+    from_config,
+    ngu,
+    none,
+    sum_of,
+    vcse,
+)
+from re3_jax.intrinsic.base import no_index
+from tests import probe_envs
+
+SPEC = EnvSpec("car", (2,), np.dtype(np.float32), Discrete(3), max_agent_steps=20)
+ARM = EnvSpec("arm", (2,), np.dtype(np.float32), Box((4,), -1.0, 1.0), max_agent_steps=20)
+ENTROPY = RE3Config(ring_size=128, latent_dim=4)
+
+
+def mine(**changed):
+    """A bonus that counts its updates, with some functions replaced."""
+    functions = {
+        "init": lambda key, spec, num_lanes=1: {"count": jnp.int32(0)},
+        "observe": lambda state, step: (state, no_index(step)),
+        "reward": lambda state, batch: (jnp.zeros(len(batch.observation)), state, {}),
+        "update": lambda state, batch, key: ({"count": state["count"] + 1}, {}),
+    }
+    return IntrinsicReward(**{**functions, **changed})
+
+
+@pytest.mark.parametrize("spec", [SPEC, ARM], ids=["discrete", "continuous"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        none,
+        mine,
+        lambda: from_config(ENTROPY),
+        lambda: e3b.from_config(e3b.E3BConfig(), 128),
+        lambda: ngu.from_config(ngu.NGUConfig(), 128),
+        lambda: vcse.from_config(vcse.VCSEConfig(), ENTROPY),
+        lambda: sum_of({"re3": from_config(ENTROPY), "e3b": e3b.from_config(e3b.E3BConfig(), 128)}),
+    ],
+    ids=["none", "mine", "re3", "e3b", "ngu", "vcse", "a sum"],
+)
+def test_bonuses_of_the_package_pass(make, spec):
+    logged = check_bonus(make(), spec)
+    assert "intrinsic_reward_mean" in logged
+
+
+def rows(batch):
+    return len(batch.observation)
+
+
+WRONG = {
+    "one value": (
+        {"update": lambda state, batch, key: state},
+        "update of the bonus returns one value: return (state, info)",
+    ),
+    "two of three": (
+        {"reward": lambda state, batch: (jnp.zeros(rows(batch)), state)},
+        "reward of the bonus returns 2 values: return (reward, state, info)",
+    ),
+    "a column": (
+        {"reward": lambda state, batch: (jnp.zeros((rows(batch), 1)), state, {})},
+        "the reward that reward of the bonus returns is float32[4, 1], where float32[4] is needed",
+    ),
+    "whole numbers": (
+        {"reward": lambda state, batch: (jnp.zeros(rows(batch), jnp.int32), state, {})},
+        "is int32[4], where float32[4] is needed",
+    ),
+    "an index of floats": (
+        {"observe": lambda state, step: (state, jnp.zeros(len(step.observation)))},
+        "the index that observe of the bonus returns is float32[4], where int32[4] is needed",
+    ),
+    "a state of another dtype": (
+        {"update": lambda state, batch, key: ({"count": state["count"] + 0.5}, {})},
+        "the state that update of the bonus returns has float32[] at ['count'], but it was int32[]",
+    ),
+    "a state of another structure": (
+        {"observe": lambda state, step: ((), no_index(step))},
+        "the state that observe of the bonus returns has another structure",
+    ),
+    "a vector to log": (
+        {"update": lambda state, batch, key: (state, {"loss": jnp.zeros(3)})},
+        "'loss' in the info of update of the bonus is float32[3], where float32[] is needed",
+    ),
+    "no dict": (
+        {"update": lambda state, batch, key: (state, 0.5)},
+        "the info that update of the bonus returns is a float: return a dict",
+    ),
+    "a word to log": (
+        {"update": lambda state, batch, key: (state, {"loss": "small"})},
+        "'loss' in the info of update of the bonus is a str, where float32[] is needed",
+    ),
+    "a restart of other lanes": (
+        {"restart": lambda state, lanes=None: {"count": jnp.zeros(2, jnp.int32)}},
+        "the state that restart of the bonus returns has int32[2] at ['count']",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_bonus_that_returns_something_else_is_told_what_to_return(name):
+    changed, sentence = WRONG[name]
+    with pytest.raises(ValueError) as caught:
+        check_bonus(mine(**changed), SPEC)
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_numpy_loop_is_told_it_too():
+    bonus = NumpyBonus(mine(**WRONG["a column"][0]), SPEC, num_lanes=4)
+    seen = np.zeros((4, 2), np.float32)
+    index = bonus.observe(seen)
+    action, steps = np.zeros(4, np.int32), np.int32(0)
+    with pytest.raises(ValueError, match=r"is float32\[4, 1\], where float32\[4\] is needed"):
+        bonus.reward(IntrinsicBatch(seen, action, seen, index, steps))
+    with pytest.raises(ValueError, match=r"is float32\[12, 1\], where float32\[12\] is needed"):
+        bonus.reward_rollout(Step(np.zeros((3, 4, 2), np.float32)))
+
+
+def walk(ends=True, **changed):
+    """A task that counts to its limit of 20, and begins again."""
+
+    def reset(key):
+        return jnp.int32(0), jnp.zeros(2)
+
+    def step(state, action, key):
+        state = state + 1
+        truncated = (state == 20) & ends
+        seen = jnp.full(2, state, jnp.float32)
+        state = jnp.where(truncated, 0, state)
+        following = jnp.where(truncated, 0.0, seen)
+        given = {
+            "observation": following,
+            "reward": jnp.float32(1),
+            "terminated": jnp.bool_(False),
+            "truncated": truncated,
+            "final_observation": seen,
+        }
+        return state, TimeStep(**{**given, **changed})
+
+    return DeviceEnv(SPEC, reset, step)
+
+
+@pytest.mark.parametrize(
+    "env",
+    [walk(), probe_envs.corridor(5), probe_envs.aim(), registry.make("minigrid:DoorKey-5x5")],
+    ids=lambda env: env.spec.task,
+)
+def test_environments_that_keep_their_promises_pass(env):
+    assert check_env(env).shape == (4,)
+
+
+@pytest.mark.parametrize(
+    ("env", "sentence"),
+    [
+        (walk(ends=False), "an episode of car goes on for 40 steps, more than its max_agent_steps"),
+        (walk(reward=jnp.float32(np.nan)), "an observation or a reward of car is NaN or infinite"),
+        (walk(final_observation=jnp.zeros(2)), "final_observation of car is not the observation"),
+        (walk(reward=jnp.zeros(1)), "reward of a step of car is float32[1], where float32[]"),
+        (walk(terminated=jnp.int32(0)), "terminated of a step of car is int32[], where bool[]"),
+        (
+            walk(observation=jnp.zeros((2, 1))),
+            "observation of a step of car is float32[2, 1], where float32[2] is needed",
+        ),
+    ],
+)
+def test_an_environment_that_breaks_one_is_named_with_the_remedy(env, sentence):
+    with pytest.raises(ValueError) as caught:
+        check_env(env)
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_step_that_returns_something_else_than_a_time_step():
+    env = walk()
+    plain = validated_env(env._replace(step=lambda state, action, key: (state, (0.0, False))))
+    with pytest.raises(ValueError, match=r"returns a tuple beside the state: return a re3_jax\."):
+        jax.eval_shape(plain.step, jnp.int32(0), jnp.int32(0), jax.random.key(0))
