@@ -247,6 +247,8 @@ class Run:
           UsageError: the folder is not empty or cannot be written.
         """
         session = self._whole()
+        if (Path(folder) / run_folder.CONFIG).exists():
+            raise UsageError(f"{folder} already holds a run: save this one in a new folder")
         config = dataclasses.replace(self.config, out=str(folder), resume=False)
         path = run_folder.claim(config)
         with run_folder.locked(path), contextlib.ExitStack() as stack:

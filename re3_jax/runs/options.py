@@ -108,9 +108,17 @@ def words_of(options: Mapping[str, Any]) -> list[str]:
     Args:
       options: value by the option's name in a configuration; a group of options is a mapping from
         their names in it. None leaves an option to the preset, but in a group it is a value.
+
+    Raises:
+      UsageError: a group is given as its dataclass, which would replace all that the preset sets.
     """
     given: dict[str, Any] = {}
     for name, value in options.items():
+        if dataclasses.is_dataclass(value):
+            raise UsageError(
+                f"{name} is a {type(value).__name__}: give a dict of the options to change, such "
+                f"as {name}={{'{dataclasses.fields(value)[0].name}': ...}}"
+            )
         if isinstance(value, Mapping):
             given |= {f"{name}.{leaf}": one for leaf, one in value.items()}
         elif value is not None:

@@ -12,6 +12,7 @@ import pytest
 import re3_jax
 from examples import python_api
 from re3_jax.commands import evaluate, train
+from re3_jax.intrinsic import RE3Config
 from re3_jax.runs import machine, run_folder
 from re3_jax.runs.observers import Display
 from re3_jax.runs.resolve import resolve
@@ -94,7 +95,7 @@ def test_a_run_is_that_of_the_command_line_and_writes_nothing(reference, capsys,
             assert next(csv.reader(here)) == next(csv.reader(there))
     assert (Path("saved") / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert run.plot()._repr_png_().startswith(b"\x89PNG")
-    with pytest.raises(re3_jax.UsageError, match="already holds a run"):
+    with pytest.raises(re3_jax.UsageError, match="already holds a run: save this one in"):
         run.save("saved")
     with pytest.raises(re3_jax.UsageError, match="--episodes 1.5 is not possible"):
         run.evaluate(episodes=1.5)
@@ -192,6 +193,7 @@ def test_refusals_are_the_command_lines_sentences(options, words, capsys):
         ({"resume": True}, "use re3_jax.load"),
         ({"video": True}, "use Run.video"),
         ({"help": True}, "help is of the command line"),
+        ({"re3": RE3Config()}, "re3 is a RE3Config: give a dict of the options to change, such as"),
     ],
 )
 def test_options_of_the_process_are_refused(options, words):
