@@ -30,6 +30,7 @@ class DotLanes:
 
     def __init__(self, num_lanes: int, size: int = SIZE):
         self.spec, self.num_lanes, self.closed = spec(size=size), num_lanes, False
+        self.lost = np.zeros(num_lanes, bool)
         self.size = size
 
     def reset(self, seeds: np.ndarray) -> np.ndarray:
@@ -104,6 +105,7 @@ class GreyLanes:
 
     def __init__(self, num_lanes: int):
         self.spec, self.num_lanes, self.closed = grey_spec(), num_lanes, False
+        self.lost = np.zeros(num_lanes, bool)
         self.seen: list[LaneStep] = []
 
     def reset(self, seeds: np.ndarray) -> np.ndarray:

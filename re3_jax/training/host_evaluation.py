@@ -30,6 +30,8 @@ def evaluate_lanes(
 ) -> EvalStats:
     """Plays `episodes` episodes for each seed side by side, each to its own end.
 
+    Where a lane's process is lost, the lane plays another episode from its beginning instead.
+
     Args:
       env: `len(seeds) * episodes` lanes, those of one seed next to each other.
       begin: frames [seed, lane, ...] -> memory of lanes at the beginning of an episode.
@@ -73,7 +75,9 @@ def evaluate_lanes(
         ended = step.terminated | step.truncated
         returns += np.where(finished, 0.0, step.reward)
         lengths += ~finished
-        finished |= ended
+        anew = env.lost & ~finished
+        returns[anew], lengths[anew] = 0.0, 0
+        finished |= ended & ~anew
         if finished.all():
             break
         frame = step.frame

@@ -3,16 +3,29 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from re3_jax.training.host_evaluation import evaluate_lanes
+from re3_jax.training.host_evaluation import evaluate_lanes, lane_seeds
 from tests.probe_host_env import EPISODE, DotLanes
 
 EPISODES = 2
 
 
-def evaluate(act, seeds):
+class LosingLanes(DotLanes):
+    """The process of lane 1 is lost in its fourth step, after it moved to the right end."""
+
+    def receive(self):
+        step = super().receive()
+        self.calls = getattr(self, "calls", 0) + 1
+        self.lost = (np.arange(self.num_lanes) == 1) & (self.calls == 4)
+        self.steps[self.lost] = 0
+        self.position[self.lost] = 0.0
+        return step._replace(frame=self._frame(), truncated=step.truncated | self.lost)
+
+
+def evaluate(act, seeds, lanes=DotLanes):
     return evaluate_lanes(
-        DotLanes(len(seeds) * EPISODES),
+        lanes(len(seeds) * EPISODES),
         # The memory is the newest frame.
         begin=lambda frame: frame,
         act=act,
@@ -43,3 +56,30 @@ def test_policy_may_read_its_arguments_late():
         # Nothing moves without an action, so the lanes show one frame until their episodes end.
         for observation, _ in given:
             np.testing.assert_array_equal(observation, given[0][0])
+
+
+def test_an_episode_that_was_cut_by_a_lost_process_is_played_anew():
+    """Its few steps are no episode: their return would count as one of a whole."""
+
+    def act(memory, key, agent_steps):
+        return memory, jnp.ones((*memory.shape[:2], 1))
+
+    whole, cut = (evaluate(act, np.arange(1), lanes) for lanes in (DotLanes, LosingLanes))
+    np.testing.assert_array_equal(cut.length_mean, EPISODE)
+    assert cut.episodes == EPISODES
+    # From the left end it takes four steps to the right one, which then pays 1 in each.
+    first = 2 * whole.return_mean[0] - returns_of_lane_1(act)
+    again = 0.25 + 0.5 + 0.75 + (EPISODE - 3)
+    assert 2 * cut.return_mean[0] - first == pytest.approx(again)
+
+
+def returns_of_lane_1(act):
+    """The return of the lane that is lost, where it is not."""
+    lanes = DotLanes(EPISODES)
+    seeds = lane_seeds(np.arange(1), 0, EPISODES)
+    lanes.reset(seeds)
+    total = 0.0
+    for _ in range(EPISODE):
+        lanes.send(np.ones((EPISODES, 1)))
+        total += lanes.receive().reward[1]
+    return total

@@ -66,12 +66,14 @@ def test_a_killed_worker_is_replaced_and_its_episode_cut(start):
     assert len(said) == 1 and "lanes 0 to 0 died (exit code -9)" in said[0]
     np.testing.assert_array_equal(after.truncated, [True, False])
     np.testing.assert_array_equal(after.terminated, [False, False])
+    np.testing.assert_array_equal(env.lost, [True, False])
     assert after.reward[0] == 0
     np.testing.assert_array_equal(after.final_frame[0], before.frame[0])
     assert (after.frame[0] != before.frame[0]).any()
     # The replacement episode continues, and the other lane is unaffected.
     later = [step(env, number) for number in range(2, 6)]
     assert not any(one.truncated.any() for one in later)
+    assert not env.lost.any()
     load(TASK, 0)
     undisturbed = dmc.Lane(TASK, DMCConfig())
     undisturbed.begin(2)

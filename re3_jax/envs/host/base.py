@@ -12,12 +12,14 @@ class HostEnv(Protocol):
 
     `spec.observation_shape` is the stack (height, width, colours * frame_stack) that an agent sees,
     newest frame last; lanes return single frames, and the device stacks them. If `can_restore` is
-    false, `get_state` and `set_state` raise.
+    false, `get_state` and `set_state` raise. `lost` says in which lanes [lane] the step that was
+    received last cut an episode that the task had not ended, because its process was lost.
     """
 
     spec: EnvSpec
     num_lanes: int
     can_restore: bool
+    lost: np.ndarray
 
     def reset(self, seeds: np.ndarray) -> np.ndarray:
         """Starts a new episode in every lane, lane i from `seeds[i]`; returns the first frames."""

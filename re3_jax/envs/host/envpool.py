@@ -156,6 +156,7 @@ class PoolLanes(ABC):
     Attributes:
       num_lanes: number of lanes.
       can_restore: False: envpool's states can neither be read nor written.
+      lost: False in every lane: all of them are in this process.
     """
 
     can_restore = False
@@ -168,6 +169,7 @@ class PoolLanes(ABC):
           remedy: end of the error message if someone asks for the lanes' state.
         """
         self.num_lanes, self._remedy = num_lanes, remedy
+        self.lost = np.zeros(num_lanes, np.bool_)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="envpool")
         self._pool: Any = None
         self._step: Future[LaneStep] | None = None

@@ -70,6 +70,7 @@ class DMCLanes:
         self._seed = np.zeros(num_lanes, np.uint32)
         self._restarts = np.zeros(num_lanes, np.int32)
         self._cut = np.zeros(num_lanes, np.bool_)
+        self.lost = self._cut.copy()
         self._frame = np.zeros_like(self._shared["frame"])
         self._losses = 0
         self._is_stepping = False
@@ -162,6 +163,7 @@ class DMCLanes:
 
     def _collect(self) -> LaneStep:
         cut, shared = self._cut.copy(), self._shared
+        self.lost = cut
         stepped = ~cut
         for lane in np.flatnonzero(stepped & shared["diverged"]):
             self._report(f"lane {lane}: the simulation diverged, its episode was cut")
