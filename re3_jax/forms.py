@@ -27,13 +27,22 @@ def check_array(what: str, value: Any, shape: Sequence[int], dtype: DTypeLike) -
     wanted = jax.ShapeDtypeStruct(tuple(shape), dtype)
     try:
         found = _typeof(value)
-    except TypeError:
+    except (TypeError, ValueError):
         raise ValueError(
             f"{what} is a {type(value).__name__}, where {described(wanted)} is needed"
         ) from None
     allowed = {wanted.dtype, jax.dtypes.canonicalize_dtype(_WIDE.get(wanted.dtype, wanted.dtype))}
     if found.shape != wanted.shape or found.dtype not in allowed:
         raise ValueError(f"{what} is {described(found)}, where {described(wanted)} is needed")
+
+
+def as_float32(value: Any) -> Any:
+    """Whole, half and boolean numbers as float32; whatever else as it is."""
+    dtype = getattr(value, "dtype", np.dtype(type(value)) if isinstance(value, int) else None)
+    small = (
+        dtype is not None and np.dtype(dtype).kind in "biu" or dtype in (jnp.float16, jnp.bfloat16)
+    )
+    return jnp.asarray(value, jnp.float32) if small else value
 
 
 def check_same_form(what: str, after: Any, before: Any) -> None:

@@ -5,14 +5,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax.envs.base import Box, DeviceEnv, EnvState, TimeStep
-from re3_jax.forms import check_array, check_same_form, check_tuple
+from re3_jax.forms import as_float32, check_array, check_same_form, check_tuple
 
 
-def validated(env: DeviceEnv) -> DeviceEnv:
+def validated(env: DeviceEnv, strict: bool = False) -> DeviceEnv:
     """The environment, whose functions raise a ValueError while they are traced if a result is bad.
 
     Observations must be as the specification says, the reward float32 [], both ends bool [], and
-    the state must keep structure, shapes and dtypes.
+    the state must keep structure, shapes and dtypes. Unless it is `strict`, a reward of whole
+    numbers becomes float32.
     """
     spec = env.spec
     task, observation = spec.task, (spec.observation_shape, spec.observation_dtype)
@@ -33,6 +34,8 @@ def validated(env: DeviceEnv) -> DeviceEnv:
             )
         for name in ("observation", "final_observation"):
             check_array(f"{name} of a step of {task}", getattr(timestep, name), *observation)
+        if not strict:
+            timestep = timestep._replace(reward=as_float32(timestep.reward))
         check_array(f"reward of a step of {task}", timestep.reward, (), jnp.float32)
         for name in ("terminated", "truncated"):
             check_array(f"{name} of a step of {task}", getattr(timestep, name), (), jnp.bool_)
@@ -63,7 +66,7 @@ def check_env(env: DeviceEnv, num_lanes: int = 4, seed: int = 0) -> Float[Array,
       >>> check_env(registry.make("minigrid:Empty-5x5")).shape
       (4,)
     """
-    spec, checked = env.spec, validated(env)
+    spec, checked = env.spec, validated(env, strict=True)
     space, limit = spec.action_space, spec.max_agent_steps
 
     def one_lane(key: PRNGKeyArray):
@@ -82,7 +85,8 @@ def check_env(env: DeviceEnv, num_lanes: int = 4, seed: int = 0) -> Float[Array,
             state, timestep = checked.step(state, action, step_key)
             ended, length = timestep.terminated | timestep.truncated, length + 1
             follows = ended | jnp.array_equal(timestep.observation, timestep.final_observation)
-            numbers = _is_finite(timestep.observation) & _is_finite(timestep.reward)
+            numbers = _is_finite(timestep.observation) & _is_finite(timestep.final_observation)
+            numbers &= _is_finite(timestep.reward)
             longest = jnp.maximum(longest, length)
             carry = state, jnp.where(ended, 0, length), longest
             return carry, (timestep.reward, follows, numbers)
@@ -100,13 +104,13 @@ def check_env(env: DeviceEnv, num_lanes: int = 4, seed: int = 0) -> Float[Array,
             f"max_agent_steps of {limit}: step must end it with terminated or truncated, and begin "
             "the next one"
         )
+    if not jnp.all(numbers):
+        raise ValueError(f"an observation or a reward of {spec.task} is NaN or infinite")
     if not jnp.all(follows):
         raise ValueError(
             f"final_observation of {spec.task} is not the observation of a step that ended no "
             "episode: return the same for both, and differ only where an episode ends"
         )
-    if not jnp.all(numbers):
-        raise ValueError(f"an observation or a reward of {spec.task} is NaN or infinite")
     return reward
 
 

@@ -7,16 +7,36 @@ import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from re3_jax.envs.base import EnvSpec
-from re3_jax.forms import check_array, check_same_form, check_tuple
-from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, IntrinsicState, Observe, Step
+from re3_jax.forms import as_float32, check_array, check_same_form, check_tuple
+from re3_jax.intrinsic.base import (
+    Info,
+    IntrinsicBatch,
+    IntrinsicReward,
+    IntrinsicState,
+    Observe,
+    Step,
+)
 
 
-def validated(bonus: IntrinsicReward) -> IntrinsicReward:
+def validated(bonus: IntrinsicReward, strict: bool = False) -> IntrinsicReward:
     """The bonus, whose functions raise a ValueError while they are traced if a result does not fit.
 
     Its state must keep structure, shapes and dtypes; the index of a step is int32
     [lane, *index_shape], a reward float32 [batch], and every value of an info a float32 scalar.
+    Unless it is `strict`, rewards and infos of whole numbers become float32.
     """
+    number = (lambda value: value) if strict else as_float32
+
+    def checked_info(function: str, info: Any) -> Info:
+        if not isinstance(info, dict):
+            raise ValueError(
+                f"the info that {function} of the bonus returns is a {type(info).__name__}: return "
+                "a dict of float32 scalars, {} if there is nothing to log"
+            )
+        info = {name: number(value) for name, value in info.items()}
+        for name, value in info.items():
+            check_array(f"{name!r} in the info of {function} of the bonus", value, (), jnp.float32)
+        return info
 
     def observing(observe: Observe, name: str, axes: int) -> Observe:
         def checked(state: IntrinsicState, step: Step):
@@ -36,18 +56,16 @@ def validated(bonus: IntrinsicReward) -> IntrinsicReward:
     def reward(state: IntrinsicState, batch: IntrinsicBatch):
         returned = bonus.reward(state, batch)
         value, after, info = check_tuple("reward of the bonus", returned, "reward, state, info")
-        rows = batch.observation.shape[:1]
+        rows, value = batch.observation.shape[:1], number(value)
         check_array("the reward that reward of the bonus returns", value, rows, jnp.float32)
         check_same_form("the state that reward of the bonus returns", after, state)
-        _check_info("reward", info)
-        return value, after, info
+        return value, after, checked_info("reward", info)
 
     def update(state: IntrinsicState, batch: IntrinsicBatch, key: PRNGKeyArray):
         returned = bonus.update(state, batch, key)
         after, info = check_tuple("update of the bonus", returned, "state, info")
         check_same_form("the state that update of the bonus returns", after, state)
-        _check_info("update", info)
-        return after, info
+        return after, checked_info("update", info)
 
     of_rollout = bonus.observe_rollout
     return bonus._replace(
@@ -56,16 +74,6 @@ def validated(bonus: IntrinsicReward) -> IntrinsicReward:
         update=update,
         observe_rollout=of_rollout and observing(of_rollout, "observe_rollout", 2),
     )
-
-
-def _check_info(function: str, info: Any) -> None:
-    if not isinstance(info, dict):
-        raise ValueError(
-            f"the info that {function} of the bonus returns is a {type(info).__name__}: return a "
-            "dict of float32 scalars, {} if there is nothing to log"
-        )
-    for name, value in info.items():
-        check_array(f"{name!r} in the info of {function} of the bonus", value, (), jnp.float32)
 
 
 def check_bonus(
@@ -77,7 +85,7 @@ def check_bonus(
       bonus: the intrinsic reward.
       spec: a task.
       num_lanes: lanes of the rollout.
-      time: steps of each.
+      time: steps of each; a bonus that stores a number for each step has room for all of them.
 
     Returns:
       What it logs: the forms of its infos.
@@ -95,7 +103,7 @@ def check_bonus(
     """
     from re3_jax.intrinsic.rewarding import reward_rollout
 
-    whole = validated(bonus)
+    whole = validated(bonus, strict=True)
     rows, space = (time, num_lanes), spec.action_space
 
     def rollout(key: PRNGKeyArray):

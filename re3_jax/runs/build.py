@@ -3,8 +3,10 @@
 import contextlib
 import dataclasses
 import math
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -140,7 +142,7 @@ def build(
 def refused_by_parts(config: RunConfig) -> Iterator[None]:
     """Turns a ValueError of the library into a `UsageError` that names options, not fields.
 
-    One that JAX or another package raised is a fault of a program, whose traceback tells where.
+    One that an installed package raised is a fault of a program, whose traceback tells where.
     """
     try:
         yield
@@ -158,9 +160,14 @@ def refused_by_parts(config: RunConfig) -> Iterator[None]:
 
 
 def _is_ours(error: ValueError) -> bool:
-    """Whether this package, or a plugin's own file, raised an error."""
-    last = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1]
-    return last.f_globals["__name__"].startswith(__package__.partition(".")[0])
+    """Whether this package or a user's own file raised an error, and no installed package."""
+    last = Path(
+        [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1].f_code.co_filename
+    )
+    if last.is_relative_to(Path(__file__).parents[1]):
+        return True
+    installed = {"site-packages", "dist-packages"} & set(last.parts)
+    return not installed and not last.is_relative_to(sysconfig.get_path("stdlib"))
 
 
 def device_program(

@@ -75,25 +75,26 @@ def common(label: str, series: Collection[Mapping[int, float]]) -> Curve:
 def load(label: str, folders: Sequence[Path]) -> Curve:
     """The curve of the runs' eval.csv.
 
-    Its frames are those of the seed that was evaluated least often over the frames that all seeds
-    went through; between evaluations the others are linear.
+    It reaches over the frames that all seeds went through. Its points are the first and the last of
+    them and those of the seed that was evaluated least often; between evaluations seeds are linear.
 
     Raises:
       UsageError: there is no such frame, or a file cannot be read.
     """
     tables = [read(folder / "eval.csv", "return_mean") for folder in folders]
     seeds = [np.array(sorted(points.items())) for table in tables for points in table.values()]
-    start, end = max(seed[0, 0] for seed in seeds), min(seed[-1, 0] for seed in seeds)
-    shared = [seed[(seed[:, 0] >= start) & (seed[:, 0] <= end), 0] for seed in seeds]
-    frames = min(shared, key=len)
-    if not frames.size:
+    start = max((seed[0, 0] for seed in seeds), default=0)
+    end = min((seed[-1, 0] for seed in seeds), default=-1)
+    if start > end:
         raise UsageError(
             f"the runs of {label} were not evaluated over the same env frames: train them further, "
             "or leave one out"
         )
-    return Curve(
-        label, frames.astype(int), np.stack([np.interp(frames, *seed.T) for seed in seeds])
-    )
+    shared = [seed[(seed[:, 0] >= start) & (seed[:, 0] <= end), 0] for seed in seeds]
+    # Whatever the order of the folders.
+    frames = np.union1d(min(shared, key=lambda one: (len(one), *one)), [start, end])
+    returns = np.stack([np.interp(frames, *seed.T) for seed in seeds])
+    return Curve(label, frames.astype(int), returns)
 
 
 def at(curve: Curve, env_frame: int) -> Float[np.ndarray, " seed"]:

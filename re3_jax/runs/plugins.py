@@ -63,12 +63,37 @@ def load(path: str | None, sha256: str | None = None) -> None:
         raise UsageError(
             f"--plugin {path} cannot be imported ({type(error).__name__}: {error}): fix the file"
         ) from error
+    _refuse_others(path, file)
     _loaded[file] = now
+
+
+def _refuse_others(path: str, file: Path) -> None:
+    """Refuses a plugin that got another module than the file beside it, which its digest is of."""
+    for one in _imported(file):
+        parts = one.relative_to(file.parent).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found = getattr(sys.modules.get(name), "__file__", None)
+        if found is not None and Path(found).resolve() != one:
+            raise UsageError(
+                f"--plugin {path} imports {name}, which is {found} in this process and not the "
+                "file beside it: give that file another name"
+            )
 
 
 def is_loaded(sha256: str | None) -> bool:
     """Whether a plugin of this digest was imported."""
     return sha256 in _loaded.values()
+
+
+def is_of(path: str | Path, sha256: str | None) -> bool:
+    """Whether a file is the plugin of a recorded digest.
+
+    Earlier versions recorded that of the file alone.
+
+    Raises:
+      OSError: it cannot be read.
+    """
+    return sha256 in (digest(path), _sha256(Path(path)))
 
 
 def digest(path: str | Path) -> str:
@@ -118,7 +143,7 @@ def _imported_by(file: Path, folder: Path) -> Iterator[Path]:
         for length in range(1, len(parts) + 1):
             place = folder.joinpath(*parts[:length])
             for path in (place.with_suffix(".py"), place / "__init__.py"):
-                if path.is_file() and parts[0] != __package__.partition(".")[0]:
+                if path.is_file() and parts[0] not in (*sys.stdlib_module_names, "re3_jax"):
                     yield path
 
 

@@ -113,7 +113,7 @@ def _load_plugin(stored: dict[str, Any], sha256: str | None, folder: Path) -> No
     """Imports the plugin of a stored configuration, and refuses what nothing registers."""
     path = stored.get("plugin")
     if path and sha256 and Path(path).is_file() and not plugins.is_loaded(sha256):
-        if plugins.digest(path) != sha256:
+        if not plugins.is_of(path, sha256):
             raise _not_the_file("plugin", path, folder)
     plugins.load(path, sha256)
     for kind, known in (("agent", AGENTS), ("bonus", BONUSES)):
@@ -318,8 +318,9 @@ def _check_files(config: RunConfig, folder: Path) -> None:
     """Refuses files whose contents changed: the resumed run would be another one."""
     stored = json.loads((folder / CONFIG).read_text())
     for option, now in _digests(config).items():
-        if now != stored.get(DIGESTS[option], now):
-            raise _not_the_file(option, flatten(config)[option], folder)
+        then, path = stored.get(DIGESTS[option], now), flatten(config)[option]
+        if now != then and not (option == "plugin" and plugins.is_of(path, then)):
+            raise _not_the_file(option, path, folder)
 
 
 def _not_the_file(option: str, path: str, folder: Path) -> UsageError:

@@ -16,6 +16,10 @@ Record = Callable[[np.ndarray], None]
 """Is given one frame, uint8 [height, width, 3], after the other."""
 
 
+MOST_REPLAYS = 3
+"""Of an episode whose process is lost: what loses it each time would never let it end."""
+
+
 def evaluate_lanes(
     env: HostEnv,
     *,
@@ -30,7 +34,8 @@ def evaluate_lanes(
 ) -> EvalStats:
     """Plays `episodes` episodes for each seed side by side, each to its own end.
 
-    Where a lane's process is lost, the lane plays another episode from its beginning instead.
+    Where a lane's process is lost, the lane plays another episode from its beginning instead, but
+    at most `MOST_REPLAYS` times: then the part that was played counts.
 
     Args:
       env: `len(seeds) * episodes` lanes, those of one seed next to each other.
@@ -59,6 +64,7 @@ def evaluate_lanes(
     returns = np.zeros(env.num_lanes)
     lengths = np.zeros(env.num_lanes, int)
     finished = np.zeros(env.num_lanes, bool)
+    replays = np.zeros(env.num_lanes, int)
     fold = jax.vmap(lambda seed: jax.random.fold_in(jax.random.key(seed), env_frames))
     keys = jax.device_put(fold(jnp.asarray(seeds)), sharding)
     agent_steps = np.zeros(num_seeds, np.int32)
@@ -75,7 +81,8 @@ def evaluate_lanes(
         ended = step.terminated | step.truncated
         returns += np.where(finished, 0.0, step.reward)
         lengths += ~finished
-        anew = env.lost & ~finished
+        anew = env.lost & ~finished & (replays < MOST_REPLAYS)
+        replays += anew
         returns[anew], lengths[anew] = 0.0, 0
         finished |= ended & ~anew
         if finished.all():

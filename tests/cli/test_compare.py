@@ -119,6 +119,17 @@ def test_rows_evaluated_at_other_frames_are_linear_between_their_evaluations(tmp
     np.testing.assert_allclose(at(none.curve, 3968), [0.992, 0, 1.984])
 
 
+def test_a_row_reaches_as_far_as_all_of_its_seeds_in_any_order(tmp_path):
+    folders = [
+        write_run(tmp_path / "few", finals=[1.0], frames=(0, 5000, 10_000)),
+        write_run(tmp_path / "many", finals=[1.0], frames=(0, 2000, 4000, 6000, 8000), first=2),
+    ]
+    for order in (folders, folders[::-1]):
+        (row,) = rows_of(order)
+        assert row.curve.env_frames.tolist() == [0, 5000, 8000]
+        np.testing.assert_allclose(np.sort(row.curve.returns[:, -1]), [0.8, 1.0])
+
+
 def test_a_single_seed_is_no_comparison(folders, tmp_path, capsys):
     one = write_run(tmp_path / "one", "rnd", finals=[0.4])
     assert compare([one, folders[1]], tmp_path / "out") == 0
@@ -159,7 +170,7 @@ def test_only_an_earlier_comparison_is_overwritten(folders, tmp_path, capsys):
         ),
         (
             lambda run: (run / "eval.csv").write_text("seed,env_frames,return_mean\n7,3,0\n"),
-            "were not evaluated over the same env frames: train them further",
+            "not evaluated twice over the same env frames: train them further",
         ),
         (
             lambda run: (run / "eval.csv").write_text("seed,env_frames,return_mean\n1,0,0\n"),

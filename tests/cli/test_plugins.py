@@ -222,6 +222,26 @@ def test_what_a_plugin_imports_from_its_folder_is_a_part_of_it(tmp_path):
     assert changed == {"mine.py", "first.py", "second.py"} | of_kit
 
 
+def test_a_file_that_another_module_of_its_name_hides_is_refused(tmp_path):
+    """The second plugin would run with the first one's helper, under the digest of its own."""
+    files = [
+        write(tmp_path / name, mine="import helper_of_two\n", helper_of_two=f"x = '{name}'\n")
+        for name in ("first", "second")
+    ]
+    plugins.load(str(files[0]))
+    with pytest.raises(UsageError, match="imports helper_of_two, which is .* give that file anoth"):
+        plugins.load(str(files[1]))
+
+
+def test_the_digest_of_the_file_alone_is_accepted(tmp_path):
+    """As earlier versions recorded it, also of plugins that import others."""
+    file = write(tmp_path, mine="import other\n", other="")
+    alone = hashlib.sha256(file.read_bytes()).hexdigest()
+    assert plugins.digest(file) != alone
+    assert plugins.is_of(file, alone) and plugins.is_of(file, plugins.digest(file))
+    assert not plugins.is_of(file, None) and not plugins.is_of(file, "0" * 64)
+
+
 def test_a_plugin_without_others_has_the_digest_of_its_file(tmp_path):
     file = write(tmp_path, mine="import os\n", other="")
     assert plugins.digest(file) == hashlib.sha256(b"import os\n").hexdigest()

@@ -24,6 +24,7 @@ from re3_jax.intrinsic import (
     vcse,
 )
 from re3_jax.intrinsic.base import no_index
+from re3_jax.intrinsic.checking import validated
 from tests import probe_envs
 
 SPEC = EnvSpec("car", (2,), np.dtype(np.float32), Discrete(3), max_agent_steps=20)
@@ -170,6 +171,10 @@ def test_environments_that_keep_their_promises_pass(env):
     [
         (walk(ends=False), "an episode of car goes on for 40 steps, more than its max_agent_steps"),
         (walk(reward=jnp.float32(np.nan)), "an observation or a reward of car is NaN or infinite"),
+        (
+            walk(observation=jnp.full(2, jnp.nan), final_observation=jnp.full(2, jnp.nan)),
+            "an observation or a reward of car is NaN or infinite",
+        ),
         (walk(final_observation=jnp.zeros(2)), "final_observation of car is not the observation"),
         (walk(reward=jnp.zeros(1)), "reward of a step of car is float32[1], where float32[]"),
         (walk(terminated=jnp.int32(0)), "terminated of a step of car is int32[], where bool[]"),
@@ -190,3 +195,23 @@ def test_a_step_that_returns_something_else_than_a_time_step():
     plain = validated_env(env._replace(step=lambda state, action, key: (state, (0.0, False))))
     with pytest.raises(ValueError, match=r"returns a tuple beside the state: return a re3_jax\."):
         jax.eval_shape(plain.step, jnp.int32(0), jnp.int32(0), jax.random.key(0))
+
+
+def test_whole_numbers_are_taken_in_a_run():
+    """Plugins of earlier versions returned them; `check_bonus` and `check_env` ask for float32."""
+
+    def reward(state, batch):
+        return jnp.ones(rows(batch), jnp.int32), state, {"seen": jnp.bool_(True), "count": 3}
+
+    bonus = validated(mine(reward=reward))
+    seen = jnp.zeros((4, 2))
+    batch = IntrinsicBatch(seen, jnp.zeros(4, jnp.int32), seen, jnp.zeros(4, jnp.int32), 0)
+    paid, _, info = bonus.reward({"count": jnp.int32(0)}, batch)
+    assert paid.dtype == jnp.float32 and paid.tolist() == [1] * 4
+    assert {name: (value.dtype.name, float(value)) for name, value in info.items()} == {
+        "seen": ("float32", 1.0),
+        "count": ("float32", 3.0),
+    }
+    env = validated_env(walk(reward=jnp.int32(2)))
+    _, timestep = env.step(jnp.int32(0), jnp.int32(0), jax.random.key(0))
+    assert timestep.reward.dtype == jnp.float32 and timestep.reward == 2

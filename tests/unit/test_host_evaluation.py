@@ -14,10 +14,13 @@ EPISODES = 2
 class LosingLanes(DotLanes):
     """The process of lane 1 is lost in its fourth step, after it moved to the right end."""
 
+    def is_lost(self):
+        return self.calls == 4
+
     def receive(self):
         step = super().receive()
         self.calls = getattr(self, "calls", 0) + 1
-        self.lost = (np.arange(self.num_lanes) == 1) & (self.calls == 4)
+        self.lost = (np.arange(self.num_lanes) == 1) & self.is_lost()
         self.steps[self.lost] = 0
         self.position[self.lost] = 0.0
         return step._replace(frame=self._frame(), truncated=step.truncated | self.lost)
@@ -71,6 +74,22 @@ def test_an_episode_that_was_cut_by_a_lost_process_is_played_anew():
     first = 2 * whole.return_mean[0] - returns_of_lane_1(act)
     again = 0.25 + 0.5 + 0.75 + (EPISODE - 3)
     assert 2 * cut.return_mean[0] - first == pytest.approx(again)
+
+
+class BrokenLanes(LosingLanes):
+    """It is lost in every fourth step, so that no episode ends."""
+
+    def is_lost(self):
+        return self.calls % 4 == 0
+
+
+def test_a_process_that_is_lost_again_and_again_does_not_keep_the_evaluation_for_ever():
+    def act(memory, key, agent_steps):
+        assert agent_steps[0] < 100
+        return memory, jnp.zeros((*memory.shape[:2], 1))
+
+    cut = evaluate(act, np.arange(1), BrokenLanes)
+    assert cut.length_mean[0] == (EPISODE + 4) / 2
 
 
 def returns_of_lane_1(act):
