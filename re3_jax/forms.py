@@ -38,11 +38,14 @@ def check_array(what: str, value: Any, shape: Sequence[int], dtype: DTypeLike) -
 
 def as_float32(value: Any) -> Any:
     """Whole, half and boolean numbers as float32; whatever else as it is."""
-    dtype = getattr(value, "dtype", np.dtype(type(value)) if isinstance(value, int) else None)
-    small = (
-        dtype is not None and np.dtype(dtype).kind in "biu" or dtype in (jnp.float16, jnp.bfloat16)
-    )
-    return jnp.asarray(value, jnp.float32) if small else value
+    try:
+        dtype = _typeof(value).dtype
+    except (TypeError, ValueError):
+        return value
+    is_whole = jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.bool_)
+    if is_whole or dtype in (jnp.float16, jnp.bfloat16):
+        return jnp.asarray(value, jnp.float32)
+    return value
 
 
 def check_same_form(what: str, after: Any, before: Any) -> None:

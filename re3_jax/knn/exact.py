@@ -13,7 +13,6 @@ from re3_jax.knn.rings import DISTINCT_ROWS, Search, among_first_rows, over_ring
 from re3_jax.knn.scores import top_k
 from re3_jax.knn.search import search_ring
 from re3_jax.replay.distinct_ring import DistinctRing
-from re3_jax.replay.latent_ring import FAR
 
 
 def kth_distance(
@@ -260,7 +259,8 @@ def _squared_distances(
     if of_queries is not None:
         is_finite &= jnp.isfinite(of_queries)
         of_queries = jnp.where(is_finite, of_queries, 0.0)
-        of_rows = jnp.where(jnp.isfinite(of_rows), of_rows, FAR)
+        # Whatever the scale, the square of a gap to it overflows.
+        of_rows = jnp.where(jnp.isfinite(of_rows), of_rows, jnp.finfo(jnp.float32).max)
     beside = rows._replace(scalars=of_rows, scale=scale)
     given = Queries(queries, fingerprints, of_queries), own_row, beside, num_rows
     arguments = lax.stop_gradient(given)

@@ -313,9 +313,12 @@ class Run:
                 session.restart_clock()
             else:
                 session.begin()
-            session.run(lambda: received() is not None)
-            session.capture()
-            self._tables = tables.contents()
+            try:
+                session.run(lambda: received() is not None)
+                session.capture()
+            finally:
+                # What led to an error is in them.
+                self._tables = tables.contents()
         terminal.close()
         if session.record.evaluated_at >= 0:
             reached = summary.values(self._curve(), self.config, session.complete, session.record)

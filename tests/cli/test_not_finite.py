@@ -6,6 +6,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import re3_jax
 from re3_jax.commands import train
@@ -60,3 +61,12 @@ def test_the_others_go_on_and_the_summary_names_it(tmp_path, capsys, monkeypatch
     run = re3_jax.load(tmp_path, progress=False)
     assert np.isfinite(run.curves["return_mean"]).all()
     assert math.isclose(run.curves["env_frames"][-1], 4096)
+
+
+def test_from_python_the_chunk_that_led_there_can_be_looked_at(monkeypatch):
+    options = {"preset": "debug", "seeds": 2, "progress": False}
+    run = re3_jax.train("minigrid:DoorKey-5x5", steps=1024, **options)
+    monkeypatch.setattr(session, "finite_seeds", lambda agent: [False, False])
+    with pytest.raises(re3_jax.UsageError, match="env frame 2,048 the parameters of every seed"):
+        run.train(steps=3072)
+    assert run.metrics["env_frames"].tolist() == [1024, 2048]

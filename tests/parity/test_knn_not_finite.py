@@ -60,7 +60,8 @@ def test_where_all_rows_are_bad_no_neighbour_exists():
     assert np.isnan(stored).all()
 
 
-def test_scalars_that_are_not_finite_are_nobodys_neighbours():
+@pytest.mark.parametrize("scale", [1.5, 1e-3])
+def test_scalars_that_are_not_finite_are_nobodys_neighbours(scale):
     rng = np.random.default_rng(2)
     latents, scalars = rng.normal(size=(300, 4)).astype(np.float32), rng.normal(size=300)
     bad = np.array([3, 50, 299])
@@ -68,15 +69,22 @@ def test_scalars_that_are_not_finite_are_nobodys_neighbours():
     given[bad] = np.nan, np.inf, -np.inf
     ring, index = latent_ring.add(latent_ring.init(300, 4), latents)
     found = jax.jit(
-        lambda: knn.kth_joint_distance(latents, given, ring, given, k=K, scale=1.5, exclude=index)
+        lambda: knn.kth_joint_distance(latents, given, ring, given, k=K, scale=scale, exclude=index)
     )()
     kept = np.delete(np.arange(300), bad)
     apart = np.linalg.norm(latents[kept, None] - latents[None, kept], axis=-1)
-    gaps = 1.5 * abs(scalars[kept, None] - scalars[None, kept])
+    gaps = scale * abs(scalars[kept, None] - scalars[None, kept])
     joint = np.maximum(apart, gaps)
     np.fill_diagonal(joint, np.inf)
     np.testing.assert_allclose(found[kept], np.sort(joint, axis=1)[:, K - 1], rtol=2e-6)
     assert np.isnan(found[bad]).all()
+    # Nor where there is no other: the furthest that exists counts.
+    few, _ = latent_ring.add(latent_ring.init(4, 4), latents[:4])
+    with_few = knn.kth_joint_distance(
+        latents[:1], given[:1], few, given[:4], k=4, scale=scale, exclude=index[:1]
+    )
+    others = np.maximum(apart[0, 1:3], gaps[0, 1:3])
+    np.testing.assert_allclose(with_few, [others.max()], rtol=2e-6)
 
 
 @pytest.mark.parametrize("merge_copies", [False, True])
@@ -94,6 +102,9 @@ def test_re3_pays_the_others_as_without_it_and_shows_it(merge_copies):
         return np.asarray(jax.jit(bonus.reward)(state, batch)[0])
 
     good = np.random.default_rng(3).normal(size=(20, 2))
-    found = paid(np.insert(good, 7, [np.nan, 1.0], axis=0))
-    assert np.isnan(found[7])
-    np.testing.assert_allclose(np.delete(found, 7), paid(good), rtol=1e-5)
+    bad = [0, 7, 9, 15, 16, 24]
+    rows = np.full((26, 2), np.nan)
+    rows[np.delete(np.arange(26), bad)] = good
+    found = paid(rows)
+    assert np.isnan(found[bad]).all()
+    np.testing.assert_allclose(np.delete(found, bad), paid(good), rtol=1e-5)

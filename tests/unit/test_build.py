@@ -82,6 +82,6 @@ def test_what_jax_raises_keeps_its_traceback():
     with pytest.raises(ValueError, match="Incompatible shapes") as caught, refused_by_parts(config):
         jax.eval_shape(lambda: jnp.zeros((2, 3)) + jnp.zeros((4, 3, 7)))
     assert not isinstance(caught.value, UsageError)
-    code = compile("raise ValueError('my_beta is too large: lower it')", "/home/me/mine.py", "exec")
+    code = compile("raise ValueError('my_beta is too large: lower it')", "mine.py", "exec")
     with pytest.raises(UsageError, match="my_beta is too large"), refused_by_parts(config):
         exec(code, {})  # noqa: S102
