@@ -19,22 +19,23 @@ AXIS = "batch"
 Rows = TypeVar("Rows", bound=Any)
 
 
-def split(batch: Rows) -> Rows:
-    """The same values, the leading axis of every array divided among the devices.
+def split(batch: Rows, axis: int = 0) -> Rows:
+    """The same values, this axis of every array divided among the devices.
 
     Raises:
       ValueError: from JAX, if the rows cannot be divided evenly.
     """
-    if _num_devices() == 1:
+    if num_devices() == 1:
         return batch
-    return jax.tree.map(lambda leaf: lax.with_sharding_constraint(leaf, PartitionSpec(AXIS)), batch)
+    spec = PartitionSpec(*[None] * axis, AXIS)
+    return jax.tree.map(lambda leaf: lax.with_sharding_constraint(leaf, spec), batch)
 
 
 def whole(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function`, computed by every device in the way in which a single one would."""
 
     def run(*arguments: Any) -> Any:
-        if _num_devices() == 1:
+        if num_devices() == 1:
             return function(*arguments)
         everywhere = PartitionSpec()
         return jax.shard_map(
@@ -55,7 +56,7 @@ def by_rows(function: Callable[..., Any], *rows: Shaped[Array, "batch ..."]) -> 
       function: gives arrays with the same leading axis; a row of them depends on its own row alone.
       rows: arrays that all devices have. If they cannot be divided evenly, each computes all.
     """
-    size, count = len(rows[0]), _num_devices()
+    size, count = len(rows[0]), num_devices()
     if count == 1 or AXIS not in get_abstract_mesh().manual_axes or size % count:
         return function(*rows)
     share = size // count
@@ -64,5 +65,6 @@ def by_rows(function: Callable[..., Any], *rows: Shaped[Array, "batch ..."]) -> 
     return jax.tree.map(lambda leaf: lax.all_gather(leaf, AXIS, tiled=True), results)
 
 
-def _num_devices() -> int:
+def num_devices() -> int:
+    """How many devices share the batches of the program that is being traced."""
     return int(get_abstract_mesh().shape.get(AXIS, 1))

@@ -47,6 +47,16 @@ def positive_share(config: Any, *names: str) -> None:
             raise ValueError(f"{name} must be above 0 and at most 1, but it is {value}")
 
 
+def evenly_divided(config: Any, size: str, shares: str) -> None:
+    """A number of elements that so many devices can share evenly."""
+    number, among = getattr(config, size), getattr(config, shares)
+    if number % among:
+        raise ValueError(
+            f"a {size} of {number} cannot be divided evenly: set {shares} to "
+            f"{math.gcd(number, among)} instead of {among}"
+        )
+
+
 def one_of(config: Any, **choices: Any) -> None:
     """Fields that take one value of a `Literal`."""
     for name, literal in choices.items():

@@ -51,9 +51,9 @@ LABELS = {
 """Bonus -> its name in the figure."""
 
 MEASURES = {
-    "change_of_distances": "change of distances since the point before",
-    "rank_correlation": "rank correlation of rewards with the point before",
-    "rank_correlation_with_end": "rank correlation of rewards with the end",
+    "change_of_distances": "change of a distance since the point before",
+    "rank_correlation": "rewards: rank correlation with those before",
+    "rank_correlation_with_end": "rewards: rank correlation with the last",
 }
 """Column -> its title."""
 
@@ -205,7 +205,7 @@ def _means(curve: Curve) -> Iterator[tuple[object, ...]]:
 
 
 def _draw(found: Mapping[str, Mapping[str, Curve]], task: str) -> Figure:
-    figure = Figure(figsize=(4.6 * len(MEASURES), 3.6), dpi=130, layout="constrained")
+    figure = Figure(figsize=(4.8 * len(MEASURES), 3.6), dpi=130, layout="constrained")
     panels = figure.subplots(1, len(MEASURES))
     for axes, (name, title) in zip(panels, MEASURES.items(), strict=True):
         curves.draw_axes(axes, [curves_of[name] for curves_of in found.values()], title)

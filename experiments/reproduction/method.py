@@ -5,7 +5,6 @@ from experiments.reproduction.entry import (
     Entry,
     Finding,
     Verdict,
-    never,
     not_run,
     tested,
 )
@@ -68,6 +67,35 @@ def _distance(row: Row) -> tuple[float, float]:
     """The mean reward without its weight, and the distance that it was; of a row of train.csv."""
     normalized = float(row["intrinsic_reward_mean"]) / float(row["beta"])
     return normalized, normalized * float(row["running_std"])
+
+
+def _stable_reward(results: Results) -> Finding:
+    rows = [
+        row
+        for row in results.table("results/stability/table.csv")
+        if row["measure"] == "rank_correlation_with_end"
+    ]
+    if not rows:
+        return not_run("no committed result")
+    # The first point of each encoder.
+    first = {row["encoder"]: row for row in reversed(rows)}
+    found = {
+        name: Interval(*(float(row[column]) for column in ("mean", "low", "high")))
+        for name, row in first.items()
+    }
+    fixed = found.pop("re3")
+    row = first["re3"]
+    seeds, frames = int(row["seeds"]), int(row["env_frames"])
+    last = max(int(row["env_frames"]) for row in rows)
+    judged = rules.apart([(fixed, one) for one in found.values()], seeds, Verdict.SMALLER)
+    words = "; ".join(f"{name.replace('_', ' ')} {one}" for name, one in found.items())
+    return Finding(
+        judged[0],
+        "rank correlation of the rewards of the same observations by the encoder at frame "
+        f"{frames:,} and at frame {last:,}: random {fixed.value:.0f}; {words}",
+        f"A2C with each bonus on {row['task']}, {seeds} seeds; the paper has no measure of it",
+        judged[1],
+    )
 
 
 def _share_of_an_update(results: Results) -> Finding:
@@ -155,8 +183,8 @@ ENTRIES = (
     Entry(
         "Section 3.2",
         "Distances in a fixed space give a more stable intrinsic reward.",
-        "",
-        never("stated without a measure; Figure 5 compares returns"),
+        "make figure FIG=stability",
+        _stable_reward,
     ),
     Entry(
         "Equation 4",

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from re3_jax import batch_split
 from re3_jax.cpu.branches import of_platform
 
 AT_ONCE = 250
@@ -43,7 +44,7 @@ def map_parts(
       batch: pytree with leaves [batch, ...], any dtype.
     """
     out = jax.lax.map(function, _split(batch, 0))
-    return out.reshape(-1, *out.shape[2:])
+    return _joined(out)
 
 
 def mean_over_batch(function: Callable[..., Means], *batch: Any, axes: tuple[int, ...]) -> Means:
@@ -102,7 +103,7 @@ def _loss_and_gradients(loss, parameters, inputs, targets):
     zeros = jnp.float32(0), jax.tree.map(jnp.zeros_like, parameters)
     (total, d_parameters), d_inputs = jax.lax.scan(add, zeros, parts)
     number = len(jax.tree.leaves(parts)[0])
-    d_inputs = jax.tree.map(lambda d, x: d.reshape(x.shape), d_inputs, inputs)
+    d_inputs = jax.tree.map(_joined, d_inputs)
     return total / number, jax.tree.map(lambda d: d / number, (d_parameters, d_inputs))
 
 
@@ -115,12 +116,25 @@ mean_loss.defvjp(_loss_and_gradients, _scale_gradients)
 
 
 def _split(batch, axis: int):
-    """Splits `axis` of each leaf into parts, which become the first axis."""
-    size = part_size(jax.tree.leaves(batch)[0].shape[axis], AT_ONCE)
+    """Splits `axis` of each leaf into parts, which become the first axis.
+
+    A part has as many elements of every device's share, where a batch is divided (`batch_split`):
+    of consecutive ones a single device would have all.
+    """
+    shares = batch_split.num_devices()
+    size = part_size(jax.tree.leaves(batch)[0].shape[axis] // shares, AT_ONCE)
 
     def of_leaf(leaf):
-        return jnp.moveaxis(
-            leaf.reshape(*leaf.shape[:axis], -1, size, *leaf.shape[axis + 1 :]), axis, 0
-        )
+        before, after = leaf.shape[:axis], leaf.shape[axis + 1 :]
+        parts = jnp.moveaxis(leaf.reshape(*before, shares, -1, size, *after), axis + 1, 0)
+        return parts.reshape(len(parts), *before, shares * size, *after)
 
     return jax.tree.map(of_leaf, batch)
+
+
+def _joined(parts: Float[Array, "part element ..."]) -> Float[Array, "batch ..."]:
+    """What `_split` has split along the first axis."""
+    number, size, *after = parts.shape
+    shares = batch_split.num_devices()
+    in_order = jnp.swapaxes(parts.reshape(number, shares, size // shares, *after), 0, 1)
+    return in_order.reshape(number * size, *after)

@@ -5,8 +5,9 @@ import dataclasses
 import math
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -22,7 +23,7 @@ from re3_jax.intrinsic.checking import validated
 from re3_jax.intrinsic.sums import sum_of
 from re3_jax.runs import bonuses, machine, suites
 from re3_jax.runs.agents import AGENTS
-from re3_jax.runs.config import RunConfig, with_options
+from re3_jax.runs.config import RunConfig, option_name, with_options
 from re3_jax.runs.errors import UsageError, refusing
 from re3_jax.runs.validate import validate_for_task
 from re3_jax.schedules import unweighted
@@ -220,20 +221,18 @@ def side_by_side(seeds: int) -> int:
 def devices_for(
     seeds: int,
     devices: Sequence[jax.Device] | None = None,
-    ring_shards: int = 1,
-    batch_shards: int = 1,
+    shards: Mapping[str, int] = MappingProxyType({}),
 ) -> list[jax.Device]:
     """The most of `devices` that the seeds, each on its own few, can be divided among evenly.
 
-    By default of this process's. A seed is on `ring_shards * batch_shards` of them.
+    By default of this process's. A seed is on as many as `RunConfig.shards` multiply to.
 
     Raises:
       UsageError: these do not divide their number.
     """
-    devices, per_seed = devices or machine.devices(), ring_shards * batch_shards
+    devices, per_seed = devices or machine.devices(), math.prod(shards.values())
     if len(devices) % per_seed:
-        shards = {"--re3.ring-shards": ring_shards, "--sac.batch-shards": batch_shards}
-        options = [f"{name} {number}" for name, number in shards.items() if number > 1]
+        options = [f"{option_name(one)} {number}" for one, number in shards.items() if number > 1]
         fits = max(n for n in range(1, per_seed) if len(devices) % n == 0)
         product = "numbers whose product is " * (len(options) > 1)
         raise UsageError(
@@ -247,7 +246,7 @@ def devices_for(
 
 def devices_of(config: RunConfig, devices: Sequence[jax.Device] | None = None) -> list[jax.Device]:
     """`devices_for` a run."""
-    return devices_for(config.seeds, devices, config.re3.ring_shards, config.batch_shards)
+    return devices_for(config.seeds, devices, config.shards)
 
 
 def fitted(config: RunConfig) -> RunConfig:
@@ -255,8 +254,9 @@ def fitted(config: RunConfig) -> RunConfig:
 
     Numbers do not depend on that. No batch is divided.
     """
-    sac = dataclasses.replace(config.sac, batch_shards=1)
-    config = dataclasses.replace(config, sac=sac)
+    if config.batch_shards > 1:
+        undivided = dataclasses.replace(config.of_agent, batch_shards=1)
+        config = dataclasses.replace(config, **{AGENTS[config.agent].group: undivided})
     machine.use_cpu_devices(cpu_devices(config))
     shards = math.gcd(config.re3.ring_shards, len(machine.devices()))
     re3 = dataclasses.replace(config.re3, ring_shards=shards)

@@ -6,6 +6,7 @@ The command line is this dataclass (`re3_jax.runs.options`), the presets fill it
 
 import dataclasses
 import functools
+import math
 import re
 import types
 import typing
@@ -43,7 +44,7 @@ PresetName = Literal["recommended", "paper", "released", "small", "data_efficien
 
 NOT_COMPARED_ON_RESUME = (
     *("out", "resume", "steps", "checkpoint_seconds", "loggers", "video"),
-    *("re3.ring_shards", "sac.batch_shards"),
+    *("re3.ring_shards", "sac.batch_shards", "dreamer.batch_shards"),
 )
 """Options that do not change what is computed; `steps` may grow (see `run_folder`)."""
 
@@ -163,7 +164,13 @@ class RunConfig:
     @property
     def devices_per_seed(self) -> int:
         """Devices that hold the same seed and divide its work."""
-        return self.re3.ring_shards * self.batch_shards
+        return math.prod(self.shards.values())
+
+    @property
+    def shards(self) -> dict[str, int]:
+        """Option, dotted -> number of devices among which it divides the work of a seed."""
+        of_batch = f"{AGENTS[self.agent].group}.batch_shards"
+        return {"re3.ring_shards": self.re3.ring_shards, of_batch: self.batch_shards}
 
     @property
     def batch_shards(self) -> int:

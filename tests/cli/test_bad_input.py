@@ -259,6 +259,10 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
             (*("--env", "cheetah_run_sparse", "--preset", "small"), "--sac.batch-shards", "6"),
             ["batch-size of 64", "--sac.batch-shards to 2"],
         ),
+        (
+            (*("--env", "cheetah_run_sparse", "--agent", "dreamer"), "--dreamer.batch-shards", "3"),
+            ["batch-size of 50", "--dreamer.batch-shards to 1"],
+        ),
         ((*DOORKEY, "--evaluation.every-env-frames", "8"), ["one update", "at least 32"]),
     ],
 )

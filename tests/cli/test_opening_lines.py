@@ -75,13 +75,13 @@ def test_devices_of_a_ring_are_announced(folder, monkeypatch):
 @pytest.mark.parametrize(("devices", "fits"), [(1, 1), (2, 2), (6, 3)])
 def test_a_ring_needs_devices_that_it_can_be_divided_among(devices, fits):
     with pytest.raises(UsageError, match=f"--re3.ring-shards 4 .* {devices} device.*: give {fits}"):
-        devices_for(4, jax.devices()[:1] * devices, 4)
+        devices_for(4, jax.devices()[:1] * devices, {"re3.ring_shards": 4})
 
 
 def test_ring_and_batch_together_need_as_many_devices_as_their_product():
-    sentence = "--re3.ring-shards 2 and --sac.batch-shards 2 .* 6 dev.*: give .* product is 3"
+    sentence = "--re3.ring-shards 2 and --dreamer.batch-shards 2 .* 6 dev.*: give .* product is 3"
     with pytest.raises(UsageError, match=sentence):
-        devices_for(4, jax.devices()[:1] * 6, 2, 2)
+        devices_for(4, jax.devices()[:1] * 6, {"re3.ring_shards": 2, "dreamer.batch_shards": 2})
 
 
 def test_a_run_that_is_only_read_takes_the_devices_there_are(folder, monkeypatch):

@@ -13,6 +13,8 @@ import dataclasses, sys
 import jax, jax.numpy as jnp, numpy as np
 from re3_jax.accelerators.cost import COLLECTIVES, Counter
 from re3_jax.accelerators.hlo import parse
+from re3_jax.agents.dreamer import learner as dreamer
+from re3_jax.agents.dreamer.state_entropy import sequence_re3
 from re3_jax.agents.sac import learner as sac
 from re3_jax.intrinsic.re3 import RE3Config, from_config
 from re3_jax.intrinsic.rnd import RNDConfig, rnd
@@ -20,6 +22,7 @@ from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.off_policy import make_off_policy_program
 from tests.probe_envs import aim
 from tests.probe_host_env import SIZE, DotLanes, spec
+from tests.unit import test_dreamer_host_loop
 from tests.unit.test_no_copies import SAC
 
 CAPACITY, CHUNK = 160, 40
@@ -51,6 +54,13 @@ def of_pixels(seeds, augmentation="none", **options):
 
 def of_shifted_pixels(seeds, **options):
     return of_pixels(seeds, "shift", **options)
+
+def of_sequences(seeds, **options):
+    config, re3 = test_dreamer_host_loop.CONFIG, test_dreamer_host_loop.RE3
+    entropy = sequence_re3(re3, test_dreamer_host_loop.ORDER, config.conv_depth)
+    learner = dreamer.make_learner(config, spec(stack=1, size=64), entropy)
+    lanes = lambda count: DotLanes(count, 64)
+    return HostProgram(learner, lanes, seeds=seeds, chunk_agent_steps=CHUNK, **options)
 
 def learning(program, seeds):
     return {
@@ -172,6 +182,8 @@ def run(*words: str, script: str = SCRIPT) -> None:
         pytest.param("flat_merged", 1, 2, 1, marks=pytest.mark.slow),
         pytest.param("of_pixels", 1, 4, 1, marks=pytest.mark.slow),
         pytest.param("of_shifted_pixels", 1, 4, 1, marks=pytest.mark.slow),
+        pytest.param("of_sequences", 1, 2, 1, marks=pytest.mark.slow),
+        pytest.param("of_sequences", 1, 4, 1, marks=pytest.mark.slow),
     ],
 )
 def test_learns_what_one_device_does(make, ring_shards, batch_shards, seeds):

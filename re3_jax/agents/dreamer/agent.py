@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
 
+from re3_jax import batch_split
 from re3_jax.agents.base import Info
 from re3_jax.agents.dreamer import images, imagination, losses, networks, policy
 from re3_jax.agents.dreamer.config import DreamerConfig
@@ -160,9 +161,14 @@ class Dreamer:
         (model_loss, (posts, model_info)), model_gradient = jax.value_and_grad(
             self.model_loss, has_aux=True
         )(state.model, batch, model_key)
-        c, start = self.config, self._starts(posts)
-        noise = imagination.draw_noise(
-            imagine_key, c.horizon, len(start.stoch), self.action_dim, c.stoch
+        # Said twice, or the devices exchange states at each step of the model.
+        posts = batch_split.split(posts, axis=1)
+        c, start = self.config, batch_split.split(self._starts(posts))
+        noise = batch_split.split(
+            imagination.draw_noise(
+                imagine_key, c.horizon, len(start.stoch), self.action_dim, c.stoch
+            ),
+            axis=1,
         )
         learned = imagination.learn(c, state.actor, state.value, state.model, start, noise)
 

@@ -26,6 +26,8 @@ class DreamerConfig:
         many.
       head_units: width of the layers of reward, value, actor and discount.
       batch_size: sequences per update.
+      batch_shards: number of devices among which these are divided; programs then run inside
+        `shard_map` (see `batch_split`).
       sequence_length: steps of each.
       horizon: imagined steps.
       discount: gamma, where no discount is predicted.
@@ -66,6 +68,7 @@ class DreamerConfig:
     conv_depth: int = 32
     head_units: int = 400
     batch_size: int = 50
+    batch_shards: int = 1
     sequence_length: int = 50
     horizon: int = 15
     discount: float = 0.99
@@ -97,7 +100,8 @@ class DreamerConfig:
         """Validates the fields."""
         sizes = "deter", "stoch", "hidden", "conv_depth", "head_units", "batch_size", "mode_samples"
         loop = "prefill_env_frames", "env_frames_per_burst", "updates_per_burst", "num_envs"
-        checks.at_least(self, 1, *sizes, "replay_capacity", *loop)
+        checks.at_least(self, 1, *sizes, "batch_shards", "replay_capacity", *loop)
+        checks.evenly_divided(self, "batch_size", "batch_shards")
         # The last imagined step only bootstraps; of one observed step nothing may be left.
         checks.at_least(self, 2, "sequence_length", "horizon")
         rates = "model_learning_rate", "value_learning_rate", "actor_learning_rate"

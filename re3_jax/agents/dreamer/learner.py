@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, UInt8
 
+from re3_jax import batch_split
 from re3_jax.agents.base import Acting, Action, Info, Learner, LearnerState, observe, reported
 from re3_jax.agents.dreamer.agent import Belief, Dreamer, DreamerState, SequenceBatch
 from re3_jax.agents.dreamer.config import DreamerConfig
@@ -108,7 +109,9 @@ def make_learner(config: DreamerConfig, spec: EnvSpec, bonus: IntrinsicReward) -
     ) -> tuple[LearnerState, Info]:
         sample_key, bonus_key, update_key = jax.random.split(key, 3)
         with jax.named_scope("sample"):
-            drawn = sequence_ring.sample(sample_key, state.replay, config.batch_size, length)
+            drawn = batch_split.split(
+                sequence_ring.sample(sample_key, state.replay, config.batch_size, length)
+            )
         batch, intrinsic, bonus_info = reward_sequences(
             bonus, state.intrinsic, drawn, agent_steps, bonus_key
         )

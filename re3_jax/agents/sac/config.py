@@ -108,11 +108,7 @@ class SACConfig:
                 f"log_std_min ({self.log_std_min}) must be finite and below log_std_max "
                 f"({self.log_std_max})"
             )
-        if self.batch_size % self.batch_shards:
-            raise ValueError(
-                f"a batch_size of {self.batch_size} cannot be divided evenly: set batch_shards to "
-                f"{math.gcd(self.batch_size, self.batch_shards)} instead of {self.batch_shards}"
-            )
+        checks.evenly_divided(self, "batch_size", "batch_shards")
         if self.augmentation == "none" and self.num_augmentations > 1:
             raise ValueError(
                 "num_augmentations above 1 would repeat the same images: choose augmentation "
