@@ -42,19 +42,43 @@ def make_learner(config, spec, bonus):
         return -jnp.mean(chosen[..., 0] * (returns - returns.mean()))
 
     def learn(state, rollout, agent_steps, key):
-        given = bonus, state.intrinsic, rollout, agent_steps, key
-        rollout, intrinsic, info = rollout_with_bonus(*given)
-        keep = config.discount * ~(rollout.terminated | rollout.truncated)
-        step = lambda later, now: ((later := now[0] + now[1] * later), later)  # noqa: E731
-        paid = rollout.reward + rollout.bonus, keep
-        returns = jax.lax.scan(step, jnp.zeros(config.num_envs), paid, reverse=True)[1]
+        rollout, intrinsic, info = rollout_with_bonus(
+            bonus, state.intrinsic, rollout, agent_steps, key
+        )
+        reward = rollout.reward + rollout.bonus
+        discount = config.discount * ~(rollout.terminated | rollout.truncated)
+        returns = discounted_sums(reward, discount)
         value, gradient = jax.value_and_grad(loss)(state.agent, rollout, returns)
         weights = state.agent - config.learning_rate * gradient
         return state._replace(agent=weights, intrinsic=intrinsic), {**info, "loss": value}
 
-    numbers = config.num_envs, config.rollout_length
-    return OnPolicyLearner(spec, *numbers, acting_on(act, FrameStack(1)), init, learn)
+    return OnPolicyLearner(
+        spec=spec,
+        num_lanes=config.num_envs,
+        rollout_length=config.rollout_length,
+        acting=acting_on(act, FrameStack(1)),
+        init=init,
+        learn=learn,
+    )
 
 
-names = {"name": "reinforce", "group": "reinforce", "config": ReinforceConfig}
-agents.register(agents.Agent(**names, make=make_learner, actions=Discrete, on_policy=True))
+def discounted_sums(reward, discount):
+    """R_t = r_t + gamma_t R_{t+1}, both [time, lane]; 0 follows the last."""
+
+    def step(later, now):
+        reward, discount = now
+        return (total := reward + discount * later), total
+
+    return jax.lax.scan(step, jnp.zeros_like(reward[0]), (reward, discount), reverse=True)[1]
+
+
+agents.register(
+    agents.Agent(
+        name="reinforce",
+        group="reinforce",
+        config=ReinforceConfig,
+        make=make_learner,
+        actions=Discrete,
+        on_policy=True,
+    )
+)

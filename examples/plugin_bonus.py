@@ -43,9 +43,8 @@ def episodic_count(config: EpisodicCountConfig, capacity: int) -> IntrinsicRewar
     def update(state, batch, key):
         return state, {}
 
-    def restart(state, lanes=None):
-        which = jnp.ones((), bool) if lanes is None else lanes[:, None]
-        return jnp.where(which, 0, state[0]), *state[1:]
+    def restart(state, lanes):
+        return jnp.where(lanes[:, None], 0, state[0]), *state[1:]
 
     return IntrinsicReward(
         init, observe, reward, update, observe_rollout=one_by_one(observe), restart=restart

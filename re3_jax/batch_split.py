@@ -20,7 +20,7 @@ Rows = TypeVar("Rows", bound=Any)
 
 
 def split(batch: Rows, axis: int = 0) -> Rows:
-    """The same values, this axis of every array divided among the devices.
+    """Divides `axis` of every array among the devices; the values stay the same.
 
     Raises:
       ValueError: from JAX, if the rows cannot be divided evenly.
@@ -32,7 +32,7 @@ def split(batch: Rows, axis: int = 0) -> Rows:
 
 
 def whole(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, computed by every device in the way in which a single one would."""
+    """Wraps `function` so that every device computes all of it, as a single device would."""
 
     def run(*arguments: Any) -> Any:
         if num_devices() == 1:

@@ -37,7 +37,7 @@ def generalized_advantage(
     return advantage
 
 
-def of_action(
+def batched_index(
     values: Float[Array, "*batch actions"], action: Int[Array, "*batch"]
 ) -> Float[Array, "*batch"]:
     """The values of one action of each batch element.

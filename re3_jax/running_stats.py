@@ -19,31 +19,33 @@ MOST_BATCHES = 2.0**20
 
 
 class RunningStats(NamedTuple):
-    """Moments of the values seen so far."""
+    """Moments of the values seen so far; of arrays, those of each element."""
 
-    mean: Float[Array, ""]
-    variance: Float[Array, ""]
+    mean: Float[Array, " *shape"]
+    variance: Float[Array, " *shape"]
     num_values: Float[Array, ""]
 
 
 class _BatchMoments(NamedTuple):
-    mean: Float[Array, ""]
-    variance: Float[Array, ""]
+    mean: Float[Array, " *shape"]
+    variance: Float[Array, " *shape"]
 
 
-def _batch_moments(values: Float[Array, " batch"]) -> _BatchMoments:
+def _batch_moments(values: Float[Array, " batch *shape"]) -> _BatchMoments:
     """Population moments, relative to the first value: equal values give variance exactly 0."""
     shifted = values.astype(jnp.float32) - values[0].astype(jnp.float32)
-    shift = shifted.mean()
-    return _BatchMoments(values[0] + shift, jnp.square(shifted - shift).mean())
+    shift = shifted.mean(axis=0)
+    return _BatchMoments(values[0] + shift, jnp.square(shifted - shift).mean(axis=0))
 
 
-def init() -> RunningStats:
-    """Statistics of no values: count 0."""
-    return RunningStats(*(jnp.zeros((), jnp.float32) for _ in range(3)))
+def init(shape: tuple[int, ...] = ()) -> RunningStats:
+    """Statistics of no values of this shape: count 0."""
+    # Separate arrays, because a donated state must not hold one buffer twice.
+    mean, variance = jnp.zeros(shape, jnp.float32), jnp.zeros(shape, jnp.float32)
+    return RunningStats(mean, variance, num_values=jnp.zeros((), jnp.float32))
 
 
-def update(stats: RunningStats, values: Float[Array, " batch"]) -> RunningStats:
+def update(stats: RunningStats, values: Float[Array, " batch *shape"]) -> RunningStats:
     """Merges a batch: the result is the mean and population variance of all values seen.
 
     Of more than `MOST_BATCHES` batches it is an average in which the old fade.
@@ -107,6 +109,6 @@ def update_released(
     )
 
 
-def std(stats: RunningStats) -> Float[Array, ""]:
+def std(stats: RunningStats) -> Float[Array, " *shape"]:
     """Standard deviation of the values seen."""
     return jnp.sqrt(stats.variance)

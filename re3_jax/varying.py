@@ -9,7 +9,7 @@ from jaxtyping import Array, Shaped
 def varying_like(
     constant: Shaped[Array, "..."], others: Sequence[Shaped[Array, "..."]]
 ) -> Shaped[Array, "..."]:
-    """The same constant, typed as varying over the mesh axes of `others`.
+    """Returns `constant`, typed as varying over the mesh axes of `others`.
 
     Inside shard_map a loop requires this type of its initial carry. A select between two equal
     values takes its type from the condition in every version of JAX, and XLA removes it.

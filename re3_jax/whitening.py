@@ -4,7 +4,6 @@ Burda et al., 2019, Section 2.4: each element minus its running mean, divided by
 standard deviation, and clipped.
 """
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
@@ -15,22 +14,15 @@ from re3_jax.running_stats import RunningStats
 CLIP = 5.0
 """RND's authors' bound on whitened elements."""
 
-_PER_ELEMENT = RunningStats(mean=0, variance=0, num_values=None)  # type: ignore[arg-type]
-
 
 def init(spec: EnvSpec) -> RunningStats:
     """Statistics of no observations; mean and variance have the shape of one observation."""
-    zeros = jnp.zeros(spec.observation_shape, jnp.float32)
-    # Separate copies, because a donated state must not hold one buffer twice.
-    return running_stats.init()._replace(mean=zeros, variance=jnp.copy(zeros))
+    return running_stats.init(spec.observation_shape)
 
 
 def update(stats: RunningStats, observation: Num[Array, " batch *observation"]) -> RunningStats:
     """Merges a batch: the result is the moments of all observations seen."""
-    merge = running_stats.update
-    for _ in observation.shape[1:]:
-        merge = jax.vmap(merge, in_axes=(_PER_ELEMENT, 1), out_axes=_PER_ELEMENT)
-    return merge(stats, observation.astype(jnp.float32))
+    return running_stats.update(stats, observation.astype(jnp.float32))
 
 
 def whiten(

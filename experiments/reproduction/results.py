@@ -38,7 +38,7 @@ class Results:
     """Files below the root of the repository; `read` holds the names of those that were found."""
 
     def __init__(self, root: Path):
-        """Reads nothing yet."""
+        """Keeps `root`; a file is read when it is asked for."""
         self.root = root
         self.read: set[str] = set()
 

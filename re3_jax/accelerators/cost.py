@@ -49,7 +49,7 @@ class Cost(NamedTuple):
     collectives: float = 0.0
 
     def plus(self, other: "Cost", times: float = 1.0) -> "Cost":
-        """This and so many times the other."""
+        """Adds `times` the other cost to this one."""
         return Cost(*(a + times * b for a, b in zip(self, other, strict=True)))
 
     def seconds(self, target: Target) -> float:
@@ -91,7 +91,7 @@ class Report(NamedTuple):
 
 
 def report(compiled: Any) -> Report:
-    """What a `jax.stages.Compiled` takes."""
+    """Reports what a `jax.stages.Compiled` takes on one device."""
     memory, counted = compiled.memory_analysis(), Counter(parse(compiled.as_text()))
     return Report(
         arguments=memory.argument_size_in_bytes,
@@ -115,7 +115,7 @@ class Counter:
 
     @cached_property
     def total(self) -> Cost:
-        """Of one call."""
+        """The cost of one call of the program: the sum over its executed instructions."""
         return _sum(self.executed)
 
     @cached_property
@@ -234,9 +234,11 @@ def _sum(executed: Iterable[Executed]) -> Cost:
 
 
 def _results(it: Instruction) -> tuple[Shape, ...]:
-    """The arrays that it makes: what starts an operation returns its operands and a context, too.
+    """The arrays that an instruction makes.
 
-    A copy's result stands before the operand, that of others behind; an `all-reduce` has no more.
+    An instruction that starts an operation returns its operands and a context, too, which are left
+    out. A copy's result stands before the operand, that of others behind; an `all-reduce` returns
+    nothing else.
     """
     count = len(it.operands)
     if it.opcode == "copy-start":
@@ -251,7 +253,7 @@ def _in_memory(shape: Shape) -> int:
 
 
 def _bytes(shapes: tuple[Shape, ...], user: Instruction, place: int) -> int:
-    """Bytes of an operand, at a place of those of `user`, that it reads."""
+    """Bytes that `user` reads from memory for its operand number `place`."""
     whole = sum(_in_memory(shape) for shape in shapes)
     if place == 0 and user.opcode in ("dynamic-update-slice", "scatter"):
         return 0
@@ -293,7 +295,7 @@ def _pairs(image: int, out: int, kernel: int, it: Instruction, axis: int) -> int
 
 
 def _of_cudnn(it: Instruction, operands: list[Shape], labels: str) -> float:
-    """The same of cuDNN's calls without padding, named after their direction."""
+    """Operations of a call of cuDNN, taken to be without padding; its name tells the direction."""
     kernel, out = operands[1], it.shapes[0]
     if "convBackwardInput" in it.rest:
         out = operands[0]

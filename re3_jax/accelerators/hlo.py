@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 DTYPE_BITS = {"pred": 8, "token": 0, "opaque": 0}
-"""Of dtypes without their number of bits in their name."""
+"""Bits of the dtypes whose names do not say how many they have."""
 
 ARRAY = re.compile(r"(?<![\w%.-])([a-z]\w*)\[([\d,<=]*)\](?:\{([^}]*)\})?")
 INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.-]+) = (.*?) ([a-z][\w-]*)\((.*)$")
@@ -93,7 +93,7 @@ class Instruction:
 
     @property
     def parameter_number(self) -> int:
-        """Of a `parameter`: which one it is."""
+        """Which parameter of its computation a `parameter` instruction is, counted from 0."""
         return int(self.rest.partition(")")[0])
 
 

@@ -49,7 +49,7 @@ TARGETS = {
         Target("v6e", "tpu", "v6e:2x2", 32 * 2**30, 1_640e9, 918e12 / BFLOAT16_PRODUCTS),
     )
 }
-"""By name. Each topology has four devices."""
+"""The devices to compile for, by name. Each topology has four of them."""
 
 
 WITHOUT_TPU = {
@@ -58,7 +58,8 @@ WITHOUT_TPU = {
     "TPU_ACCELERATOR_TYPE": "v5litepod-4",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
-"""What libtpu would ask a server of Google Cloud; and several processes may compile at a time."""
+"""Environment variables that answer what libtpu would ask a server of Google Cloud, and let several
+processes compile at a time."""
 
 PACKAGES = {"cuda": "jax_cuda12_plugin", "tpu": "libtpu"}
 """Platform -> the module of its compiler."""

@@ -177,12 +177,12 @@ def on_policy_learner(
         acting=acting,
         init=init,
         learn=learn,
-        forget=bonus.restart,
+        forget=lambda intrinsic: bonus.restart(intrinsic, jnp.ones(num_lanes, bool)),
     )
 
 
 def reported(by_agent: Info, by_bonus: Info) -> Info:
-    """What both report of an update.
+    """Merges what the agent and the bonus report of an update.
 
     Raises:
       ValueError: if both report something of the same name.

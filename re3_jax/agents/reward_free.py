@@ -16,7 +16,7 @@ AnyLearner = TypeVar("AnyLearner", bound=Learner | OnPolicyLearner)
 
 
 def reward_free(learner: AnyLearner) -> AnyLearner:
-    """The same `Learner` or `OnPolicyLearner`, to which every task reward is 0."""
+    """Returns a learner that works like `learner`, but is shown 0 for every task reward."""
     if isinstance(learner, OnPolicyLearner):
 
         def learn(

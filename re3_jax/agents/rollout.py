@@ -39,7 +39,7 @@ class Rollout(NamedTuple):
 
     @property
     def done(self) -> Bool[Array, "time batch"]:
-        """Whether nothing follows step t for the agent, or only after a time limit."""
+        """Whether step t ended the episode for the agent: the task, a time limit or a lost life."""
         ended = self.terminated | self.truncated
         return ended if self.life_lost is None else ended | self.life_lost
 

@@ -24,7 +24,7 @@ SPEED_TASK = "doorkey_8x8"
 SPEED_CHUNK_UPDATES = 100
 SPEED_SECONDS = 5.0
 LARGEST_ERROR = 1e-4
-"""Of a distance to a neighbour, relative to float64; float32 leaves about 1e-6."""
+"""Largest error of a distance to a neighbour, relative to float64; float32 leaves about 1e-6."""
 
 FEWEST_BYTES = 2**30
 """Free memory below which no run is likely to finish compiling."""

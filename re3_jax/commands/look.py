@@ -40,17 +40,17 @@ from re3_jax.runs.looking.part import Part, with_latents
 from re3_jax.training.play import Played, play
 
 POINTS = 2_000
-"""Latents in a picture."""
+"""Most latents in a picture."""
 
 FEWEST = 3
-"""Latents of which a picture is drawn."""
+"""Fewest latents of which a picture is drawn."""
 
 FRAMES = 600
 """Frames among which neighbours are sought."""
 
 QUERIES, NEAREST = 5, 6
 LANES, STEPS = 16, 400
-"""Of the agent's play on the device."""
+"""Lanes, and steps of each lane, of the agent's play on the device."""
 
 MOST_SEEDS = 6
 """Seeds in a picture of states."""
@@ -67,7 +67,7 @@ class Looked:
     """A run at its newest checkpoint, and what is read off it once."""
 
     def __init__(self, folder: Path, at: int):
-        """Loads it; `at` is the place of the seed to look at.
+        """Loads the run in `folder`; `at` is the place of the seed to look at.
 
         Raises:
           UsageError: there is no checkpoint.
@@ -109,7 +109,7 @@ class Looked:
 
     @cached_property
     def played(self) -> Played | None:
-        """What the agents of all seeds do, leading with the seed; None on the host."""
+        """Play of all seeds' agents, with a leading axis `seed`; None for a task on the host."""
         if self.env is None:
             return None
         acting = make_learner(self.config, self.spec).acting
@@ -120,7 +120,7 @@ class Looked:
 
 
 def latents(run: Looked) -> Picture | str:
-    """The picture, or why there is none."""
+    """The picture of the latents that the run has stored, or why there is none."""
     if run.part is None:
         return f"--bonus {run.config.bonus} stores no latents in this run"
     entry, ring = run.part.entry, run.part.ring
@@ -158,7 +158,7 @@ def _intrinsic_reward(run: Looked, part: Part, place: Int[np.ndarray, " point"])
 
 
 def neighbours(run: Looked) -> Picture | str:
-    """The picture, or why there is none."""
+    """The picture of frames beside those with the nearest latents, or why there is none."""
     if run.part is None:
         return f"--bonus {run.config.bonus} stores no latents in this run"
     if run.drawn is None and run.env is None:
@@ -197,7 +197,7 @@ def _encoded(run: Looked, part: Part, random: np.random.Generator) -> tuple[np.n
 
 
 def states(run: Looked) -> Picture | str:
-    """The picture, or why there is none."""
+    """The picture of the cells that the agents visit, or why there is none."""
     if run.places is None:
         return f"the states of {run.config.env} are no cells of a room"
     assert run.played is not None and run.played.place is not None

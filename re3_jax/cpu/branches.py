@@ -14,7 +14,7 @@ import jax
 from jax import lax
 
 NAMES = {"cpu": ("cpu",), "tpu": ("tpu",), "gpu": ("cuda", "rocm")}
-"""Of the lowering, for each of a device's platforms; `gpu` is either of two."""
+"""Platform of a device -> its names in a lowering; a `gpu` has either of two."""
 
 tracing_for = jax.make_user_context(None)
 """`with tracing_for(platform)`: the devices' platform that `of_platform` is traced for within.

@@ -37,10 +37,13 @@ CONVOLUTIONS_ON_ALL_CORES: Options = {
 """The operations that jaxlib 0.10.2 passes to YNNPACK by default, without the convolutions."""
 
 DETERMINISTIC: Options = {"xla_gpu_exclude_nondeterministic_ops": True}
-"""The older `xla_gpu_deterministic_ops` does the same in jaxlib 0.10.2."""
+"""Keeps a GPU from operations that do not give the same numbers each time.
+
+The older `xla_gpu_deterministic_ops` does the same in jaxlib 0.10.2.
+"""
 
 PRECISION = "highest"
-"""Of products, unless JAX is configured otherwise; JAX's name for that of their operands."""
+"""Precision of products, unless JAX is configured otherwise: JAX's name for float32 operands."""
 
 
 def jit(

@@ -19,7 +19,7 @@ EnvState = Any
 """A pytree of arrays; only the environment that made it knows its content."""
 
 AnyArray = TypeVar("AnyArray", Array, np.ndarray)
-"""Of the device or of the host."""
+"""An array of the device (JAX) or of the host (NumPy)."""
 
 
 @dataclass(frozen=True)

@@ -330,5 +330,5 @@ def _floats(info: Any) -> Info:
 
 
 def _as_int32(agent_steps: Any) -> np.int32:
-    """For programs, whose steps are int32: those beyond the last count as the last."""
+    """Agent steps as programs count them, int32: more than the largest int32 count as that."""
     return np.int32(min(int(agent_steps), np.iinfo(np.int32).max))

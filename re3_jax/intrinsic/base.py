@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from re3_jax.envs.base import EnvSpec, TimeStep
+from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.replay import value_ring
 from re3_jax.replay.value_ring import ValueRing
@@ -46,17 +46,6 @@ class Step(NamedTuple):
     truncated: Bool[Array, " lane"] | None = None
     state_number: Int[Array, " lane"] | None = None
     value: Float[Array, " lane"] | None = None
-
-    @classmethod
-    def on_device(cls, observation: Array, action: Array, timestep: TimeStep) -> "Step":
-        """The step from o_t, a_t and the `timestep` that followed; lanes lead everywhere."""
-        return cls(
-            observation,
-            action,
-            timestep.final_observation,
-            timestep.terminated,
-            timestep.truncated,
-        )
 
     def required(self, name: str) -> Array:
         """A field that a bonus cannot do without; a ValueError if it is None."""
@@ -96,7 +85,7 @@ class IntrinsicBatch(NamedTuple):
     next_is_known: Bool[Array, " batch"] | None = None
 
     def with_known_next(self) -> "IntrinsicBatch":
-        """For what looks at o_{t+1}: the first row that has one in place of each that has none."""
+        """Returns the batch with its first row that has an o_{t+1} in place of each without one."""
         known = self.next_is_known
         if known is None:
             return self
@@ -108,7 +97,7 @@ class IntrinsicBatch(NamedTuple):
         return reward if self.next_is_known is None else jnp.where(self.next_is_known, reward, 0.0)
 
     def required(self, name: str) -> Array:
-        """As `Step.required`."""
+        """A field that a bonus cannot do without; a ValueError if it is None."""
         return _required(self, name)
 
 
@@ -134,8 +123,8 @@ class IntrinsicReward(NamedTuple):
     index_shape: shape of the index of one step; a replay is made for it.
     needs_stored_value: whether `observe` uses `Step.value`.
     needs_value: whether `reward` uses `IntrinsicBatch.value`.
-    restart(state, lanes) -> state; forgets the present episodes of these lanes (bool[lane]), of all
-      without `lanes`: their environments were reset, or could not be restored.
+    restart(state, lanes) -> state; forgets the present episodes of these lanes (bool[lane]): their
+      environments were reset, or could not be restored.
 
     An `info` is a dict of float32 scalars for the log; a bonus always returns the same keys.
     """
@@ -150,7 +139,9 @@ class IntrinsicReward(NamedTuple):
     index_shape: tuple[int, ...] = ()
     needs_stored_value: bool = False
     needs_value: bool = False
-    restart: Callable[..., IntrinsicState] = lambda state, lanes=None: state
+    restart: Callable[[IntrinsicState, Bool[Array, " lane"]], IntrinsicState] = (
+        lambda state, lanes: state
+    )
 
     @property
     def in_order(self) -> bool:
@@ -218,7 +209,7 @@ def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicRewa
         inner, info = bonus.update(state.bonus, batch, key)
         return state._replace(bonus=inner), info
 
-    def restart(state: ChainState, lanes: Bool[Array, " lane"] | None = None) -> ChainState:
+    def restart(state: ChainState, lanes: Bool[Array, " lane"]) -> ChainState:
         return state._replace(bonus=bonus.restart(state.bonus, lanes))
 
     return IntrinsicReward(
@@ -287,7 +278,7 @@ def prepared(
 
 
 def _check_room(state: IntrinsicState, steps: Step) -> None:
-    """Step by step, a ring that is smaller than the rollout would not notice."""
+    """Rejects a rollout that a `ValueRing` cannot hold: adding one step at a time would hide it."""
     for leaf in jax.tree.leaves(state, is_leaf=lambda leaf: isinstance(leaf, ValueRing)):
         if isinstance(leaf, ValueRing):
             value_ring.check(leaf, math.prod(steps.observation.shape[:2]))

@@ -86,11 +86,10 @@ def counts(config: CountsConfig, num_stored: int) -> IntrinsicReward:
         del batch, key
         return state, {}
 
-    def restart(state: CountsState, lanes: Bool[Array, " lane"] | None = None) -> CountsState:
+    def restart(state: CountsState, lanes: Bool[Array, " lane"]) -> CountsState:
         if not config.episodic:
             return state
-        which = jnp.ones((1,), bool) if lanes is None else lanes
-        return state._replace(visits=jnp.where(which[:, None], 0, state.visits))
+        return state._replace(visits=jnp.where(lanes[:, None], 0, state.visits))
 
     of_rollout = one_by_one(observe) if config.episodic else None
     return IntrinsicReward(

@@ -113,9 +113,8 @@ def e3b(config: E3BConfig, num_stored: int) -> IntrinsicReward:
         inverse = jnp.where(ended[:, None, None], new, state.inverse)
         return state._replace(inverse=inverse, begins=ended)
 
-    def restart(state: E3BState, lanes: Bool[Array, " lane"] | None = None) -> E3BState:
-        which = jnp.ones_like(state.begins) if lanes is None else lanes
-        return begun(state, which)._replace(begins=state.begins | which)
+    def restart(state: E3BState, lanes: Bool[Array, " lane"]) -> E3BState:
+        return begun(state, lanes)._replace(begins=state.begins | lanes)
 
     def encode(state: E3BState, step: Step) -> Float[Array, "lane latent"]:
         return encoder.encode(state.encoder, step.observation)

@@ -103,7 +103,7 @@ def inverse_dynamics_encoder(config: RE3Config, learned: LearnedEncoderConfig) -
 
 
 def controllable_encoder(config: NetworkConfig) -> Encoder:
-    """The same encoder from the options of a bonus that is not a state entropy."""
+    """Makes `inverse_dynamics_encoder` from the options of a bonus that is no state entropy."""
     network = RE3Config(
         latent_dim=config.latent_dim,
         encoder_init=config.encoder_init,

@@ -206,9 +206,8 @@ def ngu(config: NGUConfig, num_stored: int) -> IntrinsicReward:
         predictor, more = lifelong.update(state.rnd, batch, rnd_key)
         return state._replace(encoder=trained, rnd=predictor), {**info, **more}
 
-    def restart(state: NGUState, lanes: Bool[Array, " lane"] | None = None) -> NGUState:
-        which = jnp.ones((), bool) if lanes is None else lanes
-        return state._replace(memory=episode_memory.clear(state.memory, which))
+    def restart(state: NGUState, lanes: Bool[Array, " lane"]) -> NGUState:
+        return state._replace(memory=episode_memory.clear(state.memory, lanes))
 
     return IntrinsicReward(
         init, observe, reward, update, observe_rollout=observe_rollout, restart=restart
@@ -228,7 +227,11 @@ def from_config(config: NGUConfig, num_stored: int) -> IntrinsicReward:
 def _squared_distances(
     rows: Float[Array, "lane stored latent"], embedding: Float[Array, "lane latent"]
 ) -> Float[Array, "lane stored"]:
-    """Of differences: |a|^2 - 2 a b + |b|^2 would lose that of an observation seen again."""
+    """Squared distances of each lane's stored rows to its embedding.
+
+    They are sums over differences: |a|^2 - 2 a b + |b|^2 would lose the 0 of an observation seen
+    again.
+    """
     return jnp.sum(jnp.square(rows - embedding[:, None]), axis=2)
 
 

@@ -116,9 +116,8 @@ def noveld(config: NovelDConfig, num_stored: int) -> IntrinsicReward:
         trained, info = novelty.update(state.rnd, met, key)
         return state._replace(rnd=trained), info
 
-    def restart(state: NovelDState, lanes: Bool[Array, " lane"] | None = None) -> NovelDState:
-        which = jnp.ones((), bool) if lanes is None else lanes
-        return state._replace(seen=episode_memory.clear(state.seen, which))
+    def restart(state: NovelDState, lanes: Bool[Array, " lane"]) -> NovelDState:
+        return state._replace(seen=episode_memory.clear(state.seen, lanes))
 
     observe, of_rollout = prepared(fingerprints, remember)
     return IntrinsicReward(

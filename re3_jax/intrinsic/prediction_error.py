@@ -46,7 +46,7 @@ class WeightConfig:
 
 @dataclass(frozen=True)
 class NetworkConfig(WeightConfig):
-    """The same with networks: an encoder, and hidden layers on top of it.
+    """Options of a bonus beta_t r_t with networks: an encoder, and hidden layers on top of it.
 
     Attributes:
       learning_rate: learning rate of Adam.

@@ -89,7 +89,7 @@ def sum_of(parts: Mapping[str, IntrinsicReward]) -> IntrinsicReward:
             info |= _of_part(name, found)
         return SumState(after), info
 
-    def restart(state: SumState, lanes: Bool[Array, " lane"] | None = None) -> SumState:
+    def restart(state: SumState, lanes: Bool[Array, " lane"]) -> SumState:
         return SumState(
             {name: part.restart(state.parts[name], lanes) for name, part in parts.items()}
         )

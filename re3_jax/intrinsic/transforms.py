@@ -31,6 +31,7 @@ def normalize_by_running_std(variant: RunningStd = "exact") -> RewardTransform:
     Raises:
       ValueError: if the variant is unknown.
     """
+    init: Callable[[], RunningStats]
     update: Callable[[RunningStats, Float[Array, " batch"]], RunningStats]
     if variant == "exact":
         init, update = running_stats.init, running_stats.update

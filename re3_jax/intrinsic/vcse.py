@@ -54,7 +54,7 @@ LOG_OFFSET = 1e-5
 """Added to eps before the logarithm."""
 
 VARIANCE_OFFSET = 1e-5
-"""Added to the variance of values, PyTorch's `LayerNorm`."""
+"""Added to the variance of values, as PyTorch's `LayerNorm` does."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
             ring, index = latent_ring.add(state.ring, latents, identity)
         values = state.values
         if values is not None:
-            stored = _given(step.value, "Step.value")
+            stored = step.required("value")
             values = values.at[index].set(stored, unique_indices=True)
         return VCSEState(state.encoder, ring, values), index
 
@@ -165,7 +165,7 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
         with jax.named_scope("knn"):
             if state.values is None:
                 _check_minibatch(config, len(row))
-                values = _given(batch.value, "IntrinsicBatch.value, or Step.value of a rollout")
+                values = batch.required("value")
                 among, row = _minibatch(state.ring, row, values, merges)
             else:
                 is_stored = jnp.arange(entropy.ring_size) < state.ring.num_valid
@@ -244,14 +244,6 @@ def _radius_and_count(
     is_near = knn.gap_between(values[:, None], values[row], among.scale) < radius
     count = jnp.sum(jnp.where(is_near, among.copies[:, None], 0), axis=0)
     return radius, count.astype(jnp.float32)
-
-
-def _given(value: Float[Array, " rows"] | None, name: str) -> Float[Array, " rows"]:
-    if value is None:
-        raise ValueError(
-            f"vcse compares the agent's values of observations, but there are none: set {name}"
-        )
-    return value
 
 
 def _check_minibatch(config: VCSEConfig, batch_size: int) -> None:

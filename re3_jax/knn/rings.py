@@ -23,9 +23,12 @@ If a ring uses more rows than the largest of them, all rows are searched.
 """
 
 ALONE_BYTES = 8 * 2**20, 64 * 2**20
-"""Of several rings of more than the first and at most the second size, with the padding of whole
-rows, a TPU searches one after the other: of smaller ones it would do little at a time, and larger
-ones do not fit on the chip, where a v5e moves a third more in turn than at once."""
+"""Sizes of a ring between which a TPU searches several rings one after the other.
+
+They are bytes, with the padding of whole rows; the second size still counts. For smaller rings the
+TPU would do little at a time. Larger ones do not fit on the chip, and for them a v5e moves a third
+more one after the other than all at once.
+"""
 
 
 def over_rings(search_one: Search) -> Search:

@@ -24,21 +24,21 @@ class Conv(NamedTuple):
 Convs = Sequence[Conv]
 
 NATURE = (Conv(32, 8, 4), Conv(64, 4, 2), Conv(64, 3, 1))
-"""DQN's for Atari (Mnih et al., 2015)."""
+"""DQN's convolutions for Atari (Mnih et al., 2015)."""
 
 DATA_EFFICIENT = (Conv(32, 5, 5), Conv(64, 5, 5))
-"""Data-efficient Rainbow's for Atari (Van Hasselt et al., 2019)."""
+"""Data-efficient Rainbow's convolutions for Atari (Van Hasselt et al., 2019)."""
 
 MINATAR = (Conv(16, 3, 1),)
-"""Young and Tian (2019)."""
+"""The convolution for MinAtar of its authors (Young and Tian, 2019)."""
 
 
 Torso = Literal["rad", "patches"]
-"""What sees the colour frames of DeepMind Control, see `colour`."""
+"""Name of the convolutions that see the colour frames of DeepMind Control, see `colour`."""
 
 
 def colour(torso: Torso, filters: int) -> Convs:
-    """The torso of that name.
+    """The convolutions of the torso called `torso`, with `filters` filters each.
 
     - `rad`: RAD's and DrQ's four 3x3 convolutions, the first of stride 2 (paper, Appendix "Details
       on DeepMind Control Suite Experiments").
@@ -56,14 +56,14 @@ def colour(torso: Torso, filters: int) -> Convs:
 
 
 def dreamer(depth: int) -> Convs:
-    """Dreamer's, for images of 64x64 (Hafner et al., 2020)."""
+    """Dreamer's convolutions for images of 64x64 (Hafner et al., 2020)."""
     return [Conv(depth * 2**number, 4, 2) for number in range(4)]
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class ConvStack:
-    """Parameters; the rest is static.
+    """Parameters of a stack of convolutions; `strides` and `frames` are static.
 
     Attributes:
       layers: weights.

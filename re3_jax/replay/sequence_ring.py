@@ -123,18 +123,16 @@ def init(
 
 
 def begin(
-    replay: SequenceReplay,
-    frame: UInt8[Array, "lanes height width channels"],
-    where: Bool[Array, " lanes"] | None = None,
+    replay: SequenceReplay, frame: UInt8[Array, "lanes height width channels"]
 ) -> SequenceReplay:
-    """Writes the first frame of an episode in all lanes, or in some; drops one under way."""
+    """Writes the first frame of an episode in all lanes; drops the episodes under way."""
     lanes = replay.num_frames.shape[0]
-    where = jnp.ones(lanes, bool) if where is None else where
     nothing = jnp.zeros(lanes, jnp.float32)
     action = jnp.zeros((lanes, replay.action.shape[2]), jnp.float32)
     step = _Rows(frame, action, nothing, nothing + 1)
-    written = _write(replay, jax.tree.map(lambda value: value[:, None], step), where[:, None])
-    return written._replace(begins=jnp.where(where, replay.num_frames, replay.begins))
+    everywhere = jnp.ones((lanes, 1), bool)
+    written = _write(replay, jax.tree.map(lambda value: value[:, None], step), everywhere)
+    return written._replace(begins=replay.num_frames)
 
 
 def add(
@@ -237,7 +235,7 @@ def _write_numbers(
 def _read_numbers(
     store: Float[Array, "lanes rows width"], lane: Int[Array, "batch 1"], row: Int[Array, "batch n"]
 ) -> Float[Array, "batch n width"]:
-    """Reads short rows number by number, for the same reason."""
+    """Reads short rows number by number, for the reason that `_write_numbers` gives."""
     return store.swapaxes(1, 2)[lane[..., None], jnp.arange(store.shape[-1]), row[..., None]]
 
 

@@ -224,7 +224,7 @@ BONUSES = Registry(
 register = BONUSES.register
 
 PLUS = "+"
-"""Between the names of a sum."""
+"""Stands between the names of bonuses that are added."""
 
 
 def parts(name: str) -> tuple[Bonus, ...]:

@@ -44,7 +44,7 @@ PresetName = Literal["recommended", "paper", "released", "small", "data_efficien
 
 NOT_COMPARED_ON_RESUME = (
     *("out", "resume", "steps", "checkpoint_seconds", "loggers", "video"),
-    *("re3.ring_shards", "sac.batch_shards", "dreamer.batch_shards"),
+    *("re3.ring_shards", *(f"{agent.group}.batch_shards" for agent in AGENTS.values())),
 )
 """Options that do not change what is computed; `steps` may grow (see `run_folder`)."""
 

@@ -10,7 +10,7 @@ from re3_jax.runs.errors import UsageError
 from re3_jax.training.evaluate import EvalStats
 
 MOST_EPISODES = 1_000_000
-"""Of one evaluation and seed: far more than anyone waits for, and counted in int32."""
+"""Most episodes of an evaluation per seed: more than anyone waits for, and counted in int32."""
 
 
 def asked(config: RunConfig, episodes: int | None, greedy: bool | None) -> RunConfig:

@@ -49,7 +49,7 @@ def element(tag: str, *content: str, **attributes: str) -> Html:
 
 
 def joined(content: Iterable[str]) -> Html:
-    """One after the other, text escaped."""
+    """Joins pieces of a page, one after the other; those that are text are escaped."""
     return Html("".join(x if isinstance(x, Html) else html.escape(x) for x in content))
 
 

@@ -345,7 +345,10 @@ class Run:
 
     @contextlib.contextmanager
     def _in_one_piece(self) -> Iterator[None]:
-        """What ends in an error leaves the state and the tables at different places."""
+        """Marks the run as broken if the block ends in an error.
+
+        The state and the tables may then be at different places.
+        """
         self._is_whole = False
         yield
         self._is_whole = True

@@ -33,15 +33,15 @@ class Rows(Observer):
         self._tables = tables
 
     def evaluating(self, session: Session, sha256: Sequence[str]) -> None:
-        """Adds the digests."""
+        """Adds the digest of each seed's state to the tables."""
         self._tables.states(session.record.env_frames, session.wall_seconds(), sha256)
 
     def evaluated(self, session: Session, stats: EvalStats) -> None:
-        """Adds the evaluation."""
+        """Adds the evaluation to the tables."""
         self._tables.evaluation(session.record.evaluated_at, session.wall_seconds(), stats)
 
     def trained(self, session: Session, metrics: Metrics) -> None:
-        """Adds the chunk."""
+        """Adds the chunk to the tables."""
         self._tables.train(session.record.env_frames, session.wall_seconds(), metrics)
 
 
@@ -49,7 +49,7 @@ class Display(Observer):
     """Keeps the terminal's live line."""
 
     def __init__(self, terminal: Terminal, session: Session):
-        """The pace is counted from now on."""
+        """Writes to `terminal`; the pace is counted from now on."""
         self._terminal, self._foretold, self._intrinsic_reward = terminal, False, math.nan
         self._begin_pace(session)
 
@@ -57,11 +57,11 @@ class Display(Observer):
         self._pace = Pace(time.monotonic(), session.record.env_frames)
 
     def compiling(self) -> None:
-        """Says so."""
+        """Says that the programs are being compiled."""
         self._terminal.say("compiling ...")
 
     def compiled(self, session: Session, seconds: float) -> None:
-        """Says how long it took, which is not a part of the pace."""
+        """Says how long compiling took, which is not a part of the pace."""
         self._begin_pace(session)
         self._terminal.say(f"compiled in {seconds:.1f} s")
 
@@ -79,7 +79,7 @@ class Display(Observer):
         self._show(session)
 
     def not_finite(self, session: Session, seeds: Sequence[int]) -> None:
-        """Says so."""
+        """Says which seeds have become NaN or infinite."""
         named = " ".join(map(str, seeds))
         self._terminal.say(
             f"at env frame {session.record.env_frames:,} the parameters of seed(s) {named} are NaN "
@@ -115,7 +115,7 @@ class Checkpoints(Observer):
         self._saved = time.monotonic()
 
     def compiled(self, session: Session, seconds: float) -> None:
-        """Counts from now on: before, there was nothing to lose."""
+        """Counts the time to the next checkpoint from now: before, there was nothing to lose."""
         self._saved = time.monotonic()
 
     def trained(self, session: Session, metrics: Metrics) -> None:

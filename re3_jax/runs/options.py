@@ -176,7 +176,7 @@ def no_effect(name: str, values: Values) -> str | None:
 
 
 def _no_effect_on(bonus: Bonus, name: str, values: Values) -> str | None:
-    """As `no_effect`, for one bonus of the run that has the option."""
+    """Why an option has no effect with one of the bonuses, and the remedy; None if it has one."""
     agent, leaf = AGENTS[values["agent"]], name.rpartition(".")[2]
     own = agent.bonuses.get(bonus.name)
     if leaf in OF_ENCODERS and bonus.weights is not None:

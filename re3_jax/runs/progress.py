@@ -17,10 +17,10 @@ from re3_jax.runs.pace import Pace
 from re3_jax.runs.terminal import Standing
 
 OPTIONS = ("env", "agent", "bonus", "preset", "seed", "seeds", "steps")
-"""That a view needs."""
+"""Options of a run that a view of it needs."""
 
 Columns = dict[str, Shaped[np.ndarray, "..."]]
-"""As `history.arrays`."""
+"""Column -> its values, as `history.arrays` gives them."""
 
 
 class Progress(NamedTuple):
@@ -42,7 +42,7 @@ class Progress(NamedTuple):
 
     @property
     def env_frames(self) -> int:
-        """Trained so far, per seed."""
+        """Env frames trained so far, per seed."""
         return int(self.train["env_frames"].max(initial=0))
 
     @property

@@ -24,7 +24,7 @@ from re3_jax.runs.validate import check_memory
 from re3_jax.training.digests import of_seeds
 from re3_jax.training.distributed import ALONE, Processes
 from re3_jax.training.evaluate import EvalStats
-from re3_jax.training.finite import of_seeds as finite_seeds
+from re3_jax.training.finite import finite_seeds
 from re3_jax.training.host_evaluation import Record
 from re3_jax.training.replay_journal import without_frames
 from re3_jax.training.train_state import TrainState
@@ -79,7 +79,7 @@ class Session:
         processes: Processes = ALONE,
         learned: fine_tuning.Learned | None = None,
     ):
-        """Nothing is computed yet; `learned` is what the run starts from."""
+        """Keeps the run's options and programs; `learned` is what a fine-tuned run starts from."""
         self.config, self.runner, self.processes = config, runner, processes
         self.own = part_of(config, processes)
         self.observers: Sequence[Observer] = ()
@@ -125,7 +125,7 @@ class Session:
 
     @property
     def complete(self) -> bool:
-        """Whether they are, and the last state is evaluated."""
+        """Whether `config.steps` env frames are done, and the last state is evaluated."""
         return self.all_trained and self.record.evaluated_at == self.record.env_frames
 
     def wall_seconds(self) -> float:
@@ -276,7 +276,10 @@ def ready(
 
 
 def _num_bytes(leaf: jax.ShapeDtypeStruct) -> int:
-    """On all devices: those that divide the work of a seed have all of it but the ring."""
+    """Bytes of an array, summed over all devices that have it or a part of it.
+
+    Devices that divide the work of a seed each have all of its arrays, except a divided ring.
+    """
     part, there = leaf.sharding.shard_shape(leaf.shape), leaf.sharding.device_set
     return len(there) * math.prod(part) * (leaf.dtype.itemsize or 1)
 

@@ -18,7 +18,7 @@ CONFIDENCE = 0.95
 RESAMPLES = 2_000
 BOOTSTRAP_SEED = 0
 MOST_SPLITS = 9_999
-"""Of a permutation test; 7 seeds against 7 have 3,432."""
+"""Most splits of the seeds in a permutation test; 7 seeds against 7 have 3,432."""
 
 
 def interquartile_mean(scores: Float[np.ndarray, "... task seed"]) -> Float[np.ndarray, "..."]:

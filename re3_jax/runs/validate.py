@@ -18,14 +18,14 @@ WIDTHS = "_dim", "_pad", "_filters"
 """Ends of the names of options that say how wide a layer or a border is."""
 
 MOST_WIDE = 2**28
-"""Small multiples of it, such as a GRU's, are still 32-bit."""
+"""Largest width of a layer or border; small multiples of it, such as a GRU's, are still 32-bit."""
 
 POSITIVE = (
     *("seeds", "steps", "pretrain", "chunk_updates"),
     *("evaluation.every_env_frames", "evaluation.episodes"),
 )
 NOT_NEGATIVE = ("seed", "checkpoint_seconds", "beta")
-"""The last word alone: every bonus has a beta."""
+"""Last words of the names of options that may be 0, but not less: every bonus has a beta."""
 
 
 def validate(config: RunConfig) -> None:

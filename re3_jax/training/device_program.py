@@ -43,7 +43,7 @@ class DeviceProgram:
         env_frames_per_chunk: int,
         **options: Unpack[ProgramOptions],
     ):
-        """Nothing is compiled yet.
+        """Makes the programs of all seeds from functions of one seed, without compiling them.
 
         Args:
           env: the task, for evaluations.
@@ -77,7 +77,7 @@ class DeviceProgram:
         return self._over_seeds.with_shardings(shapes)
 
     def template(self, num_seeds: int) -> TrainState:
-        """The same, for `CheckpointStore.restore`."""
+        """Shapes, dtypes and shardings of the state, for `CheckpointStore.restore`."""
         return self.abstract_state(num_seeds)
 
     def lowered(self, num_seeds: int) -> dict[str, jax.stages.Lowered]:
@@ -107,4 +107,4 @@ class DeviceProgram:
         return state
 
     def close(self) -> None:
-        """Nothing lives outside of the state."""
+        """Does nothing, because nothing lives outside of the state."""

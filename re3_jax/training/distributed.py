@@ -43,7 +43,7 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Whether this one prints and writes tables."""
+        """Whether this process is the first, which alone prints and writes tables."""
         return self.index == 0
 
     def exchange(self, value: Any) -> list[Any]:

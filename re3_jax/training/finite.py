@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 
-def of_seeds(state: Any) -> list[bool]:
+def finite_seeds(state: Any) -> list[bool]:
     """For each seed, the leading axis of every leaf, whether no float is NaN or infinite."""
     floats = [leaf for leaf in jax.tree.leaves(state) if jnp.issubdtype(leaf.dtype, jnp.floating)]
     arrays = map(np.asarray, jax.device_get(floats))

@@ -13,11 +13,14 @@ from re3_jax.envs.host.base import HostEnv
 from re3_jax.training.evaluate import EvalStats
 
 Record = Callable[[np.ndarray], None]
-"""Is given one frame, uint8 [height, width, 3], after the other."""
+"""A function that is given one frame, uint8 [height, width, 3], after the other."""
 
 
 MOST_REPLAYS = 3
-"""Of an episode whose process is lost: what loses it each time would never let it end."""
+"""Most replays of an episode whose process is lost.
+
+What loses it each time would never let it end.
+"""
 
 
 def evaluate_lanes(

@@ -118,7 +118,7 @@ class HostProgram:
         return self._over_seeds.with_shardings(shapes)
 
     def template(self, num_seeds: int) -> TrainState:
-        """The same of a captured state; starts the lanes."""
+        """Shapes, dtypes and shardings of a captured state; starts the lanes."""
         if self.restores_environments:
             self.lanes().reset(self._lane_seeds(0))
         return self._over_seeds.with_shardings(self.capture(self.abstract_state(num_seeds)))

@@ -17,10 +17,10 @@ from jax.sharding import NamedSharding
 from re3_jax.tiles import TILE, rows_lie_whole
 
 PLATFORMS = ("tpu",)
-"""Elsewhere arrays are not padded, and stay in the order of their axes."""
+"""Platforms on which an order is chosen; elsewhere arrays are not padded, and keep theirs."""
 
 MANY_ROWS = 32 * TILE
-"""Fewer are not worth an order of their own."""
+"""Fewest rows of an array that are worth an order of their own."""
 
 
 def format_of(leaf: Any, sharding: NamedSharding) -> Format | NamedSharding:

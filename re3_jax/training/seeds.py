@@ -56,7 +56,7 @@ class OverSeeds:
 
     @classmethod
     def of(cls, options: "ProgramOptions") -> "OverSeeds":
-        """With what a program is asked for."""
+        """Makes an `OverSeeds` with the devices, shards and determinism of a program's options."""
         shards = options.get("ring_shards", 1), options.get("batch_shards", 1)
         return cls(options.get("devices"), options.get("deterministic", False), *shards)
 
@@ -184,7 +184,7 @@ def specs_of(tree: Any) -> Any:
 
 
 class ProgramOptions(TypedDict):
-    """What every program is asked for.
+    """Options of every training program.
 
     Attributes:
       eval_episodes: episodes per evaluation and seed.

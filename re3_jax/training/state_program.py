@@ -51,11 +51,11 @@ class StateProgram:
         return self._merge(state, self.program.eval_shape(*self._split(state), *more))
 
     def lower(self, state: Any, *more: Any) -> jax.stages.Lowered:
-        """As `jax.jit`'s."""
+        """Lowers the program for arguments like these, as `lower` of `jax.jit`'s result does."""
         return self.program.lower(*self._split(state), *more)
 
     def compiled(self, state: Any, *more: Any) -> "StateProgram":
-        """The same, compiled for arguments like these."""
+        """Returns the program, compiled for arguments like these."""
         return replace(self, program=self.lower(state, *more).compile())
 
     def _split(self, state: Any) -> tuple[dict[str, Any], Any]:

@@ -261,7 +261,7 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
         ),
         (
             (*("--env", "cheetah_run_sparse", "--agent", "dreamer"), "--dreamer.batch-shards", "3"),
-            ["batch-size of 50", "--dreamer.batch-shards to 1"],
+            ["batch-size of 16", "--dreamer.batch-shards to 1"],
         ),
         ((*DOORKEY, "--evaluation.every-env-frames", "8"), ["one update", "at least 32"]),
     ],

@@ -24,7 +24,7 @@ def test_a_seed_is_finite_if_all_of_its_floats_are():
         "half": jnp.zeros((4, 5), jnp.bfloat16).at[3, 0].set(-jnp.inf),
         "scalar": jnp.ones(4),
     }
-    assert finite.of_seeds(state) == [True, False, True, False]
+    assert finite.finite_seeds(state) == [True, False, True, False]
 
 
 def test_where_no_agent_is_left_the_run_ends_and_keeps_its_checkpoint(tmp_path, capsys):
@@ -43,7 +43,7 @@ def test_the_others_go_on_and_the_summary_names_it(tmp_path, capsys, monkeypatch
             is_float = jnp.issubdtype(leaf.dtype, jnp.floating)
             return leaf.at[1].set(jnp.nan) if is_float else leaf
 
-        return finite.of_seeds(jax.tree.map(broken, agent))
+        return finite.finite_seeds(jax.tree.map(broken, agent))
 
     train_first = ["--steps", "1024", "--seed", "5", "--out", str(tmp_path)]
     assert train.main([*RUN, *train_first]) == 0

@@ -14,7 +14,7 @@ from re3_jax.accelerators import targets
 from re3_jax.accelerators.hlo import parse as parse_program
 from re3_jax.accelerators.targets import TARGETS
 from re3_jax.cpu import compilation
-from re3_jax.losses import of_action
+from re3_jax.losses import batched_index
 from re3_jax.runs import build
 from re3_jax.runs.options import parse
 from re3_jax.training import seeds
@@ -163,10 +163,10 @@ def test_values_of_actions_are_those_of_a_gather():
     rng = np.random.default_rng(0)
     values, action = rng.normal(size=(6, 5)).astype(np.float32), rng.integers(0, 5, 6)
     expected = values[np.arange(6), action]
-    np.testing.assert_array_equal(of_action(jnp.asarray(values), jnp.asarray(action)), expected)
-    ours = jax.grad(lambda x: jnp.sum(jnp.sin(of_action(x, action))))(jnp.asarray(values))
+    np.testing.assert_array_equal(batched_index(jnp.asarray(values), jnp.asarray(action)), expected)
+    ours = jax.grad(lambda x: jnp.sum(jnp.sin(batched_index(x, action))))(jnp.asarray(values))
     by_hand = np.zeros_like(values)
     by_hand[np.arange(6), action] = np.cos(expected)
     np.testing.assert_allclose(ours, by_hand, rtol=1e-6)
     infinite = jnp.full((2, 5), -jnp.inf).at[:, 1].set(3.0)
-    np.testing.assert_array_equal(of_action(infinite, jnp.array([1, 1])), [3.0, 3.0])
+    np.testing.assert_array_equal(batched_index(infinite, jnp.array([1, 1])), [3.0, 3.0])

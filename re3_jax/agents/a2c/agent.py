@@ -19,9 +19,6 @@ from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.networks import minigrid
 
-PRECISION = "highest"
-"""Of matrix products: on GPUs and TPUs the default is not float32, and these are small."""
-
 
 @inherits("params")
 class A2CState(NamedTuple):
@@ -98,8 +95,7 @@ def make_a2c(config: A2CConfig, spec: EnvSpec) -> A2C:
         key: PRNGKeyArray,
         explore: bool,
     ) -> Int[Array, " batch"]:
-        with jax.default_matmul_precision(PRECISION):
-            logits = jnp.asarray(network.apply(state.params, observation, method="logits"))
+        logits = jnp.asarray(network.apply(state.params, observation, method="logits"))
         if explore:
             return flat_random.categorical(key, logits)
         return jnp.argmax(logits, axis=-1).astype(jnp.int32)
@@ -107,14 +103,10 @@ def make_a2c(config: A2CConfig, spec: EnvSpec) -> A2C:
     def value(
         state: A2CState, observation: Shaped[Array, " batch *observation"]
     ) -> Float[Array, " batch"]:
-        with jax.default_matmul_precision(PRECISION):
-            return jnp.asarray(network.apply(state.params, observation, method="value"))
+        return jnp.asarray(network.apply(state.params, observation, method="value"))
 
     def update(state: A2CState, rollout: Rollout) -> tuple[A2CState, Info]:
-        with jax.default_matmul_precision(PRECISION):
-            gradient, info = jax.grad(a2c_loss, has_aux=True)(
-                state.params, network, rollout, config
-            )
+        gradient, info = jax.grad(a2c_loss, has_aux=True)(state.params, network, rollout, config)
         updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
         info["gradient_norm"] = optax.tree.norm(gradient)
         return A2CState(optax.apply_updates(state.params, updates), opt_state), info

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.rollout import Rollout, next_values
-from re3_jax.losses import categorical_entropy, generalized_advantage, of_action
+from re3_jax.losses import batched_index, categorical_entropy, generalized_advantage
 
 
 def a2c_loss(
@@ -44,7 +44,7 @@ def a2c_loss(
         advantage = advantage + rollout.bonus
     target = fixed_value[:-1] + advantage
 
-    log_probability = of_action(jax.nn.log_softmax(logits), rollout.action)
+    log_probability = batched_index(jax.nn.log_softmax(logits), rollout.action)
     policy_loss = -jnp.mean(log_probability * advantage)
     entropy = jnp.mean(categorical_entropy(logits))
     value_loss = jnp.mean(jnp.square(value[:-1] - target))

@@ -79,7 +79,9 @@ class Dreamer:
     """Dreamer V1 for one task."""
 
     def __init__(self, config: DreamerConfig, spec: EnvSpec):
-        """Nothing is computed yet.
+        """Keeps `config` and the task's sizes, and makes the optimisers of model, actor and value.
+
+        `init` draws the parameters.
 
         Raises:
           ValueError: if the task's actions are not real numbers or its images not 64x64.
@@ -140,11 +142,11 @@ class Dreamer:
         """
         state_key, action_key, noise_key = jax.random.split(key, 3)
         dynamics = state.model.dynamics
-        embedding = networks.encode(self._trunk(state.model.encoder), networks.preprocess(frame))
+        embedding = networks.encode(self._cast(state.model.encoder), networks.preprocess(frame))
         deter = rssm.advance(dynamics, belief.state, belief.action)
         stoch = rssm.sample(state_key, rssm.posterior(dynamics, deter, embedding))
         now = State(deter, stoch)
-        chosen = policy.distribution(self._trunk(state.actor), rssm.features(now), self.config)
+        chosen = policy.distribution(self._cast(state.actor), rssm.features(now), self.config)
         if explore:
             action = policy.sample(action_key, chosen)
             noise = flat_random.normal(noise_key, action.shape)
@@ -225,19 +227,19 @@ class Dreamer:
         image_loss = images.image_loss(
             c.precision, model.decoder, features.reshape(size * time, -1), frames
         )
-        predicted = networks.scalar(self._trunk(model.reward), features)
+        predicted = networks.scalar(self._cast(model.reward), features)
         reward_loss = 0.5 * jnp.mean((predicted - batch.reward) ** 2)
         divergence = jnp.mean(rssm.kl_divergence(posteriors, priors))
         loss = image_loss + reward_loss + c.kl_scale * jnp.maximum(divergence, c.free_nats)
         info = {"image_loss": image_loss, "reward_loss": reward_loss, "kl": divergence}
         if model.discount is not None:
-            logit = networks.scalar(self._trunk(model.discount), features)
+            logit = networks.scalar(self._cast(model.discount), features)
             discount_loss = jnp.mean(losses.bernoulli_loss(logit, c.discount * batch.discount))
             loss = loss + c.discount_scale * discount_loss
             info["discount_loss"] = discount_loss
         return loss, (states, info)
 
-    def _trunk(self, layers: Layers) -> Layers:
+    def _cast(self, layers: Layers) -> Layers:
         return networks.cast(layers, self.config.precision)
 
     def _starts(self, states: State) -> State:

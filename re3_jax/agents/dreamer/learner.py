@@ -81,7 +81,7 @@ def make_learner(config: DreamerConfig, spec: EnvSpec, bonus: IntrinsicReward) -
 
     def restart(state: LearnerState, frame: Frames) -> LearnerState:
         return state._replace(
-            intrinsic=bonus.restart(state.intrinsic),
+            intrinsic=bonus.restart(state.intrinsic, jnp.ones(lanes, bool)),
             replay=sequence_ring.begin(state.replay, frame),
             memory=begin(state.agent, frame),
         )

@@ -24,7 +24,7 @@ from re3_jax.networks import conv_stack, mlp
 from re3_jax.networks.conv_stack import ConvStack
 
 LAYER_NORM_EPSILON = 1e-3
-"""Keras' own."""
+"""Keras' default; layer normalisation adds it to the variance."""
 
 
 class RandomEncoder(NamedTuple):

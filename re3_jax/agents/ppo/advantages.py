@@ -20,7 +20,7 @@ from re3_jax.losses import generalized_advantage
 
 @inherits("extrinsic", "intrinsic")
 class RewardScales(NamedTuple):
-    """Of the rewards of each value; () where they are not scaled."""
+    """State of the scaling of each value's rewards; () where they are not scaled."""
 
     extrinsic: RewardScale | tuple[()]
     intrinsic: RewardScale | tuple[()]

@@ -22,9 +22,6 @@ from re3_jax.inheritance import inherits
 from re3_jax.replay.frame_stack import FrameStack
 from re3_jax.running_stats import RunningStats
 
-PRECISION = "highest"
-"""Of matrix products: on GPUs and TPUs the default is not float32, and these are small."""
-
 CLIP = 10.0
 """CleanRL's bound on normalised observations."""
 
@@ -69,7 +66,7 @@ class PPO(NamedTuple):
 def shuffled(key: PRNGKeyArray, config: PPOConfig) -> Int[Array, "update minibatch"]:
     """Which steps of the flattened rollout each update sees: every step once in each epoch.
 
-    Of a recurrent agent, which lanes.
+    For a recurrent agent the numbers are those of lanes instead.
     """
     size = config.num_envs if config.recurrent else config.num_envs * config.rollout_length
     keys = jax.random.split(key, config.num_epochs)
@@ -80,7 +77,10 @@ def shuffled(key: PRNGKeyArray, config: PPOConfig) -> Int[Array, "update minibat
 def steps_of(
     order: Int[Array, "update minibatch"], config: PPOConfig
 ) -> Int[Array, "update steps"]:
-    """The same of steps for a recurrent agent, too."""
+    """Turns the order of `shuffled` into numbers of steps.
+
+    Only a recurrent agent's order changes: each of its lanes becomes all steps of that lane.
+    """
     if not config.recurrent:
         return order
     return jax.vmap(lambda lanes: _steps_of_lanes(lanes, config.rollout_length, config.num_envs))(
@@ -95,7 +95,7 @@ def _steps_of_lanes(
 
 
 def chosen(batch: Minibatch, steps: Int[Array, " minibatch"]) -> Minibatch:
-    """Some of the steps; of a recurrent agent, all of some of the lanes."""
+    """Picks `steps` of a batch; for a recurrent agent they are lanes, each picked whole."""
     past = batch.past
     if past is not None:
         lanes, (time, num_lanes) = steps, past.begins.shape
@@ -106,7 +106,7 @@ def chosen(batch: Minibatch, steps: Int[Array, " minibatch"]) -> Minibatch:
 
 
 def learning_rate(config: PPOConfig, agent_steps: Int[Array, ""]) -> Float[Array, ""]:
-    """The step size of a rollout before which so many agent steps were taken."""
+    """The step size for a rollout that begins after `agent_steps` agent steps."""
     rate = jnp.float32(config.learning_rate)
     if config.anneal_agent_steps is None:
         return rate
@@ -139,9 +139,8 @@ def make_ppo(config: PPOConfig, spec: EnvSpec) -> PPO:
         key: PRNGKeyArray,
         explore: bool,
     ) -> tuple[Float[Array, "lane features"], Action]:
-        with jax.default_matmul_precision(PRECISION):
-            seen = networks.features_after(state.params, hidden, as_seen(state, observation))
-            policy = networks.policy(state.params, seen)
+        seen = networks.features_after(state.params, hidden, as_seen(state, observation))
+        policy = networks.policy(state.params, seen)
         return seen, policy.sample(key) if explore else policy.mode()
 
     def act(state: PPOState, observation: Observation, key: PRNGKeyArray, explore: bool) -> Action:
@@ -152,12 +151,11 @@ def make_ppo(config: PPOConfig, spec: EnvSpec) -> PPO:
         observation: Shaped[Array, " batch *observation"],
         past: Past | None = None,
     ) -> Float[Array, " batch"]:
-        with jax.default_matmul_precision(PRECISION):
-            seen = networks.features(state.params, as_seen(state, observation), past)
-            return networks.values(state.params, seen)[:, 0]
+        seen = networks.features(state.params, as_seen(state, observation), past)
+        return networks.values(state.params, seen)[:, 0]
 
     def prepare(state: PPOState, rollout: Rollout) -> tuple[Minibatch, PPOState, Info]:
-        """What the networks of the rollout say of its steps, flattened; the running moments."""
+        """Flattens a rollout, with what its networks say of each step; updates the moments."""
         time_and_lanes, params = rollout.reward.shape, state.params
 
         def flat(leaf: Shaped[Array, "time lane ..."]) -> Shaped[Array, "step ..."]:
@@ -235,10 +233,9 @@ def make_ppo(config: PPOConfig, spec: EnvSpec) -> PPO:
             is_far = ends & (info["approx_kl"] > config.target_kl)
             return (after, goes_on & ~is_far), (info, goes_on)
 
-        with jax.default_matmul_precision(PRECISION):
-            batch, state, of_rollout = prepare(state, rollout)
-            start = (state.params, state.opt_state), jnp.ones((), bool)
-            ((params, opt_state), _), (infos, made) = jax.lax.scan(step, start, (order, ends_epoch))
+        batch, state, of_rollout = prepare(state, rollout)
+        start = (state.params, state.opt_state), jnp.ones((), bool)
+        ((params, opt_state), _), (infos, made) = jax.lax.scan(step, start, (order, ends_epoch))
         info = jax.tree.map(lambda values: jnp.mean(values, where=made), infos)
         info |= {"learning_rate": rate, "epochs": jnp.sum(made) / config.num_minibatches}
         return state._replace(params=params, opt_state=opt_state), {**info, **of_rollout}

@@ -12,7 +12,7 @@ from re3_jax.agents.ppo.memory import Past
 from re3_jax.agents.ppo.networks import ActorCritic
 
 STD_EPSILON = 1e-8
-"""CleanRL's, beside the deviation of the advantages."""
+"""CleanRL's number; it is added to the deviation by which the advantages are divided."""
 
 
 class Minibatch(NamedTuple):

@@ -31,7 +31,7 @@ from re3_jax.networks.mlp import MLP, kernel_shapes, linear, mlp
 ACTOR_GAIN, CRITIC_GAIN = 0.01, 1.0
 
 CONVS: tuple[Convs, ...] = (conv_stack.NATURE, conv_stack.MINATAR)
-"""Of images: the first for which they are large enough."""
+"""Convolutions for images: the first of them for which an image is large enough is used."""
 
 
 class ActorCritic(NamedTuple):
@@ -111,7 +111,7 @@ def policy_and_values(
     observation: Shaped[Array, " batch *observation"],
     past: Past | None = None,
 ) -> tuple[Policy, Float[Array, "batch value"]]:
-    """Both heads; `past` as of `features`."""
+    """Outputs of both heads for each observation; the arguments are those of `features`."""
     seen = features(params, observation, past)
     return policy(params, seen), values(params, seen)
 
@@ -134,7 +134,7 @@ def features(
     observation: Shaped[Array, " batch *observation"],
     past: Past | None = None,
 ) -> Float[Array, "batch features"]:
-    """What both heads see of each observation; of a GRU its hidden state afterwards.
+    """Features of each observation, which both heads see; a GRU's are its hidden state afterwards.
 
     Args:
       params: the weights.
@@ -161,7 +161,10 @@ def features_after(
     hidden: Float[Array, "batch hidden"] | None,
     observation: Shaped[Array, " batch *observation"],
 ) -> Float[Array, "batch features"]:
-    """The same of one observation after a hidden state, which an agent without a GRU has not."""
+    """Features of each observation, after one step of the GRU from `hidden`.
+
+    `hidden` is None for an agent without a GRU: its features depend on the observation alone.
+    """
     x = _embedding(params, observation)
     return x if params.gru is None or hidden is None else gru_step(params.gru, x, hidden)
 
@@ -169,7 +172,7 @@ def features_after(
 def _embedding(
     params: ActorCritic, observation: Shaped[Array, " batch *observation"]
 ) -> Float[Array, "batch features"]:
-    """Before any GRU; bytes of images are scaled to [0, 1], MiniGrid's codes are not."""
+    """Features before any GRU; bytes of images are scaled to [0, 1], MiniGrid's codes are not."""
     if isinstance(params.trunk, ConvStack):
         x = observation.astype(jnp.float32)
         if observation.dtype == jnp.uint8:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax.cpu import flat_random
-from re3_jax.losses import categorical_entropy, of_action
+from re3_jax.losses import batched_index, categorical_entropy
 
 
 class Categorical(NamedTuple):
@@ -26,7 +26,7 @@ class Categorical(NamedTuple):
 
     def log_probability(self, action: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
         """The log-probability of an action."""
-        return of_action(jax.nn.log_softmax(self.logits), action)
+        return batched_index(jax.nn.log_softmax(self.logits), action)
 
     def entropy(self) -> Float[Array, "*batch"]:
         """Entropy in nats."""

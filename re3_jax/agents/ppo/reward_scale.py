@@ -28,7 +28,7 @@ class RewardScale(NamedTuple):
 
 
 def init(num_lanes: int) -> RewardScale:
-    """No sums yet."""
+    """The state before any reward: no moments, and a sum of 0 in each lane."""
     return RewardScale(running_stats.init(), jnp.zeros(num_lanes))
 
 

@@ -65,7 +65,7 @@ def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -
 
     def restart(state: LearnerState, frame: Frame) -> LearnerState:
         return state._replace(
-            intrinsic=bonus.restart(state.intrinsic),
+            intrinsic=bonus.restart(state.intrinsic, jnp.ones(lanes, bool)),
             replay=prioritized.cut(state.replay),
             memory=frames.first(frame),
         )

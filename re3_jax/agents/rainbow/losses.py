@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from re3_jax.losses import of_action
+from re3_jax.losses import batched_index
 
-atoms_of_action = jax.vmap(of_action, in_axes=(2, None), out_axes=1)
+batched_index_of_atoms = jax.vmap(batched_index, in_axes=(2, None), out_axes=1)
 """(values [batch, actions, atoms], action [batch]) -> [batch, atoms]."""
 
 
@@ -43,7 +43,7 @@ def categorical_target(
     support: Float[Array, " atoms"],
 ) -> Float[Array, "batch atoms"]:
     """Distribution of r + gamma^n Z(o_{t+n}, a*), projected onto the support."""
-    chosen = atoms_of_action(target_logits, action)
+    chosen = batched_index_of_atoms(target_logits, action)
     place = reward[:, None] + discount[:, None] * support
     return jax.lax.stop_gradient(project(jax.nn.softmax(chosen), place, support))
 
@@ -54,7 +54,7 @@ def categorical_loss(
     target: Float[Array, "batch atoms"],
 ) -> Float[Array, " batch"]:
     """Cross-entropy of the target and the distribution of a_t; also what priorities are of."""
-    chosen = atoms_of_action(logits, action)
+    chosen = batched_index_of_atoms(logits, action)
     return -jnp.sum(target * jax.nn.log_softmax(chosen), axis=1)
 
 
@@ -65,7 +65,7 @@ def scalar_target(
     discount: Float[Array, " batch"],
 ) -> Float[Array, " batch"]:
     """The target r + gamma^n Q(o_{t+n}, a*)."""
-    chosen = of_action(target_outputs[..., 0], action)
+    chosen = batched_index(target_outputs[..., 0], action)
     return jax.lax.stop_gradient(reward + discount * chosen)
 
 
@@ -75,7 +75,7 @@ def huber_loss(
     target: Float[Array, " batch"],
 ) -> tuple[Float[Array, " batch"], Float[Array, " batch"]]:
     """Huber's loss of Q(o_t, a_t), quadratic below 1; and |error|, of which priorities are."""
-    chosen = of_action(outputs[..., 0], action)
+    chosen = batched_index(outputs[..., 0], action)
     error = jnp.abs(chosen - target)
     inner = jnp.minimum(error, 1.0)
     return 0.5 * inner**2 + (error - inner), error

@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from re3_jax import batch_split
@@ -68,7 +69,7 @@ def make_learner(config: SACConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Le
 
     def restart(state: LearnerState, frame: Frame) -> LearnerState:
         return state._replace(
-            intrinsic=bonus.restart(state.intrinsic),
+            intrinsic=bonus.restart(state.intrinsic, jnp.ones(lanes, bool)),
             replay=store_of.begin(state.replay, frame),
             memory=frames.first(frame),
         )

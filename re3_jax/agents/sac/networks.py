@@ -21,7 +21,7 @@ from re3_jax.networks.conv_stack import ConvStack
 from re3_jax.networks.mlp import MLP, kernel_shapes, layer_norm, linear, mlp
 
 LAYER_NORM_EPSILON = 1e-5
-"""PyTorch's default."""
+"""PyTorch's default; layer normalisation adds it to the variance."""
 
 
 class Head(NamedTuple):

@@ -52,7 +52,7 @@ pool.render()
 """Draws one frame; without a driver, its process dies."""
 
 PROBE_SECONDS = 600
-"""Time limit for it on a busy machine."""
+"""Time limit for `_PROBE` on a busy machine."""
 
 _LAST = 2
 """dm_env's step type of an episode's last step."""
@@ -186,7 +186,7 @@ class PoolLanes(ABC):
 
     @abstractmethod
     def _advance(self, action: np.ndarray) -> LaneStep:
-        """Steps all lanes once, in the same thread."""
+        """Steps all lanes once, in the thread that owns the pool."""
 
     def _start(self, action: np.ndarray) -> None:
         self._step = self._thread.submit(self._advance, action)

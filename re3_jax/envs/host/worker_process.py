@@ -16,7 +16,7 @@ from re3_jax.envs.host.lost import Lost
 from re3_jax.envs.host.worker import Setup
 
 WAITING_SECONDS = 1.0
-"""What is counted at a time: at most so much of a stop."""
+"""Longest time counted at once, so that a stop counts for no more than this."""
 
 
 class Patience:
@@ -31,11 +31,11 @@ class Patience:
     """
 
     def __init__(self, seconds: float):
-        """None of it has passed."""
+        """Begins with all of `seconds` left."""
         self.seconds = self.left = seconds
 
     def waits_for(self, connection: Connection) -> bool:
-        """Whether an answer comes in what is left."""
+        """Waits for an answer in the time that is left; False if none comes."""
         while not connection.poll(part := min(self.left, WAITING_SECONDS)):
             self.left -= part
             if self.left <= 0:
@@ -58,7 +58,7 @@ class WorkerProcess:
         """Starts the process, after ending the one before it."""
         self.stop()
         # The last line of a dying process (a driver's, the interpreter's) goes into the error.
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
+        self._stderr = tempfile.TemporaryFile()
         self._connection, theirs = Pipe()
         with theirs:
             self._process = subprocess.Popen(

@@ -28,7 +28,7 @@ class MLflow:
     """A run of MLflow."""
 
     def __init__(self, folder: Path, config: RunConfig):
-        """Begins it, or goes on with that of the folder.
+        """Begins a run of MLflow, or goes on with that of the run folder.
 
         Raises:
           UsageError: the store cannot be used.
@@ -77,7 +77,13 @@ class MLflow:
 
 
 def open_logger(folder: Path, config: RunConfig, env_frames: int) -> MLflow:
-    """See `loggers.open_all`."""
+    """Opens the MLflow run of a run folder: a new one, or the one that the folder remembers.
+
+    `loggers.open_all` calls it. MLflow has no use for `env_frames`.
+
+    Raises:
+      UsageError: the store cannot be used.
+    """
     del env_frames
     return MLflow(folder, config)
 

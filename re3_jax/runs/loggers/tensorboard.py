@@ -12,7 +12,7 @@ class TensorBoard:
     """Event files."""
 
     def __init__(self, folder: Path, env_frames: int):
-        """TensorBoard hides older events after `env_frames`."""
+        """Opens the files in `folder`; TensorBoard hides older events after `env_frames`."""
         self.where = str(folder / "tensorboard")
         self._events = SummaryWriter(self.where, purge_step=env_frames + 1)
 
@@ -31,6 +31,6 @@ class TensorBoard:
 
 
 def open_logger(folder: Path, config: RunConfig, env_frames: int) -> TensorBoard:
-    """See `loggers.open_all`."""
+    """Opens the event files of a run folder, to go on after `env_frames` (`loggers.open_all`)."""
     del config
     return TensorBoard(folder, env_frames)

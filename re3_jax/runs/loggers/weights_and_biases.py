@@ -22,7 +22,7 @@ class WeightsAndBiases:
     """A run of W&B."""
 
     def __init__(self, folder: Path, config: RunConfig):
-        """Begins it, or goes on with that of the folder.
+        """Begins a run of W&B, or goes on with that of the run folder.
 
         Raises:
           UsageError: W&B refuses, for example without an account.
@@ -64,6 +64,12 @@ class WeightsAndBiases:
 
 
 def open_logger(folder: Path, config: RunConfig, env_frames: int) -> WeightsAndBiases:
-    """See `loggers.open_all`."""
+    """Opens the W&B run of a run folder: a new one, or the one that the folder remembers.
+
+    `loggers.open_all` calls it. W&B has no use for `env_frames`.
+
+    Raises:
+      UsageError: W&B refuses, for example without an account.
+    """
     del env_frames
     return WeightsAndBiases(folder, config)

@@ -14,7 +14,7 @@ PALETTE = np.array(
     ],
     np.uint8,
 )
-"""Of planes: no plane, the first, the second ..."""
+"""Colours of the planes of an observation: no plane, the first, the second, and so on."""
 
 MINIGRID = "minigrid:"
 COLOURS = np.array(

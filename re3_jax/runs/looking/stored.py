@@ -104,7 +104,7 @@ def places(ring: Ring, number: int) -> Int[np.ndarray, " point"]:
 
 
 def ages(ring: Ring, place: Int[np.ndarray, " point"]) -> Int[np.ndarray, " point"]:
-    """How many latents were stored after each."""
+    """How many latents were stored after the one at each place."""
     return (int(ring.cursor) - 1 - place) % capacity(ring)
 
 

@@ -12,15 +12,15 @@ from re3_jax.runs.presets import ppo, rainbow, tables
 from re3_jax.runs.presets.tables import Values, options
 
 BETA = {"asterix": 0.01, "beam_rider": 0.01, "seaquest": 0.001}
-"""Of RE3; 0.0001 on every other game."""
+"""RE3's beta by game; 0.0001 on every other game."""
 
 CONTRASTIVE_BETA = {"seaquest": 0.001}
-"""Of state entropy over a contrastive encoder; 0.0001 on every other game."""
+"""Beta of state entropy over a contrastive encoder by game; 0.0001 on every other game."""
 
 OTHER_BETA = 0.0001
 
 LATENT_DIM = {"montezuma_revenge": 150}
-"""50 on every other game."""
+"""Length of a latent by game; 50 on every other game."""
 
 COMMON: Values = {
     "seeds": 3,
@@ -45,7 +45,7 @@ DATA_EFFICIENT: Values = {
     **options("re3", ring_size=100_000, search_size=None),
     "evaluation.every_env_frames": 10_000 * atari.FRAME_SKIP,
 }
-"""Van Hasselt et al. (2019), with the numbers of Kaixhin's README."""
+"""Data-efficient Rainbow (Van Hasselt et al., 2019), with the numbers of Kaixhin's README."""
 
 DEBUG = rainbow.DEBUG | {
     "atari.max_agent_steps": 250,

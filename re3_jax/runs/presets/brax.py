@@ -26,7 +26,7 @@ DEBUG = tables.TINY | {
     "re3.ring_size": 1_000,
     "evaluation.episodes": 1,
 }
-"""It takes a minute, most of which is brax's compilation."""
+"""Options of `debug`: a run takes a minute, most of which is brax's compilation."""
 
 
 def preset(_task_id: str, name: PresetName, agent: AgentName) -> RunConfig:

@@ -50,14 +50,16 @@ TASKS: dict[str, Values] = {
 """Tasks with a value of their own in the table; action repeats are in `ACTION_REPEAT`."""
 
 SMALL_ACTION_REPEAT = {"cartpole": 8, "finger": 2}
-"""Per domain, 4 otherwise: the table of the RAD paper (Laskin et al., 2020), but for walker's 2."""
+"""Action repeat of `small` by domain, 4 elsewhere: the table of the RAD paper (Laskin et al.,
+2020), but for walker's 2."""
 
 PAPER_RE3: Values = {
     **options("re3", first_neighbour=3, last_neighbour=3, count_self=False, ring_size=100_000),
     **options("re3", normalize="running_std", log1p=False, latent_dim=50),
     "re3.image_input": "stacked_crop",
 }
-"""k = 3; "the same encoder architecture" as the agent's is taken to include the same input."""
+"""RE3 as in the paper: k = 3; "the same encoder architecture" as the agent's is taken to include
+the same input."""
 
 RELEASED_RE3 = PAPER_RE3 | {
     **options("re3", first_neighbour=4, last_neighbour=4, count_self=True),

@@ -43,7 +43,7 @@ SMALL: Values = {
     **options("re3", first_neighbour=35, last_neighbour=35),
     **options("evaluation", every_env_frames=5_000, episodes=5),
 }
-"""The same program at a size that two CPU cores can train."""
+"""Options of `small`: Dreamer at a size that two CPU cores can train."""
 
 DEBUG: Values = {
     **tables.TINY,

@@ -1,9 +1,8 @@
 """gymnax tasks: not in the paper; the nearest released hyperparameters where they make sense.
 
-Discrete actions use A2C as on MiniGrid, continuous ones soft actor-critic as on Brax, and PPO has
-both. Time limits
-are bootstrapped, because in tasks such as CartPole, which pays every step, they cut off rewards
-that the episode would still have brought; this does not hold for all of gymnax.
+Discrete actions use A2C as on MiniGrid, continuous ones soft actor-critic as on Brax; PPO takes
+both. Time limits are bootstrapped, because in tasks such as CartPole, which pays every step, they
+cut off rewards that the episode would still have brought; this does not hold for all of gymnax.
 """
 
 from re3_jax.envs.base import Box

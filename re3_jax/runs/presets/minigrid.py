@@ -45,21 +45,21 @@ TASKS: dict[str, Values] = {
 beta too."""
 
 FINE_TUNING_BETA = {"Empty-16x16": 0.1, "DoorKey-6x6": 0.05, "DoorKey-8x8": 0.05}
-"""Of A2C + RE3 + PT."""
+"""Beta of A2C + RE3 + PT by task."""
 
 SEARCHED: dict[str, Values] = {
     "Empty-16x16": {"re3.beta": 0.1, "icm.beta": 1e-3, "rnd.beta": 1e-5},
     "DoorKey-6x6": {"re3.beta": 0.01, "icm.beta": 1e-3, "rnd.beta": 1e-4},
     "DoorKey-8x8": {"re3.beta": 0.005, "icm.beta": 5e-3, "rnd.beta": 5e-3},
 }
-"""`recommended`'s in place of the table's: the best of `results/minigrid_betas`."""
+"""Betas of `recommended` in place of the table's: the best of `results/minigrid_betas`."""
 
 SEARCHED_FINE_TUNING_BETA = {
     "re3": {"Empty-16x16": 1e-5, "DoorKey-6x6": 0.01, "DoorKey-8x8": 0.01},
     "contrastive": {"Empty-16x16": 5e-4, "DoorKey-6x6": 5e-5, "DoorKey-8x8": 5e-4},
 }
-"""`recommended`'s, where they were searched; elsewhere RE3's. The contrastive bonus was searched
-with its neighbours in the minibatch, as in APT."""
+"""Betas of a fine-tuned run with `recommended`, where they were searched; elsewhere RE3's. The
+contrastive bonus was searched with its neighbours in the minibatch, as in APT."""
 
 COMMON: Values = {
     # Independent runs behind each curve of the paper's MiniGrid figure.

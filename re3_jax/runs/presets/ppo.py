@@ -50,7 +50,7 @@ PIXELS: Values = VECTORS | {
     **options("ppo", num_minibatches=8, hidden_dim=128, learning_rate=1e-3),
     "ppo.anneal_agent_steps": 102_400,
 }
-"""Of the small pixel tasks on the device."""
+"""Options for the small pixel tasks on the device."""
 
 CONTINUOUS: Values = ROLLOUT | {
     "steps": 1_000_000,
@@ -67,7 +67,7 @@ ATARI: Values = {
     "ppo.anneal_agent_steps": ATARI_AGENT_STEPS,
     "evaluation.every_env_frames": 102_400 * atari.FRAME_SKIP,
 }
-"""CleanRL's number of steps, too; the other options are the defaults."""
+"""Options for Atari games: the number of steps is CleanRL's, too; all others are the defaults."""
 
 ATARI_DATA_EFFICIENT: Values = {
     "steps": 100_000 * atari.FRAME_SKIP,

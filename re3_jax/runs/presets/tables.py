@@ -14,7 +14,7 @@ WITH_NETWORKS = ("rnd", "icm", "e3b", "noveld", "ngu")
 
 
 def options(*groups: str, **values: Any) -> Values:
-    """The same field values for each of the groups."""
+    """Gives each of the groups the same values: `group.name` -> value."""
     return {f"{group}.{name}": value for group in groups for name, value in values.items()}
 
 

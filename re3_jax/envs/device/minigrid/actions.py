@@ -44,7 +44,7 @@ class Ending(NamedTuple):
 
 
 def act(world: World, action: Scalar, width: int) -> tuple[World, Ending]:
-    """Execute an action in a grid of `width` columns.
+    """Executes an action in a grid of `width` columns.
 
     The agent walks over empty cells, floor, open doors, goals and lava. It picks up a key, ball or
     box if it carries nothing, and drops it on an empty cell. Toggling opens and closes doors, opens

@@ -41,17 +41,17 @@ class Agent(NamedTuple):
 
 
 def pack_agent(agent: Agent) -> Scalar:
-    """Pack an `Agent` into one int32."""
+    """Packs an `Agent` into one int32."""
     return agent.x | agent.y << 8 | agent.direction << 16 | agent.carrying << 18 | agent.door << 19
 
 
 def unpack_agent(word: Scalar) -> Agent:
-    """Invert `pack_agent`."""
+    """Inverts `pack_agent`."""
     return Agent(word & 255, word >> 8 & 255, word >> 16 & 3, word >> 18 & 1, word >> 19)
 
 
 def projection(agent: Agent) -> Projection:
-    """Return the map from a cell (x, y) to (rows ahead, columns right) of the agent."""
+    """Returns the map from a cell (x, y) to (rows ahead, columns right) of the agent."""
     dx, dy = heading(agent.direction)
 
     def project(x: Scalar | int, y: Scalar | int) -> tuple[Scalar, Scalar]:

@@ -43,12 +43,12 @@ def kind(cells: Cells) -> Cells:
 
 
 def colour(cells: Cells) -> Cells:
-    """Their colours."""
+    """Colours of the objects in cells."""
     return cells >> 8 & 0xFF
 
 
 def door_state(cells: Cells) -> Cells:
-    """Their states: `OPEN`, `CLOSED` or `LOCKED` for a door, 0 for any other object."""
+    """States of the objects in cells: `OPEN`, `CLOSED` or `LOCKED` for a door, 0 for others."""
     return cells >> 16 & 0xFF
 
 

@@ -78,17 +78,17 @@ class Objects(NamedTuple):
 
 
 def pack_objects(objects: Objects) -> Scalar:
-    """Pack `Objects` into one int32."""
+    """Packs `Objects` into one int32."""
     return objects.wall_x | objects.door_y << 8 | objects.key_x << 16 | objects.key_y << 24
 
 
 def unpack_objects(word: Scalar) -> Objects:
-    """Invert `pack_objects`."""
+    """Inverts `pack_objects`."""
     return Objects(word & 255, word >> 8 & 255, word >> 16 & 255, word >> 24)
 
 
 def make(size: int) -> DeviceEnv:
-    """Make MiniGrid-DoorKey-NxN (paper: DoorKey-6x6 and DoorKey-8x8).
+    """Makes MiniGrid-DoorKey-NxN (paper: DoorKey-6x6 and DoorKey-8x8).
 
     Layouts have the distribution of Farama's generator: the wall's column, the agent's pose, the
     door's row and the key's cell are random. The time limit is 10 N^2 agent steps.

@@ -20,7 +20,7 @@ def draw_words(key: PRNGKeyArray, number: int) -> UInt32[Array, " {number}"]:
 
 
 def below(word: Word, bound: Whole) -> tuple[Int[Array, "*draws"], Word]:
-    """Return floor(word * bound / 2^32) and the remaining fraction as 32 bits (bound < 2^16)."""
+    """Returns floor(word * bound / 2^32) and the remaining fraction as 32 bits (bound < 2^16)."""
     count = jnp.asarray(bound).astype(jnp.uint32)
     carry = ((word & 0xFFFF) * count) >> 16
     high = ((word >> 16) * count + carry) >> 16

@@ -35,7 +35,7 @@ class EmptyState(NamedTuple):
 
 
 def make(size: int) -> DeviceEnv:
-    """Make MiniGrid-Empty-NxN (paper: Empty-16x16).
+    """Makes MiniGrid-Empty-NxN (paper: Empty-16x16).
 
     The agent starts at (1, 1) facing right and sees through walls, as in Farama's registered
     non-Random variants. The time limit is 4 N^2 agent steps.

@@ -43,12 +43,12 @@ class World(NamedTuple):
 
 
 def pack_pose(pose: Pose) -> Scalar:
-    """Pack a `Pose` into one int32."""
+    """Packs a `Pose` into one int32."""
     return pose.x | pose.y << 8 | pose.direction << 16
 
 
 def unpack_pose(word: Scalar) -> Pose:
-    """Invert `pack_pose`."""
+    """Inverts `pack_pose`."""
     return Pose(word & 255, word >> 8 & 255, word >> 16)
 
 
