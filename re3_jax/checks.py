@@ -47,6 +47,11 @@ def positive_share(config: Any, *names: str) -> None:
             raise ValueError(f"{name} must be above 0 and at most 1, but it is {value}")
 
 
+def largest_divisor(number: int, most: int) -> int:
+    """The largest divisor of `number` that is at most `most`."""
+    return max(n for n in range(1, min(number, most) + 1) if number % n == 0)
+
+
 def evenly_divided(config: Any, size: str, shares: str) -> None:
     """A number of elements that so many devices can share evenly."""
     number, among = getattr(config, size), getattr(config, shares)

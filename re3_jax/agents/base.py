@@ -143,7 +143,8 @@ def acting_on(
 def on_policy_learner(
     spec: EnvSpec,
     bonus: IntrinsicReward,
-    sizes: tuple[int, int],
+    num_lanes: int,
+    rollout_length: int,
     agent_init: Callable[[PRNGKeyArray], AgentState],
     acting: Acting,
     learn: Callable[..., tuple[LearnerState, Info]],
@@ -153,12 +154,12 @@ def on_policy_learner(
     Args:
       spec: the task.
       bonus: the intrinsic reward.
-      sizes: lanes, and agent steps of each in a rollout.
+      num_lanes: environments stepped together.
+      rollout_length: agent steps of each in a rollout.
       agent_init: key -> the agent's state.
       acting: how it acts.
       learn: as of `OnPolicyLearner`.
     """
-    num_lanes, rollout_length = sizes
 
     def init(key: PRNGKeyArray, frame: Frame) -> LearnerState:
         agent_key, bonus_key = jax.random.split(key)

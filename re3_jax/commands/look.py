@@ -150,7 +150,8 @@ def _intrinsic_reward(run: Looked, part: Part, place: Int[np.ndarray, " point"])
     """What a state entropy that needs no values would pay now for states that it has stored."""
     # It looks up by their places all that it stored of states, and uses nothing else of a batch.
     observation = jnp.zeros((len(place), *run.spec.observation_shape), run.spec.observation_dtype)
-    action = jnp.zeros((len(place), *getattr(run.spec.action_space, "shape", ())))
+    space = run.spec.action_space
+    action = jnp.zeros((len(place), *space.shape), space.dtype)
     steps = run.of_seed(run.state.counters.agent_steps)
     batch = IntrinsicBatch(observation, action, observation, jnp.asarray(place), steps)
     reward, _, _ = jax.jit(part.bonus.reward)(part.state, batch)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from re3_jax.cpu.parts import part_size
+from re3_jax import checks
 
 SMALL_IMAGE = 36
 """Largest number of output positions for which the gradients of patches are faster."""
@@ -56,7 +56,7 @@ def _by_patches(kernel, d_out, size: tuple[int, int], stride: int):
     rows, columns, channels, features = kernel.shape
     batch, height, width, _ = d_out.shape
     bytes_of_one = 4 * height * width * rows * columns * channels
-    images = part_size(batch, max(1, BLOCK_BYTES // bytes_of_one))
+    images = checks.largest_divisor(batch, max(1, BLOCK_BYTES // bytes_of_one))
     flat = kernel.reshape(-1, features).T
     block_like = jax.ShapeDtypeStruct((images, *size, channels), d_out.dtype)
     add_up = jax.linear_transpose(lambda x: _patches(x, (rows, columns), stride), block_like)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Int, Shaped
 
-from re3_jax.cpu.parts import part_size
+from re3_jax import checks
 
 COLOURS = 3
 
@@ -42,7 +42,7 @@ def crop_frames(images: Images, offsets: Int[Array, "batch 2"], size: tuple[int,
     """
     batch, height, width, _ = images.shape
     # A loop of two parts: XLA would otherwise compute the cut pixel by pixel in what follows.
-    part = part_size(batch, max(1, batch // 2))
+    part = checks.largest_divisor(batch, max(1, batch // 2))
 
     def of_frame(frame):
         channels = frame.shape[-1]

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from re3_jax import batch_split
+from re3_jax import batch_split, checks
 from re3_jax.cpu.branches import of_platform
 
 AT_ONCE = 250
@@ -24,11 +24,6 @@ AT_ONCE = 250
 
 Means = TypeVar("Means")
 """A pytree of arrays."""
-
-
-def part_size(number: int, most: int) -> int:
-    """The largest divisor of `number` that is at most `most`."""
-    return max(n for n in range(1, min(number, most) + 1) if number % n == 0)
 
 
 def map_parts(
@@ -122,7 +117,7 @@ def _split(batch, axis: int):
     of consecutive ones a single device would have all.
     """
     shares = batch_split.num_devices()
-    size = part_size(jax.tree.leaves(batch)[0].shape[axis] // shares, AT_ONCE)
+    size = checks.largest_divisor(jax.tree.leaves(batch)[0].shape[axis] // shares, AT_ONCE)
 
     def of_leaf(leaf):
         before, after = leaf.shape[:axis], leaf.shape[axis + 1 :]

@@ -112,7 +112,7 @@ class RE3Config:
             )
         for size in filter(None, (self.ring_size, self.search_size)):
             if size % self.ring_shards:
-                fits = max(n for n in range(1, self.ring_shards) if size % n == 0)
+                fits = checks.largest_divisor(size, most=self.ring_shards)
                 raise ValueError(
                     f"{size} latents cannot be divided evenly among ring_shards "
                     f"{self.ring_shards}: set it to {fits}"

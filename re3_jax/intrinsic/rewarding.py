@@ -143,8 +143,15 @@ def with_bonus(
       next_is_known: as of `IntrinsicBatch`.
     """
     value = value_if(bonus.needs_value, value_of, batch.observation)
-    transitions = batch.observation, batch.action, batch.next_observation
-    to_reward = IntrinsicBatch(*transitions, index, agent_steps, value, next_is_known)
+    to_reward = IntrinsicBatch(
+        observation=batch.observation,
+        action=batch.action,
+        next_observation=batch.next_observation,
+        bonus_index=index,
+        agent_steps=agent_steps,
+        value=value,
+        next_is_known=next_is_known,
+    )
     reward, intrinsic, info = reward_batch(bonus, intrinsic, to_reward, key)
     return batch._replace(bonus=reward), intrinsic, info
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
-from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.envs.base import EnvSpec
 from re3_jax.replay.transitions import Transitions
 
 
@@ -47,13 +47,9 @@ def init(capacity: int, spec: EnvSpec, index_shape: tuple[int, ...] = ()) -> Tra
             f"a ring of {capacity} transitions cannot hold anything: it must be at least 1"
         )
     space = spec.action_space
-    if isinstance(space, Box):
-        action = jnp.zeros((capacity, *space.shape), jnp.float32)
-    else:
-        action = jnp.zeros(capacity, jnp.int32)
     return TransitionRing(
         observation=jnp.zeros((capacity, *spec.observation_shape), spec.observation_dtype),
-        action=action,
+        action=jnp.zeros((capacity, *space.shape), space.dtype),
         reward=jnp.zeros(capacity, jnp.float32),
         discount=jnp.zeros(capacity, jnp.float32),
         next_observation=jnp.zeros((capacity, *spec.observation_shape), spec.observation_dtype),

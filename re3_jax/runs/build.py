@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 
+from re3_jax import checks
 from re3_jax.agents.base import Learner, OnPolicyLearner
 from re3_jax.agents.reward_free import reward_free
 from re3_jax.envs import host, registry
@@ -233,14 +234,14 @@ def devices_for(
     devices, per_seed = devices or machine.devices(), math.prod(shards.values())
     if len(devices) % per_seed:
         options = [f"{option_name(one)} {number}" for one, number in shards.items() if number > 1]
-        fits = max(n for n in range(1, per_seed) if len(devices) % n == 0)
+        fits = checks.largest_divisor(len(devices), most=per_seed)
         product = "numbers whose product is " * (len(options) > 1)
         raise UsageError(
             f"{' and '.join(options)} cannot divide the {len(devices)} device(s) of this process: "
             f"give {product}{fits}"
         )
     shares = len(devices) // per_seed
-    count = max(n for n in range(1, shares + 1) if seeds % n == 0)
+    count = checks.largest_divisor(seeds, most=shares)
     return list(devices[: count * per_seed])
 
 

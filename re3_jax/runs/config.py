@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 import tyro
 from flax.traverse_util import flatten_dict, unflatten_dict
 
+from re3_jax import checks
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.ppo.config import PPOConfig
@@ -216,7 +217,7 @@ class RunConfig:
         interval, rest = divmod(self.evaluation.every_env_frames, per_update)
         if rest or interval == 0:
             return max(1, min(limit, interval))
-        return max(n for n in range(1, min(interval, limit) + 1) if interval % n == 0)
+        return checks.largest_divisor(interval, most=limit)
 
 
 def config_class() -> type[RunConfig]:

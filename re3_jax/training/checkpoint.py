@@ -177,8 +177,8 @@ class CheckpointStore:
         small, sealed = self._processes.agreed(self._read_small, step, without_frames(template))
         if digests.of_leaves(self._all_rows(small)) != sealed["digests"]:
             raise ValueError("its digest does not match")
-        frames = sealed["frames"], small, template
-        return self._processes.agreed(self._journal.read, *frames), sealed["record"]
+        whole = self._processes.agreed(self._journal.read, sealed["frames"], small, template)
+        return whole, sealed["record"]
 
     def _read_small(self, step: int, template: Any) -> tuple[Any, dict[str, Any]]:
         sealed, whole = self._sealed(step), self._processes.whole(template)

@@ -40,6 +40,12 @@ def make_learner(config: A2CConfig, spec: EnvSpec, bonus: IntrinsicReward) -> On
             learned, info = agent.update(state.agent, rollout)
         return state._replace(agent=learned, intrinsic=intrinsic), reported(info, bonus_info)
 
-    sizes = config.num_envs, config.rollout_length
-    acting = acting_on(agent.act, FrameStack(spec.frame_stack))
-    return on_policy_learner(spec, bonus, sizes, agent.init, acting, learn)
+    return on_policy_learner(
+        spec=spec,
+        bonus=bonus,
+        num_lanes=config.num_envs,
+        rollout_length=config.rollout_length,
+        agent_init=agent.init,
+        acting=acting_on(agent.act, FrameStack(spec.frame_stack)),
+        learn=learn,
+    )

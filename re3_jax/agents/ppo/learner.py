@@ -59,6 +59,13 @@ def make_learner(config: PPOConfig, spec: EnvSpec, bonus: IntrinsicReward) -> On
         )
         return state._replace(agent=learned, intrinsic=intrinsic), info
 
-    sizes = config.num_envs, config.rollout_length
-    learner = on_policy_learner(spec, bonus, sizes, agent.init, agent.acting, learn)
+    learner = on_policy_learner(
+        spec=spec,
+        bonus=bonus,
+        num_lanes=config.num_envs,
+        rollout_length=config.rollout_length,
+        agent_init=agent.init,
+        acting=agent.acting,
+        learn=learn,
+    )
     return learner._replace(observed=lambda belief: belief.observation) if recurrent else learner
