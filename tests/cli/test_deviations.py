@@ -35,7 +35,7 @@ def options_in(text):
     return {names[re.sub(r"\.no-", ".", option)] for option in options}
 
 
-def rows(section="## A2C + RE3 on MiniGrid", end="###"):
+def rows(section="## A2C with RE3 on MiniGrid", end="###"):
     table = PAGE.read_text().partition(section)[2].partition(end)[0]
     cells = [line.strip("|").split("|") for line in table.splitlines() if re.match(r"\| \d", line)]
     return [[cell.strip() for cell in row[1:]] for row in cells]
