@@ -16,9 +16,9 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
-from re3_jax.intrinsic import prediction_error
+from re3_jax.intrinsic import weight
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, one_by_one
-from re3_jax.intrinsic.prediction_error import WeightConfig
+from re3_jax.intrinsic.weight import WeightConfig
 from re3_jax.replay import episode_memory, value_ring
 from re3_jax.replay.value_ring import ValueRing
 
@@ -104,4 +104,4 @@ def from_config(config: CountsConfig, num_stored: int) -> IntrinsicReward:
       config: options.
       num_stored: steps that an update can learn from: those of a rollout, or those of a replay.
     """
-    return prediction_error.scaled(config, counts(config, num_stored))
+    return weight.scaled(config, counts(config, num_stored))

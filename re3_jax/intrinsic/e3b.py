@@ -24,10 +24,11 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from re3_jax import checks
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
-from re3_jax.intrinsic import prediction_error
+from re3_jax.intrinsic import weight
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, prepared
 from re3_jax.intrinsic.inverse_dynamics import InverseDynamicsState, controllable_encoder
-from re3_jax.intrinsic.prediction_error import NetworkConfig, Normalization
+from re3_jax.intrinsic.prediction_error import NetworkConfig
+from re3_jax.intrinsic.weight import Normalization
 from re3_jax.replay import episode_memory, value_ring
 from re3_jax.replay.value_ring import ValueRing
 
@@ -150,4 +151,4 @@ def from_config(config: E3BConfig, num_stored: int) -> IntrinsicReward:
       config: options.
       num_stored: steps that an update can learn from: those of a rollout, or those of a replay.
     """
-    return prediction_error.scaled(config, e3b(config, num_stored))
+    return weight.scaled(config, e3b(config, num_stored))

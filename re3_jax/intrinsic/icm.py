@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from re3_jax import checks, initializers, random_encoder
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
-from re3_jax.intrinsic import prediction_error
+from re3_jax.intrinsic import prediction_error, weight
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, no_index
 from re3_jax.intrinsic.prediction_error import NetworkConfig
 from re3_jax.networks import mlp
@@ -180,4 +180,4 @@ def icm(config: ICMConfig) -> IntrinsicReward:
 
 def from_config(config: ICMConfig) -> IntrinsicReward:
     """The complete bonus: error, normalisation, beta_t."""
-    return prediction_error.scaled(config, icm(config))
+    return weight.scaled(config, icm(config))

@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from re3_jax import checks, running_stats
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
-from re3_jax.intrinsic import prediction_error, rnd
+from re3_jax.intrinsic import rnd, weight
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step
 from re3_jax.intrinsic.inverse_dynamics import InverseDynamicsState, controllable_encoder
 from re3_jax.intrinsic.prediction_error import NetworkConfig
@@ -221,7 +221,7 @@ def from_config(config: NGUConfig, num_stored: int) -> IntrinsicReward:
       config: options.
       num_stored: steps that an update can learn from: those of a rollout, or those of a replay.
     """
-    return prediction_error.scaled(config, ngu(config, num_stored))
+    return weight.scaled(config, ngu(config, num_stored))
 
 
 def _squared_distances(

@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 from re3_jax import checks, fingerprint
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
-from re3_jax.intrinsic import prediction_error, rnd
+from re3_jax.intrinsic import rnd, weight
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, prepared
 from re3_jax.intrinsic.prediction_error import NetworkConfig
 from re3_jax.intrinsic.rnd import RNDState
@@ -139,4 +139,4 @@ def from_config(config: NovelDConfig, num_stored: int) -> IntrinsicReward:
       config: options.
       num_stored: steps that an update can learn from: those of a rollout, or those of a replay.
     """
-    return prediction_error.scaled(config, noveld(config, num_stored))
+    return weight.scaled(config, noveld(config, num_stored))

@@ -1,47 +1,22 @@
-"""What the options of RND and ICM, and of bonuses built like them, have in common."""
+"""Options of networks and their training, as RND, ICM and bonuses built like them have them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import optax
 from jaxtyping import Array, Float, Num, PRNGKeyArray
 
-from re3_jax import checks, random_encoder, schedules
+from re3_jax import checks, random_encoder
 from re3_jax.envs.base import EnvSpec
 from re3_jax.initializers import Scheme
-from re3_jax.intrinsic import transforms
-from re3_jax.intrinsic.base import Info, IntrinsicReward, chain
+from re3_jax.intrinsic.base import Info
+from re3_jax.intrinsic.weight import WeightConfig
 from re3_jax.networks.conv_stack import Torso
 from re3_jax.random_encoder import EncoderParams, ImageInput
 
-Normalization = Literal["none", "running_std"]
 Params = TypeVar("Params")
-
-
-@dataclass(frozen=True)
-class WeightConfig:
-    """Options of a bonus beta_t r_t that is no state entropy.
-
-    Attributes:
-      beta: beta_0, the weight of the bonus.
-      rho: beta_t = beta_0 (1 - rho)^t, t in agent steps; neither the paper nor the authors of these
-        bonuses have a decay.
-      normalize: `running_std` divides rewards by their exact running standard deviation.
-
-    Raises:
-      ValueError: if a value is out of range; the message names it and the allowed values.
-    """
-
-    beta: float = 1e-4
-    rho: float = 0.0
-    normalize: Normalization = "none"
-
-    def __post_init__(self) -> None:
-        """Validates the fields."""
-        checks.one_of(self, normalize=Normalization)
-        schedules.exponential_decay(self.beta, self.rho)
 
 
 @dataclass(frozen=True)
@@ -119,11 +94,3 @@ def descend(
 def optimizer(config: NetworkConfig) -> Any:
     """Adam with PyTorch's defaults: betas 0.9 and 0.999, epsilon 1e-8."""
     return optax.adam(config.learning_rate)
-
-
-def scaled(config: WeightConfig, bonus: IntrinsicReward) -> IntrinsicReward:
-    """The complete bonus: applies `normalize`, then beta_t = beta (1 - rho)^t."""
-    steps = [transforms.scale_by_schedule(schedules.exponential_decay(config.beta, config.rho))]
-    if config.normalize == "running_std":
-        steps.insert(0, transforms.normalize_by_running_std())
-    return chain(bonus, *steps)

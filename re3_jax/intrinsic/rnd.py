@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int, Num, PRNGKeyArray, Shaped
 from re3_jax import checks, initializers, random_encoder, whitening
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
-from re3_jax.intrinsic import prediction_error
+from re3_jax.intrinsic import prediction_error, weight
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, no_index
 from re3_jax.intrinsic.prediction_error import NetworkConfig
 from re3_jax.networks import mlp
@@ -148,7 +148,7 @@ def rnd(config: RNDConfig) -> IntrinsicReward:
 
 def from_config(config: RNDConfig) -> IntrinsicReward:
     """The complete bonus: error, normalisation, beta_t."""
-    return prediction_error.scaled(config, rnd(config))
+    return weight.scaled(config, rnd(config))
 
 
 def part_of(config: NetworkConfig) -> IntrinsicReward:
