@@ -118,6 +118,11 @@ class TimeStep(NamedTuple):
     truncated: Bool[Array, ""]
     final_observation: Shaped[Array, "*observation"]
 
+    @property
+    def ended(self) -> Bool[Array, ""]:
+        """Whether the episode ended at this step."""
+        return self.terminated | self.truncated
+
 
 class LaneStep(NamedTuple):
     """What one step of all lanes returns, on the host (NumPy) and on the device.
@@ -144,6 +149,16 @@ class LaneStep(NamedTuple):
     final_frame: Shaped[Any, " lane *frame"]
     task_ended: Bool[Any, " lane"]
     state_number: Int[Any, " lane"] | None = None
+
+    @property
+    def ended(self) -> Bool[Any, " lane"]:
+        """Whether the episode of the environment ended at this step."""
+        return self.terminated | self.truncated
+
+    @property
+    def done(self) -> Bool[Any, " lane"]:
+        """Whether this step ended the episode for the agent: the task, a limit or a lost life."""
+        return self.task_ended | self.truncated
 
     @classmethod
     def of_device(

@@ -83,7 +83,7 @@ def check_env(env: DeviceEnv, num_lanes: int = 4, seed: int = 0) -> Float[Array,
             else:
                 action = jax.random.randint(action_key, (), 0, space.num_actions, space.dtype)
             state, timestep = checked.step(state, action, step_key)
-            ended, length = timestep.terminated | timestep.truncated, length + 1
+            ended, length = timestep.ended, length + 1
             follows = ended | jnp.array_equal(timestep.observation, timestep.final_observation)
             numbers = _is_finite(timestep.observation) & _is_finite(timestep.final_observation)
             numbers &= _is_finite(timestep.reward)

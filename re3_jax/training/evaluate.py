@@ -54,7 +54,7 @@ def evaluate(
         env_keys = jax.random.split(env_key, episodes)
         executed = env.spec.action_space.executed(action)
         env_state, timestep = jax.vmap(env.step)(env_state, executed, env_keys)
-        counts, ended = ~finished, timestep.terminated | timestep.truncated
+        counts, ended = ~finished, timestep.ended
         return (
             env_state,
             acting.see(memory, timestep.observation, ended),

@@ -81,7 +81,7 @@ def evaluate_lanes(
         executed = env.spec.action_space.executed(np.asarray(action))
         env.send(executed.reshape(env.num_lanes, -1))
         step = env.receive()
-        ended = step.terminated | step.truncated
+        ended = step.ended
         returns += np.where(finished, 0.0, step.reward)
         lengths += ~finished
         anew = env.lost & ~finished & (replays < MOST_REPLAYS)

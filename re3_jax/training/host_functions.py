@@ -54,7 +54,7 @@ class SeedFunctions:
         """Stores a step of all lanes; also totals of episodes and the mean reward."""
         step = jax.tree.map(jnp.asarray, step)
         learned = self.learner.store(state.learner, action, step)
-        lanes, totals = state.lanes.count_step(step.reward, step.terminated | step.truncated)
+        lanes, totals = state.lanes.count_step(step.reward, step.ended)
         counters = state.counters.after(self.learner.num_lanes, self.learner.spec.action_repeat)
         visited = state.visited
         if visited is not None:

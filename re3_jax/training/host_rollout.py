@@ -81,7 +81,7 @@ def collecting(learner: OnPolicyLearner) -> Learner:
         )
         return state._replace(
             replay=StoredRollout(stored.first, rows, step_of_row, stored.taken + 1),
-            memory=acting.see(state.memory, step.frame, step.task_ended | step.truncated),
+            memory=acting.see(state.memory, step.frame, step.done),
         )
 
     def updates_due(before: Any, after: Any) -> Any:
@@ -115,7 +115,7 @@ def whole(learner: OnPolicyLearner, stored: StoredRollout) -> Rollout:
     step, see, frames = stored.step, learner.acting.see, FrameStack(learner.spec.frame_stack)
 
     def show(memory: Memory, step: LaneStep) -> tuple[Memory, Shaped[Array, " lane *observation"]]:
-        after = see(memory, step.frame, step.task_ended | step.truncated)
+        after = see(memory, step.frame, step.done)
         return after, learner.observed(memory)
 
     last, observation = jax.lax.scan(show, stored.first, step)

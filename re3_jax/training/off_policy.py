@@ -50,7 +50,7 @@ def train_step(
         learned = learner.store(state.learner, lanes.action, step)
         visited = coverage.visit(state.visited, coverage.number(env, lanes.env))
     counters = before.after(learner.num_lanes, env.spec.action_repeat)
-    lanes, totals = lanes.count_step(timestep.reward, timestep.terminated | timestep.truncated)
+    lanes, totals = lanes.count_step(timestep.reward, timestep.ended)
     with jax.named_scope("act"):
         memory, action = choose(learner, learned, counters.agent_steps, act_key)
     learned = learned._replace(memory=memory)

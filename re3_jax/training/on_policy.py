@@ -40,7 +40,7 @@ def roll_out(
         with jax.named_scope("env"):
             executed = env.spec.action_space.executed(action)
             env_state, timestep = jax.vmap(env.step)(lanes.env, executed, keys[1])
-        done = timestep.terminated | timestep.truncated
+        done = timestep.ended
         lanes, totals = lanes.count_step(timestep.reward, done)
         after = acting.see(memory, timestep.observation, done)
         lanes, observation = lanes._replace(env=env_state), learner.observed(memory)

@@ -45,7 +45,7 @@ def play(
         memory, action = acting.act(agent, memory, act_key, True)
         executed = env.spec.action_space.executed(action)
         following, timestep = jax.vmap(env.step)(states, executed, jax.random.split(env_key, lanes))
-        ended = timestep.terminated | timestep.truncated
+        ended = timestep.ended
         memory = acting.see(memory, timestep.observation, ended)
         at = None if place is None else jax.vmap(place)(states)
         return (following, timestep.observation, memory), Played(observation, at)

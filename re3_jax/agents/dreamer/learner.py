@@ -87,7 +87,7 @@ def make_learner(config: DreamerConfig, spec: EnvSpec, bonus: IntrinsicReward) -
         )
 
     def store(state: LearnerState, action: Action, step: LaneStep) -> LearnerState:
-        frame, done = state.memory.frame, step.task_ended | step.truncated
+        frame, done = state.memory.frame, step.done
         intrinsic, index = observe(bonus, state.intrinsic, SINGLE, frame, action, step)
         replay = sequence_ring.add(
             state.replay,

@@ -87,7 +87,7 @@ def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -
             n=n,
             stack=spec.frame_stack,
         )
-        memory = frames.following(observation, step.frame, step.task_ended | step.truncated)
+        memory = frames.following(observation, step.frame, step.done)
         return state._replace(intrinsic=intrinsic, replay=replay, memory=memory)
 
     def update(

@@ -83,7 +83,7 @@ def make_learner(config: SACConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Le
         return state._replace(
             intrinsic=intrinsic,
             replay=store_of.add(state.replay, observation, action, step, index),
-            memory=frames.following(observation, step.frame, step.task_ended | step.truncated),
+            memory=frames.following(observation, step.frame, step.done),
         )
 
     def updates_due(before: Any, after: Any) -> Any:

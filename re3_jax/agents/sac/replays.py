@@ -52,7 +52,7 @@ def of_frames(
             1.0 - step.task_ended.astype(jnp.float32),
             step.frame,
             step.final_frame,
-            step.task_ended | step.truncated,
+            step.done,
             index,
         )
 
