@@ -46,7 +46,7 @@ def make_learner(config, spec, bonus):
             bonus, state.intrinsic, rollout, agent_steps, key
         )
         reward = rollout.reward + rollout.bonus
-        discount = config.discount * ~(rollout.terminated | rollout.truncated)
+        discount = config.discount * ~rollout.done
         returns = discounted_sums(reward, discount)
         value, gradient = jax.value_and_grad(loss)(state.agent, rollout, returns)
         weights = state.agent - config.learning_rate * gradient

@@ -35,6 +35,7 @@ from re3_jax.intrinsic.state_entropy import Encoder, StateEntropyState
 from re3_jax.runs import curves, statistics
 from re3_jax.runs.config import PresetName, RunConfig
 from re3_jax.runs.curves import Curve
+from re3_jax.runs.errors import UsageError, refusing
 from re3_jax.training.train_state import TrainState
 
 K = 3
@@ -168,6 +169,11 @@ def measured(label: str, found: Sequence[tuple[int, Sequence[Point]]]) -> dict[s
 
 
 def _make(words: command.Words) -> command.Lines:
+    with refusing(ValueError):
+        if registry.is_host(words.task):
+            raise UsageError(f"{words.task} is stepped on the host: choose a task on the device")
+    if words.steps < POINTS:
+        raise UsageError(f"--steps {words.steps} has no {POINTS} parts: give at least {POINTS}")
     words.out.mkdir(parents=True, exist_ok=True)
     found = {bonus: measured(LABELS[bonus], [*points(words, bonus)]) for bonus in words.rows}
     every = [

@@ -8,8 +8,11 @@ import jax
 import pytest
 
 from re3_jax.runs import machine, run, run_folder
-from re3_jax.runs.build import cpu_devices, devices_for, fitted
+from re3_jax.runs.agents import AGENTS
+from re3_jax.runs.build import cpu_devices, devices_for, devices_of, fitted
+from re3_jax.runs.config import NOT_COMPARED_ON_RESUME
 from re3_jax.runs.errors import UsageError
+from re3_jax.runs.options import parse
 from re3_jax.runs.resolve import resolve
 
 
@@ -90,6 +93,17 @@ def test_a_run_that_is_only_read_takes_the_devices_there_are(folder, monkeypatch
     config = run_folder.stored_config(folder, "")
     re3 = dataclasses.replace(config.re3, merge_copies=False, ring_shards=4)
     assert fitted(dataclasses.replace(config, re3=re3)).re3.ring_shards == 2
+
+
+@pytest.mark.parametrize("agent", ["rad", "dreamer"])
+def test_a_batch_is_divided_in_training_alone(agent, monkeypatch):
+    pretended = jax.devices()[:1] * 2
+    monkeypatch.setattr(jax, "local_devices", lambda: pretended)
+    option = f"--{AGENTS[agent].group}.batch-shards"
+    config = parse(["--env", "cheetah_run_sparse", "--agent", agent, "--seeds", "1", option, "2"])
+    assert config.devices_per_seed == 2 and len(devices_of(config)) == 2
+    assert fitted(config).devices_per_seed == 1
+    assert f"{AGENTS[agent].group}.batch_shards" in NOT_COMPARED_ON_RESUME
 
 
 def test_resume_on_the_same_machine_prints_nothing_more(folder):

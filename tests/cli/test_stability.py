@@ -47,6 +47,21 @@ def test_observations_are_different_and_the_same_each_time():
     assert 10 < len(one) == len({view.tobytes() for view in one}) <= stability.OBSERVATIONS
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--task", "cheetah_run_sparse"], "stepped on the host"),
+        (["--task", "no_such_task"], "no_such_task"),
+        (["--steps", "5"], "give at least 10"),
+    ],
+)
+def test_bad_input_ends_in_one_sentence(words, sentence, tmp_path, capsys):
+    assert stability.main([*words, "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ") and sentence in said and said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_fixed_encoder_changes_nothing_and_one_that_learns_does(tmp_path):
     words = ["--task", "minigrid:Empty-5x5", "--preset", "debug", "--seeds", "2"]
     words += ["--rows", "re3", "contrastive", "--steps", "20480"]
