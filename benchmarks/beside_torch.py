@@ -43,6 +43,7 @@ from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.host_functions import step_key
 from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.train_state import TrainState
+from re3_jax.training.whole_file import replacing
 from tests.torch_oracle import neighbours
 from tests.torch_oracle.running_std import ReleasedStd
 from tests.torch_oracle.sac import TorchSAC
@@ -144,9 +145,8 @@ class Torch:
             "std": vars(self.std),
             "newest": self.newest,
         }
-        whole = path.with_suffix(".part")
-        torch.save(saved, whole)
-        whole.rename(path)
+        with replacing(path) as part:
+            torch.save(saved, part)
 
     def restore(self, path: Path) -> None:
         """Reads what `save` wrote."""

@@ -46,9 +46,3 @@ def batched_index(
     """
     is_chosen = jax.nn.one_hot(action, values.shape[-1], dtype=bool)
     return jnp.sum(jnp.where(is_chosen, values, 0.0), axis=-1)
-
-
-def categorical_entropy(logits: Float[Array, "*batch actions"]) -> Float[Array, "*batch"]:
-    """Entropy of a categorical distribution in nats."""
-    log_probability = jax.nn.log_softmax(logits)
-    return -jnp.sum(jnp.exp(log_probability) * log_probability, axis=-1)

@@ -22,7 +22,6 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Num, PRNGKeyArray
 
 from re3_jax import initializers
@@ -101,7 +100,7 @@ def init(
     shapes: Sequence[tuple[int, ...]]
     if is_minigrid_view(spec):
         shapes = minigrid.KERNEL_SHAPES
-    elif is_image(spec):
+    elif spec.is_image:
         height, width, channels = _encoded_shape(spec, image_input, image_crop)
         flat = conv_stack.flat_dim(convs, height, width)
         shapes = [*conv_stack.kernel_shapes(convs, channels), (flat, latent_dim)]
@@ -112,7 +111,7 @@ def init(
         layers = initializers.layers(init, member_key, shapes)
         if is_minigrid_view(spec):
             return tuple(layers)
-        if is_image(spec):
+        if spec.is_image:
             *of_convs, output = layers
             make = GreyEncoder if spec.colours == 1 else PixelEncoder
             return make(conv_stack.of_layers(convs, of_convs), output)
@@ -184,13 +183,7 @@ def latent_dim_of(spec: EnvSpec, latent_dim: int) -> int:
 
 def is_minigrid_view(spec: EnvSpec) -> bool:
     """Whether observations are MiniGrid's 7x7x3 integer codes."""
-    return spec.observation_shape == minigrid.OBSERVATION_SHAPE and is_image(spec)
-
-
-def is_image(spec: EnvSpec) -> bool:
-    """Whether observations are uint8 [height, width, channels]."""
-    is_bytes = np.dtype(spec.observation_dtype) == np.uint8
-    return is_bytes and len(spec.observation_shape) == 3
+    return spec.observation_shape == minigrid.OBSERVATION_SHAPE and spec.is_image
 
 
 def _encoded_shape(spec: EnvSpec, image_input: ImageInput, crop: int) -> tuple[int, int, int]:

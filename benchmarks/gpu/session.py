@@ -16,6 +16,7 @@ from benchmarks.gpu.steps import Step
 from re3_jax.runs import installing
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.run_folder import write_json
+from re3_jax.training.whole_file import replacing
 
 SUMMARY = "summary.md"
 LOGS = "logs"
@@ -227,6 +228,5 @@ def _write_summary(folder: Path, steps: Sequence[Step], hardware: dict[str, Any]
             *rows,
         ]
     )
-    part = folder / f".{SUMMARY}"
-    part.write_text(text + "\n")
-    part.replace(folder / SUMMARY)
+    with replacing(folder / SUMMARY) as part:
+        part.write_text(text + "\n")

@@ -11,7 +11,6 @@ import argparse
 import contextlib
 import difflib
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from re3_jax.accelerators.cost import Report, report
 from re3_jax.accelerators.targets import TARGETS, Target
 from re3_jax.commands.profile import updates_per_step
 from re3_jax.envs.base import EnvSpec
-from re3_jax.runs import build, installing
+from re3_jax.runs import build, installing, run_folder
 from re3_jax.runs.config import RunConfig
 from re3_jax.runs.errors import UsageError, in_one_sentence, refusing
 from re3_jax.runs.options import parse
@@ -231,11 +230,8 @@ def _kept(path: Path | None, target: Target) -> list[dict[str, Any]]:
 
 
 def _write(path: Path, target: Target, runs: list[dict[str, Any]]) -> None:
-    whole = _heading(target) | {"runs": runs}
-    part = path.with_suffix(".part")
     with refusing(OSError):
-        part.write_text(json.dumps(whole, indent=2) + "\n")
-        os.replace(part, path)
+        run_folder.write_json(path, _heading(target) | {"runs": runs})
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from re3_jax.runs.comparison import Row
 from re3_jax.runs.config import option_name
 from re3_jax.runs.errors import UsageError, in_one_sentence
 from re3_jax.runs.html_page import Html, element
+from re3_jax.training.whole_file import replacing
 
 MAKER = "re3_jax report"
 
@@ -187,12 +188,11 @@ def write(path: Path, text: str) -> None:
         raise UsageError(f"--out {path} is a folder: name a file, such as {path / 'report.html'}")
     if path.is_file() and not html_page.made_by(MAKER, path):
         raise UsageError(f"--out {path} is not a report: choose another --out")
-    partial = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # A file name that is not UTF-8 is shown with a question mark.
-        partial.write_bytes(text.encode("utf-8", "replace"))
-        partial.replace(path)
+        with replacing(path) as part:
+            part.write_bytes(text.encode("utf-8", "replace"))
     except OSError as error:
         raise UsageError(
             f"--out {path} cannot be written ({os.strerror(error.errno or 0)}): choose another file"

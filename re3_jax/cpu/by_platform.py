@@ -48,16 +48,7 @@ def by_platform(
     def _(axis_size, batched, first, second):
         del axis_size
 
-        def one_by_one(*arguments):
-            of_axis = [x for x, is_batched in zip(arguments, batched, strict=True) if is_batched]
-
-            def body(slices):
-                rest = iter(slices)
-                pairs = zip(arguments, batched, strict=True)
-                return run(*(next(rest) if is_batched else x for x, is_batched in pairs))
-
-            return lax.map(body, of_axis)
-
+        one_by_one = mapped_one_by_one(run, batched)
         in_axes = [0 if is_batched else None for is_batched in batched]
         all_at_once = jax.vmap(elsewhere, in_axes=in_axes)
         ways = {"cpu": one_by_one, "default": all_at_once}
@@ -68,6 +59,30 @@ def by_platform(
         return of_platform(first, second, **ways), True
 
     return run
+
+
+def mapped_one_by_one(function: Callable[..., Any], batched: Any) -> Callable[..., Any]:
+    """`vmap(function)` as a loop over the mapped axis.
+
+    Args:
+      function: of pytrees of arrays.
+      batched: which arrays have the axis, a tuple of pytrees like the arguments: what a rule of
+        `custom_vmap` is given.
+    """
+    flags = jax.tree.leaves(batched)
+
+    def one_by_one(*arguments):
+        leaves, tree = jax.tree.flatten(arguments)
+
+        def body(slices):
+            rest = iter(slices)
+            pairs = zip(leaves, flags, strict=True)
+            own = [next(rest) if is_batched else leaf for leaf, is_batched in pairs]
+            return function(*jax.tree.unflatten(tree, own))
+
+        return lax.map(body, [leaf for leaf, has in zip(leaves, flags, strict=True) if has])
+
+    return one_by_one
 
 
 def in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,23 +103,9 @@ def in_turn(function: Callable[..., Any]) -> Callable[..., Any]:
     @run.def_vmap
     def _(axis_size, batched, *arguments):
         del axis_size
-        leaves, tree = jax.tree.flatten(arguments)
-        is_mapped = jax.tree.leaves(batched)
-
-        def one_by_one(*leaves):
-            def body(slices):
-                rest = iter(slices)
-                pairs = zip(leaves, is_mapped, strict=True)
-                own = [next(rest) if mapped else leaf for leaf, mapped in pairs]
-                return function(*jax.tree.unflatten(tree, own))
-
-            return lax.map(body, [x for x, m in zip(leaves, is_mapped, strict=True) if m])
-
-        def all_at_once(*leaves):
-            axes = jax.tree.unflatten(tree, [0 if mapped else None for mapped in is_mapped])
-            return jax.vmap(function, in_axes=axes)(*jax.tree.unflatten(tree, leaves))
-
-        out = of_platform(*leaves, cpu=one_by_one, default=all_at_once)
+        all_at_once = jax.vmap(function, in_axes=jax.tree.map(lambda m: 0 if m else None, batched))
+        one_by_one = mapped_one_by_one(function, batched)
+        out = of_platform(*arguments, cpu=one_by_one, default=all_at_once)
         return out, jax.tree.map(lambda _: True, out)
 
     return run

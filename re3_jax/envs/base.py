@@ -99,6 +99,16 @@ class EnvSpec:
     num_states: int | None = None
 
     @property
+    def is_spatial(self) -> bool:
+        """Whether observations are [height, width, channels], of whatever dtype."""
+        return len(self.observation_shape) == 3
+
+    @property
+    def is_image(self) -> bool:
+        """Whether observations are uint8 [height, width, channels]."""
+        return self.is_spatial and np.dtype(self.observation_dtype) == np.uint8
+
+    @property
     def frame_shape(self) -> tuple[int, ...]:
         """Shape of one frame of the stack; with a stack of one, of an observation."""
         *leading, last = self.observation_shape
@@ -159,6 +169,12 @@ class LaneStep(NamedTuple):
     def done(self) -> Bool[Any, " lane"]:
         """Whether this step ended the episode for the agent: the task, a limit or a lost life."""
         return self.task_ended | self.truncated
+
+    @classmethod
+    def zeros(cls, frame: Shaped[Any, " lane *frame"]) -> "LaneStep":
+        """A step without reward that ends no episode, from `frame` to itself; NumPy arrays."""
+        flag, reward = np.zeros(len(frame), bool), np.zeros(len(frame), np.float32)
+        return cls(frame, reward, flag, flag, frame, flag)
 
     @classmethod
     def of_device(

@@ -1,6 +1,5 @@
 """The state of a bonus in one file, for loops that keep it themselves (io)."""
 
-import os
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -10,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from re3_jax.training.transfer import name_of
+from re3_jax.training.whole_file import replacing
 
 
 def save(path: str | Path, state: Any) -> None:
@@ -23,10 +23,8 @@ def save(path: str | Path, state: Any) -> None:
       state: a pytree of arrays and keys of any shapes and dtypes, such as `bonus.init` returns.
     """
     path = Path(path)
-    beside = path.with_name(f"{path.name}.tmp")
-    with beside.open("wb") as file:
+    with replacing(path) as part, part.open("wb") as file:
         np.savez(file, **_as_numpy(state))
-    os.replace(beside, path)
 
 
 def restore(path: str | Path, like: Any) -> Any:

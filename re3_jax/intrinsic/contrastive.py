@@ -144,7 +144,7 @@ def contrastive_loss(
 
 
 def _check_images(spec: EnvSpec, config: RE3Config, crops: bool) -> None:
-    if not random_encoder.is_image(spec):
+    if not spec.is_image:
         raise ValueError(
             f"contrastive learning needs images that it can crop or shift, which {spec.task} does "
             "not have: choose inverse_dynamics, re3 or another bonus"

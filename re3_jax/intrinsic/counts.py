@@ -18,13 +18,13 @@ from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic import weight
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, one_by_one
-from re3_jax.intrinsic.weight import WeightConfig
+from re3_jax.intrinsic.weight import ScaledConfig
 from re3_jax.replay import episode_memory, value_ring
 from re3_jax.replay.value_ring import ValueRing
 
 
 @dataclass(frozen=True)
-class CountsConfig(WeightConfig):
+class CountsConfig(ScaledConfig):
     """Options of the bonus beta_t / sqrt(N(s_t)).
 
     Attributes:

@@ -12,7 +12,7 @@ from re3_jax import checks, random_encoder
 from re3_jax.envs.base import EnvSpec
 from re3_jax.initializers import Scheme
 from re3_jax.intrinsic.base import Info
-from re3_jax.intrinsic.weight import WeightConfig
+from re3_jax.intrinsic.weight import ScaledConfig
 from re3_jax.networks.conv_stack import Torso
 from re3_jax.random_encoder import EncoderParams, ImageInput
 
@@ -20,7 +20,7 @@ Params = TypeVar("Params")
 
 
 @dataclass(frozen=True)
-class NetworkConfig(WeightConfig):
+class NetworkConfig(ScaledConfig):
     """Options of a bonus beta_t r_t with networks: an encoder, and hidden layers on top of it.
 
     Attributes:

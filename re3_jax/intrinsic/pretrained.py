@@ -176,7 +176,7 @@ def _encoder(
     name: str, encode: Callable, latent_dim: int, check: Callable[[EnvSpec], None]
 ) -> Encoder:
     def init(key, spec: EnvSpec) -> tuple[()]:
-        if not random_encoder.is_image(spec) or random_encoder.is_minigrid_view(spec):
+        if not spec.is_image or random_encoder.is_minigrid_view(spec):
             raise ValueError(
                 f"the bonus {name} sees pixels, but observations of {spec.task} are "
                 f"{spec.observation_dtype} of shape {spec.observation_shape}: choose another bonus"

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from re3_jax import checks, schedules
+from re3_jax import checks
 from re3_jax.initializers import Scheme
+from re3_jax.intrinsic.weight import WeightConfig
 from re3_jax.networks.conv_stack import Torso
 from re3_jax.random_encoder import ImageInput
 
@@ -12,10 +13,10 @@ Normalization = Literal["none", "running_std", "released_running_std", "running_
 
 
 @dataclass(frozen=True)
-class RE3Config:
+class RE3Config(WeightConfig):
     """Options of the bonus beta_t r_i, except the training of a learned encoder.
 
-    The defaults are the paper's for MiniGrid. The released code is
+    The defaults are the paper's for MiniGrid, the weight that of DoorKey-6x6. The released code is
     `first_neighbour=1, last_neighbour=5, normalize="released_running_std"`.
 
     Attributes:
@@ -31,8 +32,6 @@ class RE3Config:
         where they do not.
       ring_shards: number of devices among which the rows of a seed's ring are divided, for a ring
         too large for one; programs then run inside `shard_map` (see `sharded_ring`).
-      beta: beta_0, the weight of the bonus (the default is DoorKey-6x6's).
-      rho: beta_t = beta_0 (1 - rho)^t, t in agent steps.
       normalize: divide by the exact running standard deviation, by that of the released code, by
         the running mean (as APT does), or not at all.
       log1p: whether to take log(1 + .) after that.
@@ -56,8 +55,6 @@ class RE3Config:
     search_size: int | None = None
     merge_copies: bool = False
     ring_shards: int = 1
-    beta: float = 0.005
-    rho: float = 0.0
     normalize: Normalization = "none"
     log1p: bool = True
     encoder_init: Scheme = "torch"
@@ -70,6 +67,7 @@ class RE3Config:
 
     def __post_init__(self) -> None:
         """Validates the fields."""
+        super().__post_init__()
         counts = "first_neighbour", "ring_size", "ring_shards", "latent_dim", "ensemble_size"
         checks.at_least(self, 1, *counts, "image_crop", "num_filters")
         if self.last_neighbour < self.first_neighbour:
@@ -102,7 +100,6 @@ class RE3Config:
         self._check_shards()
         checks.one_of(self, normalize=Normalization, encoder_init=Scheme)
         checks.one_of(self, image_input=ImageInput, torso=Torso)
-        schedules.exponential_decay(self.beta, self.rho)
 
     def _check_shards(self) -> None:
         if self.ring_shards > 1 and self.merge_copies:

@@ -11,36 +11,34 @@ neighbours are those that the options of RE3 choose.
 
 from dataclasses import dataclass
 
-from re3_jax import schedules
 from re3_jax.intrinsic import transforms
-from re3_jax.intrinsic.base import IntrinsicReward, chain
+from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.re3 import re3
 from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.intrinsic.weight import WeightConfig, weighted
 
 
 @dataclass(frozen=True)
-class RISEConfig:
+class RISEConfig(WeightConfig):
     """Options of the bonus beta_t r_i, except those of the encoder, the ring and the neighbours.
+
+    The default weight is RE3's, not searched.
 
     Attributes:
       alpha: order of the entropy; the default is that of the authors' code. At 0 the reward is the
         distance itself.
-      beta: beta_0, the weight of the bonus (RE3's of DoorKey-6x6; not searched).
-      rho: beta_t = beta_0 (1 - rho)^t, t in agent steps.
 
     Raises:
       ValueError: if a value is out of range; the message names it and the allowed values.
     """
 
     alpha: float = 0.1
-    beta: float = 0.005
-    rho: float = 0.0
 
     def __post_init__(self) -> None:
         """Validates the fields."""
+        super().__post_init__()
         if not 0.0 <= self.alpha < 1.0:
             raise ValueError(f"alpha must be from 0 to below 1, but it is {self.alpha}")
-        schedules.exponential_decay(self.beta, self.rho)
 
 
 def from_config(config: RISEConfig, entropy: RE3Config) -> IntrinsicReward:
@@ -50,5 +48,4 @@ def from_config(config: RISEConfig, entropy: RE3Config) -> IntrinsicReward:
       config: order and weight.
       entropy: encoder, ring and ranks of the neighbours; `scaled`'s fields have no effect.
     """
-    beta = transforms.scale_by_schedule(schedules.exponential_decay(config.beta, config.rho))
-    return chain(re3(entropy), transforms.power(1.0 - config.alpha), beta)
+    return weighted(config, re3(entropy), transforms.power(1.0 - config.alpha))

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped, UInt32
 
-from re3_jax import batch_split, fingerprint, knn, schedules
+from re3_jax import batch_split, fingerprint, knn
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic import diagnostics, transforms
@@ -30,10 +30,10 @@ from re3_jax.intrinsic.base import (
     IntrinsicBatch,
     IntrinsicReward,
     Step,
-    chain,
     no_index,
 )
 from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.intrinsic.weight import weighted
 from re3_jax.repeats import once_each, once_each_element
 from re3_jax.replay import distinct_ring, latent_ring, sharded_ring
 from re3_jax.replay.sharded_ring import ShardedRing
@@ -263,8 +263,7 @@ def scaled(
         steps.append(transforms.normalize_by_running_mean())
     if config.log1p:
         steps.append(transforms.log1p())
-    steps.append(transforms.scale_by_schedule(schedules.exponential_decay(config.beta, config.rho)))
-    return chain(bonus, *steps)
+    return weighted(config, bonus, *steps)
 
 
 def _take(ring: Ring, row: Int[Array, " batch"]) -> tuple[Array, Array]:

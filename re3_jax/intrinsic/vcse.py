@@ -36,14 +36,14 @@ from jax import lax
 from jax.scipy.special import digamma
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from re3_jax import checks, fingerprint, knn, schedules
+from re3_jax import checks, fingerprint, knn
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
-from re3_jax.intrinsic import transforms
-from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, chain
+from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step
 from re3_jax.intrinsic.re3 import encoder_from
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import EncoderState
+from re3_jax.intrinsic.weight import WeightConfig, weighted
 from re3_jax.repeats import AT_ONCE, first_places, once_each, once_each_element
 from re3_jax.replay import distinct_ring, latent_ring
 from re3_jax.replay.latent_ring import LatentRing
@@ -58,14 +58,14 @@ VARIANCE_OFFSET = 1e-5
 
 
 @dataclass(frozen=True)
-class VCSEConfig:
+class VCSEConfig(WeightConfig):
     """Options of the bonus beta_t r_i, except those of the encoder and the ring.
+
+    The default weight is the authors' of A2C.
 
     Attributes:
       k: rank of the neighbour, the state itself not counted. The authors' A2C has 3, their SAC 11.
       neighbours: where to search, the minibatch or the ring of all that is stored.
-      beta: beta_0, the weight of the bonus (the authors' of A2C).
-      rho: beta_t = beta_0 (1 - rho)^t, t in agent steps.
 
     Raises:
       ValueError: if a value is out of range; the message names it and the allowed values.
@@ -73,14 +73,12 @@ class VCSEConfig:
 
     k: int = 3
     neighbours: VCSENeighbours = "minibatch"
-    beta: float = 0.005
-    rho: float = 0.0
 
     def __post_init__(self) -> None:
         """Validates the fields."""
+        super().__post_init__()
         checks.at_least(self, 1, "k")
         checks.one_of(self, neighbours=VCSENeighbours)
-        schedules.exponential_decay(self.beta, self.rho)
 
 
 @inherits("encoder")
@@ -190,8 +188,7 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
 
 def from_config(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
     """The complete bonus: r_i and beta_t."""
-    beta = schedules.exponential_decay(config.beta, config.rho)
-    return chain(vcse(config, entropy), transforms.scale_by_schedule(beta))
+    return weighted(config, vcse(config, entropy))
 
 
 def _scale(

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from re3_jax.cpu.branches import of_platform
+from re3_jax.cpu.by_platform import mapped_one_by_one
 from re3_jax.tiles import padded
 
 Search = Callable[..., Any]
@@ -67,18 +68,7 @@ def over_rings(search_one: Search) -> Search:
 
     @search.def_vmap
     def _(axis_size, batched, *arguments):
-        def one_by_one(*arguments):
-            leaves, structure = jax.tree.flatten(arguments)
-            flags = jax.tree.leaves(batched)
-            mapped = [x for x, is_batched in zip(leaves, flags, strict=True) if is_batched]
-
-            def body(slices):
-                rest = iter(slices)
-                pairs = zip(leaves, flags, strict=True)
-                taken = [next(rest) if is_batched else x for x, is_batched in pairs]
-                return search(*jax.tree.unflatten(structure, taken))
-
-            return lax.map(body, mapped)
+        one_by_one = mapped_one_by_one(search, batched)
 
         def all_at_once(*arguments):
             return together(*_broadcast(axis_size, batched, arguments))

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from re3_jax.initializers import Layer
 from re3_jax.networks.conv import conv2d
@@ -117,6 +117,12 @@ def flat_dim(convs: Convs, height: int, width: int) -> int:
             f"{smallest}x{smallest}"
         )
     return math.prod(sides) * convs[-1].filters
+
+
+def as_float(observation: Shaped[Array, "..."]) -> Float[Array, "..."]:
+    """Observations as float32: bytes, which are the pixels of an image, become 0 to 1."""
+    x = observation.astype(jnp.float32)
+    return x / 255 if observation.dtype == jnp.uint8 else x
 
 
 def features(

@@ -27,7 +27,8 @@ from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.re3_config import RE3Config
-from re3_jax.networks import conv_stack, minigrid
+from re3_jax.networks import conv_stack
+from re3_jax.random_encoder import is_minigrid_view
 from re3_jax.runs import video
 from re3_jax.runs.bonuses import Bonus
 from re3_jax.runs.errors import UsageError
@@ -128,7 +129,7 @@ def _check_images(values: Values, spec: EnvSpec) -> None:
     crops = values["sac.augmentation"] == "crop"
     option = "--sac.crop-size" if crops else "--dmc.image-size"
     size = values["sac.crop_size"] if crops else spec.observation_shape[0]
-    if len(spec.observation_shape) == 3 and size < smallest:
+    if spec.is_spatial and size < smallest:
         raise UsageError(
             f"{option} {size} leaves nothing after the convolutions of --sac.torso "
             f"{values['sac.torso']} ({len(convs)}): give at least {smallest}"
@@ -161,9 +162,8 @@ RAD = Agent(
 
 def _check_not_images(values: Values, spec: EnvSpec) -> None:
     """A2C: it has no convolutions for images."""
-    shape, is_bytes = spec.observation_shape, spec.observation_dtype == np.uint8
-    if len(shape) == 3 and is_bytes and shape != minigrid.OBSERVATION_SHAPE:
-        height, width, _ = shape
+    if spec.is_image and not is_minigrid_view(spec):
+        height, width, _ = spec.observation_shape
         raise UsageError(
             f"--agent a2c has no convolutions for the images of {height}x{width} pixels that "
             f"{values['env']} shows: use --agent ppo"

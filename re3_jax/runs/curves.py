@@ -15,6 +15,7 @@ from matplotlib.ticker import EngFormatter
 
 from re3_jax.runs import statistics
 from re3_jax.runs.errors import UsageError
+from re3_jax.training.whole_file import replacing
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's palette, which colour-blind readers can distinguish."""
@@ -109,9 +110,8 @@ def picture(curves: Sequence[Curve], title: str) -> Figure:
 
 def save(figure: Figure, path: Path) -> None:
     """Replaces `path` in one step."""
-    unfinished = path.with_name(f".{path.name}")
-    figure.savefig(unfinished, format=path.suffix.lstrip(".") or "png")
-    unfinished.replace(path)
+    with replacing(path) as part:
+        figure.savefig(part, format=path.suffix.lstrip(".") or "png")
 
 
 def draw_panels(

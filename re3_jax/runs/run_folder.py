@@ -20,6 +20,7 @@ from re3_jax.runs.bonuses import BONUSES, PLUS
 from re3_jax.runs.config import NOT_COMPARED_ON_RESUME, RunConfig, flatten, from_dict, option_name
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.validate import validate
+from re3_jax.training.whole_file import part_of, replacing
 
 CONFIG = "config.json"
 CHECKPOINTS = "checkpoints"
@@ -187,7 +188,7 @@ def make_empty(folder: Path, own: Collection[str] = (), what: str = "a run") -> 
       UsageError: other files are in it, or it cannot be written.
     """
     # A run that was killed as it wrote config.json leaves the file that was to become it.
-    own = (*own, _partial(folder / CONFIG).name)
+    own = (*own, part_of(folder / CONFIG).name)
     if inside := [name for name in _make_writable(folder) if name not in own]:
         raise UsageError(
             f"--out {folder} holds files that are not of {what} ({', '.join(inside[:3])}"
@@ -253,9 +254,8 @@ def newest_video(folders: Iterable[Path]) -> Path | None:
 
 def write_json(path: Path, values: dict[str, Any]) -> None:
     """Replaces `path` in one step, so that it is never half written."""
-    partial = _partial(path)
-    partial.write_text(json.dumps(values, indent=2) + "\n")
-    partial.replace(path)
+    with replacing(path) as part:
+        part.write_text(json.dumps(values, indent=2) + "\n")
 
 
 def without_nan(values: Any) -> Any:
@@ -265,10 +265,6 @@ def without_nan(values: Any) -> Any:
     if isinstance(values, list):
         return [without_nan(value) for value in values]
     return None if isinstance(values, float) and not math.isfinite(values) else values
-
-
-def _partial(path: Path) -> Path:
-    return path.with_name(f".{path.name}.partial")
 
 
 @contextlib.contextmanager

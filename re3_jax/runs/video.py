@@ -16,6 +16,7 @@ from re3_jax.cpu import compilation
 from re3_jax.replay import sequence_ring
 from re3_jax.runs import installing
 from re3_jax.runs.errors import UsageError
+from re3_jax.training.whole_file import replacing
 
 EVALUATION, PREDICTIONS = "eval.mp4", "predictions.mp4"
 """Names of the videos in a run folder."""
@@ -64,18 +65,17 @@ def write(path: Path, frames: Sequence[UInt8[np.ndarray, "height width 3"]]) -> 
     height, width = frames[0].shape[:2]
     factor = -(-SMALLEST_SIDE // min(height, width))
     enlarge = f"scale={factor}*iw:{factor}*ih:flags=neighbor,crop=iw-mod(iw\\,2):ih-mod(ih\\,2)"
-    partial = path.with_name(f".{path.name}.partial.mp4")
     command = [program, "-y", "-v", "error"]
     command += ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"]
     command += ["-r", str(FRAMES_PER_SECOND), "-i", "-", "-vf", enlarge, "-c:v", "libx264"]
-    command += ["-pix_fmt", "yuv420p", str(partial)]
+    command += ["-pix_fmt", "yuv420p", "-f", "mp4"]
+    pixels = np.stack(frames).tobytes()
     try:
-        # Checked before ffmpeg starts, which would only report a broken pipe.
-        partial.touch()
-        subprocess.run(command, input=np.stack(frames).tobytes(), capture_output=True, check=True)
-        partial.replace(path)
+        with replacing(path) as part:
+            # Checked before ffmpeg starts, which would only report a broken pipe.
+            part.touch()
+            subprocess.run([*command, str(part)], input=pixels, capture_output=True, check=True)
     except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
-        partial.unlink(missing_ok=True)
         said = getattr(error, "stderr", None) or str(error).encode()
         reason = said.decode(errors="replace").strip().splitlines()[-1]
         raise UsageError(

@@ -298,6 +298,4 @@ class HostProgram:
 
     def _zero_step(self) -> LaneStep:
         num_lanes = len(self._seeds) * self.learner.num_lanes
-        shape = num_lanes, *self.spec.frame_shape
-        frame, flag = np.zeros(shape, np.uint8), np.zeros(num_lanes, bool)
-        return LaneStep(frame, np.zeros(num_lanes, np.float32), flag, flag, frame, flag)
+        return LaneStep.zeros(np.zeros((num_lanes, *self.spec.frame_shape), np.uint8))

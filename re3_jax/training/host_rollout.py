@@ -46,10 +46,9 @@ def collecting(learner: OnPolicyLearner) -> Learner:
         _, action = jax.eval_shape(
             lambda agent, memory: acting.act(agent, memory, key, True), state.agent, state.memory
         )
-        flag, reward = jnp.zeros(lanes, bool), jnp.zeros(lanes)
-        step = LaneStep(frame, reward, flag, flag, frame, flag)
         action, step = jax.tree.map(
-            lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype), (action, step)
+            lambda leaf: jnp.zeros((length, *leaf.shape), leaf.dtype),
+            (action, LaneStep.zeros(frame)),
         )
         return state._replace(replay=StoredRollout(state.memory, action, step, jnp.int32(0)))
 

@@ -30,6 +30,7 @@ from re3_jax.replay.frame_ring import FrameReplay
 from re3_jax.replay.prioritized import PrioritizedReplay
 from re3_jax.replay.sequence_ring import SequenceReplay
 from re3_jax.training.distributed import Processes
+from re3_jax.training.whole_file import replacing
 
 Replay = FrameReplay | PrioritizedReplay | SequenceReplay
 """Rings of `frames`, each with its `num_written`: one per seed, or one per seed and lane."""
@@ -154,14 +155,8 @@ class ReplayJournal:
             return known
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{name}.frames"
-        part = self.folder / f"{name}.part"
-        try:
+        with replacing(path) as part:
             sha256 = _compress(_blocks(replay, first, end), part)
-        except OSError:
-            # On a full disk, what is half written takes the room of what is needed.
-            part.unlink(missing_ok=True)
-            raise
-        part.replace(path)
         _sync_folder(self.folder)
         ring = self._ring(end.size)
         return [*known, Segment(path.name, sha256, first.tolist(), end.tolist(), ring)]

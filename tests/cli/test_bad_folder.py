@@ -23,7 +23,7 @@ def test_folder_with_foreign_files(capsys, tmp_path):
 
 
 def test_folder_of_a_run_that_was_killed_before_its_config_was_whole(tmp_path):
-    (tmp_path / ".config.json.partial").write_text('{"config"')
+    (tmp_path / ".config.json.part").write_text('{"config"')
     run_folder.make_empty(tmp_path)
 
 

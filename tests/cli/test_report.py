@@ -132,7 +132,7 @@ def test_diagnostics_of_the_bonus_are_apart_from_the_rest(folders, tmp_path):
 def test_the_newest_video_is_in_the_page_unless_it_is_large(folders, tmp_path, monkeypatch):
     (folders[0] / "eval.mp4").write_bytes(film := bytes(range(256)) * 3)
     # A newer one that ffmpeg is still writing.
-    (folders[0] / ".eval.mp4.partial.mp4").write_bytes(b"half")
+    (folders[0] / ".eval.mp4.part").write_bytes(b"half")
     page = made(folders, tmp_path / "report.html")
     (attrs,) = page.attributes("video")
     assert base64.b64decode(attrs["src"].removeprefix("data:video/mp4;base64,")) == film

@@ -51,7 +51,7 @@ def test_a_run_that_has_just_begun_has_a_view(tmp_path, capsys):
 
 
 def test_the_newest_video_is_named(run):
-    for name in ("eval.mp4", ".predictions.mp4.partial.mp4"):
+    for name in ("eval.mp4", ".predictions.mp4.part"):
         (run / name).touch()
     assert progress.read(run).video == run / "eval.mp4"
 

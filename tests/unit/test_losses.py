@@ -5,7 +5,8 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from re3_jax.losses import categorical_entropy, generalized_advantage
+from re3_jax.distributions import Categorical
+from re3_jax.losses import generalized_advantage
 
 
 def by_definition(reward, value, next_value, done, discount, gae_lambda):
@@ -59,5 +60,5 @@ def test_entropy_equals_scipy():
     logits = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32) * 3
     probability = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(
-        categorical_entropy(logits), scipy.stats.entropy(probability, axis=1), rtol=1e-5
+        Categorical(logits).entropy(), scipy.stats.entropy(probability, axis=1), rtol=1e-5
     )

@@ -14,7 +14,7 @@ from re3_jax.agents.a2c.losses import a2c_loss
 from re3_jax.agents.a2c.networks import ActorCritic, MiniGridTrunk, VectorTrunk
 from re3_jax.agents.base import Info
 from re3_jax.agents.rollout import Rollout
-from re3_jax.cpu import flat_random
+from re3_jax.distributions import Categorical
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.networks import minigrid
@@ -96,9 +96,8 @@ def make_a2c(config: A2CConfig, spec: EnvSpec) -> A2C:
         explore: bool,
     ) -> Int[Array, " batch"]:
         logits = jnp.asarray(network.apply(state.params, observation, method="logits"))
-        if explore:
-            return flat_random.categorical(key, logits)
-        return jnp.argmax(logits, axis=-1).astype(jnp.int32)
+        policy = Categorical(logits)
+        return policy.sample(key) if explore else policy.mode()
 
     def value(
         state: A2CState, observation: Shaped[Array, " batch *observation"]

@@ -6,7 +6,8 @@ from jaxtyping import Array, Float
 
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.rollout import Rollout, next_values
-from re3_jax.losses import batched_index, categorical_entropy, generalized_advantage
+from re3_jax.distributions import Categorical
+from re3_jax.losses import generalized_advantage
 
 
 def a2c_loss(
@@ -24,7 +25,7 @@ def a2c_loss(
     num_steps, num_envs = rollout.reward.shape
     everything = jnp.concatenate([rollout.observation, rollout.last_observation[None]])
     logits, value = network.apply(params, everything.reshape(-1, *everything.shape[2:]))
-    logits = logits.reshape(num_steps + 1, num_envs, -1)[:-1]
+    policy = Categorical(logits.reshape(num_steps + 1, num_envs, -1)[:-1])
     value = value.reshape(num_steps + 1, num_envs)
 
     fixed_value = jax.lax.stop_gradient(value)
@@ -44,9 +45,8 @@ def a2c_loss(
         advantage = advantage + rollout.bonus
     target = fixed_value[:-1] + advantage
 
-    log_probability = batched_index(jax.nn.log_softmax(logits), rollout.action)
-    policy_loss = -jnp.mean(log_probability * advantage)
-    entropy = jnp.mean(categorical_entropy(logits))
+    policy_loss = -jnp.mean(policy.log_probability(rollout.action) * advantage)
+    entropy = jnp.mean(policy.entropy())
     value_loss = jnp.mean(jnp.square(value[:-1] - target))
     loss = policy_loss - config.entropy_coef * entropy + config.value_coef * value_loss
     return loss, {

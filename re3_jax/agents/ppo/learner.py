@@ -47,8 +47,7 @@ def make_learner(config: PPOConfig, spec: EnvSpec, bonus: IntrinsicReward) -> On
         return learned, intrinsic, reported(info, bonus_info)
 
     # Vectors pass through layers so small that seeds together are as fast.
-    has_images = len(spec.observation_shape) == 3
-    in_its_turn = in_turn(learn_from) if has_images else learn_from
+    in_its_turn = in_turn(learn_from) if spec.is_spatial else learn_from
 
     def learn(
         state: LearnerState, rollout: Rollout, agent_steps: Int[Array, ""], key: PRNGKeyArray

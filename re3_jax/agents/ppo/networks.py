@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 from re3_jax import initializers
 from re3_jax.agents.ppo.config import PPOConfig
 from re3_jax.agents.ppo.memory import Hidden, Past
-from re3_jax.agents.ppo.policy import Categorical, Gaussian, Policy
+from re3_jax.distributions import Categorical, Gaussian, Policy
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.initializers import RELU_GAIN, Layer
 from re3_jax.networks import conv_stack, minigrid
@@ -174,10 +174,7 @@ def _embedding(
 ) -> Float[Array, "batch features"]:
     """Features before any GRU; bytes of images are scaled to [0, 1], MiniGrid's codes are not."""
     if isinstance(params.trunk, ConvStack):
-        x = observation.astype(jnp.float32)
-        if observation.dtype == jnp.uint8:
-            x = x / 255
-        x = conv_stack.features(params.trunk, x)
+        x = conv_stack.features(params.trunk, conv_stack.as_float(observation))
     else:
         x = minigrid.trunk(params.trunk, observation)
     for layer in params.body:

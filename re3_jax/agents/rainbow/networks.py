@@ -164,10 +164,7 @@ def _linear(layer: AnyLayer, x, noise: Noise | None):
 
 
 def _features(network: Network, observation) -> Float[Array, "batch features"]:
-    x = observation.astype(jnp.float32)
-    if observation.dtype == jnp.uint8:
-        x = x / 255
-    x = conv_stack.features(network.convs, x)
+    x = conv_stack.features(network.convs, conv_stack.as_float(observation))
     for layer in network.linear:
         x = jax.nn.relu(linear(layer, x))
     return x

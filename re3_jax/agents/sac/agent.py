@@ -91,7 +91,7 @@ def draw(key: PRNGKeyArray, batch: Transitions, config: SACConfig) -> Draws:
     """Augments o and o', each image by an offset of its own, and draws the policy's noise."""
     keys = jax.random.split(key, 4)
     size, action_dim = batch.action.shape
-    copies = config.num_augmentations if _is_image(batch.observation.shape[1:]) else 1
+    copies = config.num_augmentations if batch.observation.ndim == 4 else 1
 
     def augmented(key, images):
         if copies == 1:
@@ -138,7 +138,7 @@ def make_sac(config: SACConfig, spec: EnvSpec) -> SAC:
     def seen_features(
         state: SACState, observation: Shaped[Array, " batch *observation"]
     ) -> Float[Array, "batch flat"]:
-        if _is_image(spec.observation_shape) and config.augmentation == "crop":
+        if spec.is_spatial and config.augmentation == "crop":
             observation = augment.centre_crop(observation, config.crop_size)
         return networks.features(state.critic.convs, observation)
 
@@ -237,15 +237,11 @@ def make_sac(config: SACConfig, spec: EnvSpec) -> SAC:
 
 
 def _augment(key: PRNGKeyArray, images: Array, config: SACConfig) -> Array:
-    if not _is_image(images.shape[1:]) or config.augmentation == "none":
+    if images.ndim != 4 or config.augmentation == "none":
         return images
     if config.augmentation == "crop":
         return augment.random_crop(key, images, config.crop_size)
     return augment.random_shift(key, images, config.shift_pad)
-
-
-def _is_image(observation_shape: tuple[int, ...]) -> bool:
-    return len(observation_shape) == 3
 
 
 def _action_dim(spec: EnvSpec) -> int:
@@ -262,7 +258,7 @@ def _seen_shape(config: SACConfig, spec: EnvSpec) -> tuple[int, ...]:
     shape = spec.observation_shape
     if len(shape) == 1:
         return shape
-    if not _is_image(shape):
+    if not spec.is_spatial:
         raise ValueError(
             f"rad and drq need images or flat observations, but those of {spec.task} have the "
             f"shape {shape}: choose another task or another agent"

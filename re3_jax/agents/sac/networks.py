@@ -92,9 +92,7 @@ def features(
     """What actor and critic share: convolutions of bytes / 255, or a flat observation itself."""
     if convs is None:
         return observation.astype(jnp.float32)
-    return conv_stack.features(
-        convs, map_frames(lambda x: x.astype(jnp.float32) / 255, observation)
-    )
+    return conv_stack.features(convs, map_frames(conv_stack.as_float, observation))
 
 
 def encode(head: Head | None, flat: Float[Array, "batch flat"]) -> Float[Array, "batch encoding"]:

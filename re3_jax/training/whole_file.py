@@ -1,0 +1,32 @@
+"""Files that are replaced in one step, so that a process killed meanwhile leaves the old one whole.
+
+(io)
+"""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Gives the path of a file to write, which takes the place of `path` as the block ends.
+
+    On an error it is removed instead: on a full disk, what is half written takes the room of what
+    is needed.
+
+    Raises:
+      OSError: as the file could not be renamed.
+    """
+    part = part_of(path)
+    try:
+        yield part
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def part_of(path: Path) -> Path:
+    """The file that a process killed in `replacing(path)` leaves: hidden, and overwritten later."""
+    return path.with_name(f".{path.name}.part")
