@@ -148,13 +148,6 @@ def by_seed(scores: Sequence[Score]) -> Table:
     return found
 
 
-def interval(values: Float[np.ndarray, " seed"]) -> tuple[float, float, float]:
-    """Mean over seeds and the bounds of its 95% interval (Student's t), NaN for one seed."""
-    mean = float(values.mean())
-    half = float(statistics.mean_half_width(values)) if len(values) > 1 else np.nan
-    return mean, mean - half, mean + half
-
-
 def write(table: Table, baselines: Sequence[str], path: Path) -> None:
     """One row per task, condition, representation and k.
 
@@ -171,7 +164,7 @@ def write(table: Table, baselines: Sequence[str], path: Path) -> None:
         for measure in MEASURES:
             others = [table[task, condition, each, k][measure] for each in baselines]
             for other in (np.zeros_like(values[measure]), *others):
-                numbers += interval(values[measure] - other)
+                numbers += map(float, statistics.mean_interval(values[measure] - other))
         cells = ["" if np.isnan(number) else f"{number:.4f}" for number in numbers]
         chance = f"{values['chance_recall'].mean():.4f}"
         rows.append([task, condition, name, k, len(values["recall"]), chance, *cells])

@@ -103,8 +103,7 @@ def _differences(of_task: Mapping[str, Measured]) -> dict[str, Curve]:
 
 def _interval(values: Float[np.ndarray, " seed"]) -> list[str]:
     """Mean over seeds and its 95% interval."""
-    mean, half = values.mean(), statistics.mean_half_width(values)
-    return [f"{x:.6g}" for x in (mean, mean - half, mean + half)]
+    return [curves.cell(float(x)) for x in statistics.mean_interval(values)]
 
 
 def _write(found: Mapping[str, Mapping[str, Measured]], words: command.Words) -> None:

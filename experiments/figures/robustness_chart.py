@@ -6,7 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.figures.agreement import ALL_TASKS, KS, Table, interval
+from experiments.figures.agreement import ALL_TASKS, KS, Table
+from re3_jax.runs import statistics
 from re3_jax.runs.curves import COLOURS
 
 K = 3
@@ -72,7 +73,7 @@ def _points(
     form: str = "o",
     label: str | None = None,
 ) -> None:
-    mean, low, high = np.array([interval(of_seeds) for of_seeds in values]).T
+    mean, low, high = np.array([statistics.mean_interval(of_seeds) for of_seeds in values]).T
     bars = np.nan_to_num([mean - low, high - mean])
     axes.errorbar(x, mean, yerr=bars, fmt=form, color=colour, ms=4, label=label)
     axes.grid(alpha=0.25, axis="y")

@@ -92,11 +92,10 @@ def rank_correlation(one: Point, other: Point) -> float:
 def observations(env: DeviceEnv, key: PRNGKeyArray) -> Observations:
     """At most `OBSERVATIONS` different observations of random episodes, in random order."""
     reset_key, scan_key, draw_key = jax.random.split(key, 3)
-    num_actions = env.spec.action_space.num_outputs
 
     def step(state: Any, key: PRNGKeyArray) -> tuple[Any, Array]:
         action_key, step_key = jax.random.split(key)
-        action = jax.random.randint(action_key, (LANES,), 0, num_actions)
+        action = env.spec.action_space.sample(action_key, LANES)
         state, found = jax.vmap(env.step)(state, action, jax.random.split(step_key, LANES))
         return state, found.observation
 
@@ -110,7 +109,11 @@ def observations(env: DeviceEnv, key: PRNGKeyArray) -> Observations:
 
 
 def points(words: command.Words, bonus: str) -> Iterator[tuple[int, list[Point]]]:
-    """At most `POINTS` equal parts of a run, in whole chunks: env frames, a point of each seed."""
+    """At most `POINTS` equal parts of a run, in whole chunks: env frames, a point of each seed.
+
+    Raises:
+      UsageError: the run is a single chunk, after which there is nothing to compare.
+    """
     shown = jnp.asarray(observations(registry.make(words.task), jax.random.key(0)))
     options: dict[str, Any] = {"agent": "a2c", "preset": words.preset, "seeds": words.seeds}
     options |= {"evaluation": {"every_env_frames": words.steps, "episodes": 1}, "progress": False}
@@ -123,6 +126,11 @@ def points(words: command.Words, bonus: str) -> Iterator[tuple[int, list[Point]]
         if end <= frames:
             continue
         run.train(steps=end)
+        if frames == 0 and run.metrics["env_frames"][-1] >= words.steps:
+            raise UsageError(
+                f"--steps {words.steps} are one chunk of {words.task}, and a change needs two: "
+                "give more"
+            )
         frames = int(run.metrics["env_frames"][-1])
         latents = np.asarray(of_seeds(_encoder_state(run.state)))
         yield frames, [Point.of(of_seed) for of_seed in latents]
@@ -155,7 +163,7 @@ def measured(label: str, found: Sequence[tuple[int, Sequence[Point]]]) -> dict[s
 
     def curve(values: Sequence[Sequence[float]]) -> Curve:
         rows = np.array(values)
-        return Curve(label, frames[-rows.shape[1] :], rows)
+        return Curve(label, frames[len(frames) - rows.shape[1] :], rows)
 
     return {
         "change_of_distances": curve([[*starmap(change, pairwise(one))] for one in of_seeds]),
@@ -205,9 +213,9 @@ def _make(words: command.Words) -> command.Lines:
 
 def _means(curve: Curve) -> Iterator[tuple[object, ...]]:
     """Of every point: its frame, the mean over seeds, and the ends of its 95% interval."""
-    mean, half = curve.returns.mean(axis=0), statistics.mean_half_width(curve.returns)
-    for frame, *values in zip(curve.env_frames, mean, mean - half, mean + half, strict=True):
-        yield frame, *(f"{value:.6g}" for value in values)
+    intervals = statistics.mean_interval(curve.returns)
+    for frame, *values in zip(curve.env_frames, *intervals, strict=True):
+        yield frame, *map(curves.cell, values)
 
 
 def _draw(found: Mapping[str, Mapping[str, Curve]], task: str) -> Figure:

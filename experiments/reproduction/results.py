@@ -24,8 +24,7 @@ class Interval(NamedTuple):
     @classmethod
     def of_mean(cls, values: Float[np.ndarray, " seed"]) -> "Interval":
         """Student's t interval of the mean over seeds."""
-        mean, half = float(values.mean()), float(statistics.mean_half_width(values))
-        return cls(mean, mean - half, mean + half)
+        return cls(*map(float, statistics.mean_interval(values)))
 
     def __str__(self) -> str:
         """Two decimals for returns of MiniGrid, three for small ones, none up to 1,000."""

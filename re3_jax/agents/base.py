@@ -13,7 +13,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from re3_jax.agents.rollout import Rollout
-from re3_jax.cpu import flat_random
 from re3_jax.envs.base import Box, EnvSpec, LaneStep
 from re3_jax.intrinsic.base import IntrinsicReward, IntrinsicState, Step
 from re3_jax.intrinsic.rewarding import ValueOf, value_if
@@ -84,8 +83,9 @@ class Learner(NamedTuple):
         NumPy's), the replay stores it with the index that the bonus returned, and the memory takes
         in the new frame. The agent stays as it is.
       updates_due: (before, after) -> updates that go with the step that took the number of agent
-        steps from `before` to `after`; for integers and traced arrays. None are due while the
-        replay holds nothing to sample.
+        steps from `before` to `after`; for integers and traced arrays. It counts steps and does
+        not look into the replay: `make` refuses options and tasks with which nothing could be
+        sampled when the first is due.
       phases: updates that follow each other in a cycle; update number i takes place i modulo
         their number. All return the same names in `info`.
       learns: the fields of the state that a phase changes.
@@ -195,12 +195,25 @@ def reported(by_agent: Info, by_bonus: Info) -> Info:
     return {**by_agent, **by_bonus}
 
 
-def random_actions(key: PRNGKeyArray, learner: Learner) -> Action:
-    """Uniformly random actions of all lanes."""
-    space, lanes = learner.spec.action_space, learner.num_lanes
-    if isinstance(space, Box):
-        return flat_random.uniform(key, (lanes, *space.shape), jnp.float32, space.low, space.high)
-    return jax.random.randint(key, (lanes,), 0, space.num_actions, jnp.int32)
+def unit_action_dim(spec: EnvSpec, agent: str) -> int:
+    """Length of the task's actions, for an agent whose policy ends in a tanh.
+
+    Raises:
+      ValueError: they are not vectors of real numbers from -1 to 1.
+    """
+    space = spec.action_space
+    if not isinstance(space, Box) or len(space.shape) != 1:
+        raise ValueError(
+            f"{agent} needs actions that are a vector of real numbers, which {spec.task} does not "
+            "have: choose a task of continuous control, or another agent"
+        )
+    if (space.low, space.high) != (-1.0, 1.0):
+        raise ValueError(
+            f"{agent} acts from -1 to 1, but the actions of {spec.task} reach from {space.low:g} "
+            f"to {space.high:g}: scale them in the environment, whose action space is then "
+            f"Box({space.shape}, -1.0, 1.0)"
+        )
+    return space.shape[0]
 
 
 def observe(

@@ -65,8 +65,7 @@ def _line(columns: Columns, name: str) -> text_chart.Line | None:
     if kept.sum() < 2:
         return None
     frames, values = columns["env_frames"][kept], values[:, kept]
-    mean, half = values.mean(axis=0), statistics.mean_half_width(values)
-    return text_chart.Line(frames.astype(float), mean, mean - half, mean + half)
+    return text_chart.Line(frames.astype(float), *statistics.mean_interval(values))
 
 
 def _of_seeds(seen: Progress) -> Table:

@@ -11,9 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+from re3_jax.cpu import flat_random
 
 EnvState = Any
 """A pytree of arrays; only the environment that made it knows its content."""
@@ -47,6 +50,10 @@ class Discrete:
         """What the environment is given where an agent chose `action`: the same."""
         return action
 
+    def sample(self, key: PRNGKeyArray, count: int) -> Int[Array, " count"]:
+        """Uniformly random actions."""
+        return jax.random.randint(key, (count,), 0, self.num_actions, jnp.int32)
+
 
 @dataclass(frozen=True)
 class Box:
@@ -69,6 +76,11 @@ class Box:
     def executed(self, action: AnyArray) -> AnyArray:
         """What the environment is given where an agent chose `action`: the nearest in bounds."""
         return action.clip(self.low, self.high)
+
+    def sample(self, key: PRNGKeyArray, count: int) -> Float[Array, " count *action"]:
+        """Uniformly random actions."""
+        shape = count, *self.shape
+        return flat_random.uniform(key, shape, jnp.float32, self.low, self.high)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from re3_jax.envs.base import Box, DeviceEnv, EnvState, TimeStep
+from re3_jax.envs.base import DeviceEnv, EnvState, TimeStep
 from re3_jax.forms import as_float32, check_array, check_same_form, check_tuple
 
 
@@ -76,12 +76,7 @@ def check_env(env: DeviceEnv, num_lanes: int = 4, seed: int = 0) -> Float[Array,
         def step(carry, key):
             state, length, longest = carry
             action_key, step_key = jax.random.split(key)
-            if isinstance(space, Box):
-                action = jax.random.uniform(
-                    action_key, space.shape, space.dtype, space.low, space.high
-                )
-            else:
-                action = jax.random.randint(action_key, (), 0, space.num_actions, space.dtype)
+            (action,) = space.sample(action_key, 1)
             state, timestep = checked.step(state, action, step_key)
             ended, length = timestep.ended, length + 1
             follows = ended | jnp.array_equal(timestep.observation, timestep.final_observation)

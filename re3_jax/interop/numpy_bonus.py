@@ -278,6 +278,8 @@ class NumpyBonus:
         )
         if isinstance(space, Discrete) and checked.action is not None:
             _check_range("action", np.asarray(checked.action), space.num_actions)
+        if self.spec.num_states is not None and checked.state_number is not None:
+            _check_range("state_number", np.asarray(checked.state_number), self.spec.num_states)
         return checked
 
     def _checked_batch(self, batch: IntrinsicBatch) -> IntrinsicBatch:
@@ -286,10 +288,10 @@ class NumpyBonus:
         index = _array(
             "bonus_index", batch.bonus_index, rows, self._index_shape, np.dtype(np.int32)
         )
+        known = _array("next_is_known", batch.next_is_known, rows, (), np.dtype(bool))
         agent_steps: Any = _as_int32(batch.agent_steps)
-        return IntrinsicBatch(
-            step.observation, step.action, step.next_observation, index, agent_steps, step.value
-        )
+        seen = step.observation, step.action, step.next_observation
+        return IntrinsicBatch(*seen, index, agent_steps, step.value, known)
 
 
 def _array(

@@ -79,6 +79,7 @@ def restore(path: str | Path, like: Any) -> Any:
         value = found[name_of(path)]
         if _is_key(leaf):
             return jax.random.wrap_key_data(jnp.array(value), impl=jax.random.key_impl(leaf))
+        value = value.view(leaf.dtype)
         return jnp.array(value) if isinstance(leaf, jax.Array) else value
 
     return jax.tree_util.tree_map_with_path(restored, like)
@@ -89,8 +90,15 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _as_numpy(state: Any) -> dict[str, Any]:
-    """The leaves by their path; keys as their data."""
-    return {
+    """The leaves by their path; keys as their data, bfloat16 and its kin as bits.
+
+    NumPy writes a dtype that is not its own as bytes without a name.
+    """
+    leaves = {
         name_of(path): np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
         for path, leaf in jax.tree_util.tree_leaves_with_path(state)
+    }
+    return {
+        name: leaf.view(f"u{leaf.dtype.itemsize}") if leaf.dtype.kind == "V" else leaf
+        for name, leaf in leaves.items()
     }

@@ -20,6 +20,7 @@ from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
+from re3_jax.intrinsic.prediction_error import descend
 from re3_jax.intrinsic.re3 import encoder_from
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import Encoder, refuse_ensemble, state_entropy
@@ -117,15 +118,14 @@ def contrastive_encoder(config: RE3Config, learned: LearnedEncoderConfig) -> Enc
         keys = network.encode(state.key_encoder, augmented(key_key, images))
         query_images = augmented(query_key, images)
 
-        def loss_of(params: ContrastiveParams) -> Float[Array, ""]:
+        def loss_of(params: ContrastiveParams) -> tuple[Float[Array, ""], Info]:
             queries = network.encode(params.encoder, query_images)
-            return contrastive_loss(queries, params.bilinear, keys)
+            loss = contrastive_loss(queries, params.bilinear, keys)
+            return loss, {"contrastive_loss": loss}
 
-        loss, gradient = jax.value_and_grad(loss_of)(state.params)
-        updates, opt_state = optimizer.update(gradient, state.opt_state)
-        params = optax.apply_updates(state.params, updates)
+        params, opt_state, info = descend(optimizer, loss_of, state.params, state.opt_state)
         key_encoder = optax.incremental_update(params.encoder, state.key_encoder, learned.momentum)
-        return ContrastiveState(params, key_encoder, opt_state), {"contrastive_loss": loss}
+        return ContrastiveState(params, key_encoder, opt_state), info
 
     return Encoder(init, encode, network.latent_dim, update, visible)
 

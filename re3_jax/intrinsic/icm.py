@@ -139,11 +139,12 @@ def errors(params: ICMParams, batch: IntrinsicBatch, config: ICMConfig) -> Error
 
 def icm(config: ICMConfig) -> IntrinsicReward:
     """The bare forward error, from the networks as they are before the update."""
+    optimizer = optax.adam(config.learning_rate)
 
     def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> ICMState:
         del num_lanes
         params = init_params(key, spec, config)
-        return ICMState(params, prediction_error.optimizer(config).init(params))
+        return ICMState(params, optimizer.init(params))
 
     def observe(state: ICMState, step: Step) -> tuple[ICMState, Int[Array, " lane"]]:
         return state, no_index(step)
@@ -171,7 +172,7 @@ def icm(config: ICMConfig) -> IntrinsicReward:
 
         with jax.named_scope("icm_update"):
             params, opt_state, info = prediction_error.descend(
-                config, loss, state.params, state.opt_state
+                optimizer, loss, state.params, state.opt_state
             )
         return ICMState(params, opt_state), info
 

@@ -18,7 +18,7 @@ from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
-from re3_jax.intrinsic.prediction_error import NetworkConfig
+from re3_jax.intrinsic.prediction_error import NetworkConfig, descend
 from re3_jax.intrinsic.re3 import encoder_from
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import Encoder, refuse_ensemble, state_entropy
@@ -89,15 +89,14 @@ def inverse_dynamics_encoder(config: RE3Config, learned: LearnedEncoderConfig) -
         action = batch.required("action")
         both = jnp.concatenate([batch.observation, batch.required("next_observation")])
 
-        def loss_of(params: InverseDynamicsParams) -> Float[Array, ""]:
+        def loss_of(params: InverseDynamicsParams) -> tuple[Float[Array, ""], Info]:
             before, after = jnp.split(network.encode(params.encoder, both), 2)
             prediction = mlp.mlp(params.head, jnp.concatenate([before, after], axis=1))
-            return action_loss(prediction, action)
+            loss = action_loss(prediction, action)
+            return loss, {"inverse_dynamics_loss": loss}
 
-        loss, gradient = jax.value_and_grad(loss_of)(state.params)
-        updates, opt_state = optimizer.update(gradient, state.opt_state)
-        params = optax.apply_updates(state.params, updates)
-        return InverseDynamicsState(params, opt_state), {"inverse_dynamics_loss": loss}
+        params, opt_state, info = descend(optimizer, loss_of, state.params, state.opt_state)
+        return InverseDynamicsState(params, opt_state), info
 
     return Encoder(init, encode, network.latent_dim, update, visible)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
 import optax
@@ -80,17 +80,12 @@ def encode(
 
 
 def descend(
-    config: NetworkConfig,
+    optimizer: optax.GradientTransformation,
     loss: Callable[[Params], tuple[Float[Array, ""], Info]],
     params: Params,
     opt_state: optax.OptState,
 ) -> tuple[Params, optax.OptState, Info]:
-    """One step of Adam; also returns the info of the loss."""
+    """One step of `optimizer` on what `loss` gives first; also returns what it gives second."""
     gradient, info = jax.grad(loss, has_aux=True)(params)
-    updates, opt_state = optimizer(config).update(gradient, opt_state)
+    updates, opt_state = optimizer.update(gradient, opt_state)
     return optax.apply_updates(params, updates), opt_state, info
-
-
-def optimizer(config: NetworkConfig) -> Any:
-    """Adam with PyTorch's defaults: betas 0.9 and 0.999, epsilon 1e-8."""
-    return optax.adam(config.learning_rate)

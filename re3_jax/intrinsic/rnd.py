@@ -100,6 +100,7 @@ def predict(
 
 def rnd(config: RNDConfig) -> IntrinsicReward:
     """The bare prediction error, from the predictor as it is before the update."""
+    optimizer = optax.adam(config.learning_rate)
 
     def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> RNDState:
         del num_lanes
@@ -108,7 +109,7 @@ def rnd(config: RNDConfig) -> IntrinsicReward:
         return RNDState(
             target=prediction_error.init_encoder(target_key, spec, config),
             predictor=predictor,
-            opt_state=prediction_error.optimizer(config).init(predictor),
+            opt_state=optimizer.init(predictor),
             seen=whitening.init(spec) if config.normalize_observations else (),
         )
 
@@ -139,7 +140,7 @@ def rnd(config: RNDConfig) -> IntrinsicReward:
 
         with jax.named_scope("rnd_update"):
             predictor, opt_state, info = prediction_error.descend(
-                config, loss, state.predictor, state.opt_state
+                optimizer, loss, state.predictor, state.opt_state
             )
         return state._replace(predictor=predictor, opt_state=opt_state), info
 

@@ -6,7 +6,7 @@ A run has one of them, or a sum of several, `re3+rnd`: `parts` finds the entries
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -92,6 +92,13 @@ _learned = partial(
 )
 _pretrained = partial(Bonus, groups=("re3", "pretrained"), is_entropy=True)
 
+_CONTRASTIVE = _learned(
+    name="contrastive",
+    make=lambda config, entropy: scaled(entropy, contrastive(entropy, config.learned)),
+    inherits=(*_RE3_ENCODER, "learned.augmentation"),
+    unused=("learned.hidden_dim",),
+)
+
 BONUSES = Registry(
     "a bonus",
     Bonus("none", lambda config, entropy: none(), rewards=False),
@@ -148,12 +155,7 @@ BONUSES = Registry(
         inherits=("counts.normalize",),
         counts_states=True,
     ),
-    _learned(
-        name="contrastive",
-        make=lambda config, entropy: scaled(entropy, contrastive(entropy, config.learned)),
-        inherits=(*_RE3_ENCODER, "learned.augmentation"),
-        unused=("learned.hidden_dim",),
-    ),
+    _CONTRASTIVE,
     _learned(
         name="inverse_dynamics",
         make=lambda config, entropy: scaled(entropy, inverse_dynamics(entropy, config.learned)),
@@ -161,11 +163,9 @@ BONUSES = Registry(
         unused=_dotted("learned", _CURL),
         from_one_step=True,
     ),
-    _learned(
+    replace(
+        _CONTRASTIVE,
         name="apt",
-        make=lambda config, entropy: scaled(entropy, contrastive(entropy, config.learned)),
-        inherits=(*_RE3_ENCODER, "learned.augmentation"),
-        unused=("learned.hidden_dim",),
         # Liu and Abbeel (2021): log(1 + the mean distance to the k nearest of the minibatch, over
         # its running mean), with the k of the Unsupervised RL Benchmark, which counts the
         # observation itself.

@@ -147,9 +147,8 @@ def draw_axes(
 
     A curve has the colour of its place in `labels`, by default in `curves`.
     """
-    means = [curve.returns.mean(axis=0) for curve in curves]
-    halves = [statistics.mean_half_width(curve.returns) for curve in curves]
-    bands = [(mean - half, mean + half) for mean, half in zip(means, halves, strict=True)]
+    intervals = [statistics.mean_interval(curve.returns) for curve in curves]
+    means, bands = [mean for mean, *_ in intervals], [(low, high) for _, low, high in intervals]
     frames = [curve.env_frames for curve in curves]
     draw_lines(axes, curves, frames, means, bands, labels)
     fit_height(axes, [curve.returns for curve in curves])
@@ -221,8 +220,8 @@ def areas(curve: Curve, end: int) -> Float[np.ndarray, " seed"]:
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Writes a table."""
-    with path.open("w", newline="") as out:
+    """Writes a table, in one step."""
+    with replacing(path) as part, part.open("w", newline="") as out:
         csv.writer(out).writerows([header, *rows])
 
 
@@ -255,14 +254,22 @@ def improvement(curve: Curve, baseline: Curve | None) -> list[str]:
 
 
 def table(curves: Sequence[Curve], **before: Iterable[str]) -> tuple[list[str], list[list[object]]]:
-    """Header and one row per curve: `before`, with one value per curve, then `TABLE_COLUMNS`."""
+    """Header and one row per curve: `before`, with one value per curve, then `TABLE_COLUMNS`.
+
+    A cell is empty where one seed has no interval.
+    """
     rows = []
     for curve, *first in zip(curves, *before.values(), strict=True):
         final = curve.returns[:, -1]
         numbers = (*np.hstack([*statistics.final_returns(final).values()]), area(curve))
         counts = (len(final), curve.env_frames[-1])
-        rows.append([*first, curve.label, *counts, *(f"{x:.6g}" for x in numbers)])
+        rows.append([*first, curve.label, *counts, *map(cell, numbers)])
     return [*before, *TABLE_COLUMNS], rows
+
+
+def cell(number: float) -> str:
+    """Six digits; empty for NaN."""
+    return "" if math.isnan(number) else f"{number:.6g}"
 
 
 def write_table(curves: Sequence[Curve], path: Path, **before: Iterable[str]) -> None:

@@ -99,20 +99,31 @@ def bootstrap_interval(
 
 
 def final_returns(values: Float[np.ndarray, " seed"]) -> dict[str, Any]:
-    """Mean and IQM over the seeds of one task, each with the bounds of its 95% interval."""
-    mean, half = float(values.mean()), float(mean_half_width(values))
+    """Mean and IQM over the seeds of one task, each with the bounds of its 95% interval.
+
+    One seed has no interval: the bounds are NaN.
+    """
+    mean, *of_mean = map(float, mean_interval(values))
+    no_interval = math.nan, math.nan
+    of_iqm = bootstrap_interval(interquartile_mean, values) if len(values) > 1 else no_interval
     return {
         "final_return_mean": mean,
-        "final_return_mean_ci95": [mean - half, mean + half],
+        "final_return_mean_ci95": of_mean,
         "final_return_iqm": float(interquartile_mean(values)),
-        "final_return_iqm_ci95": [*map(float, bootstrap_interval(interquartile_mean, values))],
+        "final_return_iqm_ci95": [*map(float, of_iqm)],
     }
 
 
-def mean_half_width(values: Float[np.ndarray, "seed ..."]) -> Float[np.ndarray, "..."]:
-    """Half the 95% interval of the mean over the first axis (Student's t); 0 for one seed."""
-    count = values.shape[0]
+def mean_interval(
+    values: Float[np.ndarray, "seed ..."],
+) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "..."], Float[np.ndarray, "..."]]:
+    """Mean over the first axis and the bounds of its 95% interval (Student's t).
+
+    The bounds are NaN for one seed.
+    """
+    mean, count = values.mean(axis=0), values.shape[0]
     if count < 2:
-        return np.zeros(values.shape[1:])
+        return mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
     quantile = stdtrit(count - 1, (1 + CONFIDENCE) / 2)
-    return quantile * values.std(axis=0, ddof=1) / np.sqrt(count)
+    half = quantile * values.std(axis=0, ddof=1) / np.sqrt(count)
+    return mean, mean - half, mean + half

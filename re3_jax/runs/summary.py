@@ -76,11 +76,12 @@ def write(folder: Path, config: RunConfig, complete: bool, record: HostRecord) -
 def headline(reached: Mapping[str, Any]) -> str:
     """The line of a summary for the terminal."""
     low, high = reached["final_return_iqm_ci95"]
+    seeds = len(reached["final_return"])
+    interval = f" (IQM {reached['final_return_iqm']:.3f}, 95% interval {low:.3f} to {high:.3f})"
     speed, broken = reached["frames_per_second"], " ".join(map(str, reached["not_finite_seeds"]))
     return (
-        f"return {reached['final_return_mean']:.3f} (IQM {reached['final_return_iqm']:.3f}, "
-        f"95% interval {low:.3f} to {high:.3f}) over {len(reached['final_return'])} seed(s) at env "
-        f"frame {reached['env_frames']:,}"
+        f"return {reached['final_return_mean']:.3f}{interval if seeds > 1 else ''} over {seeds} "
+        f"seed{'s' * (seeds > 1)} at env frame {reached['env_frames']:,}"
         + (f", {speed:,.0f} frames/s" if speed else "")
         + (f"; seed(s) {broken} became NaN or infinite" if broken else "")
     )

@@ -15,7 +15,7 @@ LABEL = 9
 
 
 class Line(NamedTuple):
-    """A curve and the edges of its band, all [point]; at least one point."""
+    """A curve and the edges of its band, NaN without one; all [point], at least one point."""
 
     x: Float[np.ndarray, " point"]
     y: Float[np.ndarray, " point"]

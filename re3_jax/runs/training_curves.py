@@ -137,9 +137,8 @@ def _draw_panel(
     labels: Sequence[str],
 ) -> None:
     means = [_mean(curve.returns, 0) for curve in drawn]
-    halves = [statistics.mean_half_width(curve.returns) for curve in drawn]
     bands: Sequence[Band] = quantiles or [
-        (m - half, m + half) for m, half in zip(means, halves, strict=True)
+        statistics.mean_interval(curve.returns)[1:] for curve in drawn
     ]
     # A line through what there is: a chunk in which no episode ended leaves no gap.
     shown = [np.isfinite(mean) for mean in means]

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from re3_jax.agents.base import Action, Info, Learner, Memory, Phase, random_actions
+from re3_jax.agents.base import Action, Info, Learner, Memory, Phase
 from re3_jax.envs.base import LaneStep
 from re3_jax.training import screens
 from re3_jax.training.train_state import EpisodeTotals, Lanes, TrainState
@@ -37,7 +37,7 @@ class SeedFunctions:
         """Uniformly random actions, or the policy's exploring ones."""
         key = step_key(state.key, state.counters.agent_steps, 0)
         if randomly:
-            return state.memory, random_actions(key, self.learner)
+            return state.memory, self.learner.spec.action_space.sample(key, self.learner.num_lanes)
         return self.learner.acting.act(state.agent, state.memory, key, True)
 
     def learn(self, phase: Phase, state: TrainState) -> tuple[TrainState, Info]:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from re3_jax.agents.base import Action, Learner, LearnerState, Memory, Phase, random_actions
+from re3_jax.agents.base import Action, Learner, LearnerState, Memory, Phase
 from re3_jax.envs.base import DeviceEnv, LaneStep
 from re3_jax.training import coverage
 from re3_jax.training.device_program import DeviceProgram
@@ -77,7 +77,7 @@ def choose(
         return act()
     return jax.lax.cond(
         agent_steps < learner.random_agent_steps,
-        lambda: (state.memory, random_actions(key, learner)),
+        lambda: (state.memory, learner.spec.action_space.sample(key, learner.num_lanes)),
         act,
     )
 

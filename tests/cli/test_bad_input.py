@@ -302,7 +302,7 @@ def test_missing_gl_names_the_command_that_installs_it(capsys, monkeypatch):
 def test_too_little_memory_is_refused_before_the_folder_is_made(capsys, monkeypatch):
     monkeypatch.setattr(machine, "free_bytes", lambda devices: 2_000_000)
     sentence = refused(capsys, *CHEETAH, "--dmc.renderer", "warp", "--out", "out")
-    assert "GiB are free" in sentence and "would fit" in sentence or "lower" in sentence
+    assert "GiB are free" in sentence and ("would fit" in sentence or "lower" in sentence)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no such platform"), AssertionError()])

@@ -62,6 +62,17 @@ def test_bad_input_ends_in_one_sentence(words, sentence, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_run_of_one_chunk_has_no_changes(tmp_path, capsys):
+    words = ["--task", "minigrid:Empty-5x5", "--steps", "2560", "--seeds", "1", "--rows", "re3"]
+    assert stability.main([*words, "--out", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert said == (
+        "error: --steps 2560 are one chunk of minigrid:Empty-5x5, and a change needs two: give "
+        "more\n"
+    )
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_fixed_encoder_changes_nothing_and_one_that_learns_does(tmp_path):
     words = ["--task", "minigrid:Empty-5x5", "--preset", "debug", "--seeds", "2"]
     words += ["--rows", "re3", "contrastive", "--steps", "20480"]

@@ -6,8 +6,9 @@ import scipy.stats
 
 from re3_jax.runs.statistics import (
     bootstrap_interval,
+    final_returns,
     interquartile_mean,
-    mean_half_width,
+    mean_interval,
     performance_profile,
     permutation_p_value,
     probability_of_improvement,
@@ -32,12 +33,17 @@ def test_band_is_students_interval(count):
     low, high = scipy.stats.t.interval(
         0.95, count - 1, loc=values.mean(axis=0), scale=scipy.stats.sem(values, axis=0)
     )
-    np.testing.assert_allclose(mean_half_width(values), (high - low) / 2, rtol=1e-9)
+    found = mean_interval(values)
+    np.testing.assert_allclose(found, (values.mean(axis=0), low, high), rtol=1e-9)
 
 
-def test_one_seed_has_no_band():
-    assert mean_half_width(np.ones((1, 3))).tolist() == [0, 0, 0]
-    assert bootstrap_interval(interquartile_mean, np.array([0.5])) == (0.5, 0.5)
+def test_one_seed_has_no_interval():
+    mean, low, high = mean_interval(np.ones((1, 3)))
+    assert mean.tolist() == [1, 1, 1] and np.isnan([low, high]).all()
+    found = final_returns(np.array([0.5]))
+    assert found["final_return_mean"] == found["final_return_iqm"] == 0.5
+    bounds = found["final_return_mean_ci95"] + found["final_return_iqm_ci95"]
+    assert len(bounds) == 4 and np.isnan(bounds).all()
 
 
 def test_bootstrap_interval_agrees_with_scipys():

@@ -225,7 +225,9 @@ def test_acting_depends_on_observation_and_last_action():
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"action_space": Discrete(3)}, "actions that are real numbers"),
+        ({"action_space": Discrete(3)}, "dreamer needs actions that are a vector of real numbers"),
+        ({"action_space": Box((2,), -2.0, 2.0)}, "dreamer acts from -1 to 1"),
+        ({"observation_dtype": np.dtype(np.float32)}, "sees images of 64x64 bytes"),
         ({"observation_shape": (84, 84, 9)}, "set image_size to 64"),
     ],
 )

@@ -1,5 +1,6 @@
 """The NumPy facade: the numbers of the functions behind it, exact saving, refused arrays."""
 
+import dataclasses
 from functools import cache
 
 import jax
@@ -13,6 +14,7 @@ from re3_jax.intrinsic import (
     LearnedEncoderConfig,
     RE3Config,
     contrastive,
+    counts,
     e3b,
     from_config,
     icm,
@@ -290,6 +292,30 @@ def test_lanes_to_restart_are_bool():
     for lanes in ([0] * LANES, [True]):
         with pytest.raises(ValueError, match=rf"give bool \[{LANES}\]"):
             bonus.restart(lanes)
+
+
+def test_the_next_frame_of_another_episode_is_not_paid_for():
+    bonus, step = make("icm", "vectors"), steps("vectors", 0)
+    index = bonus.observe(*step)
+    known = np.array([True, False, True, False])
+    batch = batch_of(step, index, LANES)._replace(next_is_known=known)
+    reward, _ = bonus.reward(batch)
+    state, _ = program("icm", "observe")(start("icm", "vectors")[0], step)
+    expected, *_ = program("icm", "reward")(state, batch)
+    np.testing.assert_array_equal(reward, expected)
+    assert (reward > 0).tolist() == known.tolist()
+    with pytest.raises(ValueError, match=r"next_is_known must be bool\[4\]"):
+        bonus.reward(batch._replace(next_is_known=known.astype(np.float32)))
+
+
+def test_a_state_that_the_task_does_not_number_is_refused():
+    spec = dataclasses.replace(TASKS["vectors"], num_states=4)
+    bonus = NumpyBonus(counts.from_config(counts.CountsConfig(), 64), spec, LANES)
+    step = steps("vectors", 0)._replace(state_number=np.array([0, 3, 3, 1]))
+    bonus.observe(*step)
+    for number in (-1, 4):
+        with pytest.raises(ValueError, match=f"state_number holds {number}: give numbers from 0"):
+            bonus.observe(*step._replace(state_number=np.array([0, number, 1, 1])))
 
 
 def test_a_missing_field_is_named():

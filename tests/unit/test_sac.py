@@ -44,11 +44,13 @@ def test_a_bad_value_is_refused_in_one_sentence(change, message):
     [
         ({"action_space": Discrete(4)}, {}, "choose a task of continuous control"),
         ({"action_space": Box((2, 2), -1, 1)}, {}, "a vector of real numbers"),
-        ({"observation_shape": (7, 7)}, {}, "images or flat observations"),
+        ({"action_space": Box((2,), -5, 5)}, {}, "acts from -1 to 1, but .* reach from -5 to 5"),
+        ({"observation_shape": (7, 7)}, {}, "images of bytes or flat observations"),
+        ({"observation_dtype": np.dtype(np.float32)}, {}, "images of bytes or flat observations"),
         ({"observation_shape": (64, 64, 9)}, {"crop_size": 84}, "crop_size.*image_size.*shift"),
         ({}, {"crop_size": 14}, "at least 15x15"),
     ],
-    ids=["discrete", "matrix of actions", "matrix", "crop", "convolutions"],
+    ids=["discrete", "matrix of actions", "bounds", "matrix", "floats", "crop", "convolutions"],
 )
 def test_a_task_that_does_not_fit_is_refused_in_one_sentence(spec_change, config_change, message):
     spec = dataclasses.replace(IMAGES, **spec_change)

@@ -14,6 +14,16 @@ def bits(leaf):
     return str(leaf.dtype), array.shape, array.tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn"])
+def test_numbers_that_numpy_does_not_know_are_kept(dtype, tmp_path):
+    state = {"a": jax.numpy.array([1.5, -0.25, 3.0], dtype), "b": jax.numpy.array(2.0, dtype)}
+    state_file.save(tmp_path / "state.npz", state)
+    again = state_file.restore(tmp_path / "state.npz", jax.tree.map(jax.numpy.zeros_like, state))
+    assert [bits(leaf) for leaf in jax.tree.leaves(again)] == [
+        bits(leaf) for leaf in jax.tree.leaves(state)
+    ]
+
+
 @pytest.mark.parametrize(("name", "task"), CASES)
 def test_a_loop_of_functions_gets_its_state_back(name, task, tmp_path):
     state, stream = start(name, task)

@@ -14,13 +14,13 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
 
 from re3_jax import batch_split
-from re3_jax.agents.base import Info
+from re3_jax.agents.base import Info, unit_action_dim
 from re3_jax.agents.dreamer import images, imagination, losses, networks, policy
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.dreamer.networks import Layers, WorldModel
 from re3_jax.agents.dreamer.optimizer import clipped_adam
 from re3_jax.cpu import flat_random
-from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.networks import rssm
 from re3_jax.networks.mlp import MLP
@@ -84,19 +84,16 @@ class Dreamer:
         `init` draws the parameters.
 
         Raises:
-          ValueError: if the task's actions are not real numbers or its images not 64x64.
+          ValueError: if the task's actions are not vectors of real numbers from -1 to 1, or its
+            observations not images of 64x64 bytes.
         """
-        if not isinstance(spec.action_space, Box):
+        self.config, self.action_dim = config, unit_action_dim(spec, "dreamer")
+        shape, side = spec.observation_shape, networks.IMAGE_SIZE
+        if not spec.is_image or shape[:2] != (side, side):
             raise ValueError(
-                f"dreamer needs actions that are real numbers, which {spec.task} does not have: "
-                "choose another agent"
+                f"dreamer sees images of {side}x{side} bytes, and observations of {spec.task} are "
+                f"{spec.observation_dtype}{list(shape)}: set image_size to {side}"
             )
-        if spec.observation_shape[:2] != (networks.IMAGE_SIZE, networks.IMAGE_SIZE):
-            raise ValueError(
-                f"dreamer sees images of 64x64 pixels, and those of {spec.task} have the shape "
-                f"{spec.observation_shape}: set image_size to 64"
-            )
-        self.config, self.action_dim = config, spec.action_space.shape[0]
         self.channels = spec.observation_shape[-1]
         self._model_optimizer, self._actor_optimizer, self._value_optimizer = (
             clipped_adam(rate, config.adam_eps, config.max_grad_norm)

@@ -21,12 +21,12 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from re3_jax import augment
-from re3_jax.agents.base import Info
+from re3_jax.agents.base import Info, unit_action_dim
 from re3_jax.agents.sac import losses, networks
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.agents.sac.networks import Actor, Critic
 from re3_jax.cpu import flat_random
-from re3_jax.envs.base import Box, EnvSpec
+from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.replay.transitions import Transitions
 
@@ -114,7 +114,7 @@ def make_sac(config: SACConfig, spec: EnvSpec) -> SAC:
       ValueError: if the actions are not one vector of real numbers, the observations neither
         images nor flat, or the images too small.
     """
-    action_dim = _action_dim(spec)
+    action_dim = unit_action_dim(spec, "rad or drq")
     seen_shape = _seen_shape(config, spec)
     actor_optimizer = optax.adam(config.actor_learning_rate)
     critic_optimizer = optax.adam(config.critic_learning_rate)
@@ -138,7 +138,7 @@ def make_sac(config: SACConfig, spec: EnvSpec) -> SAC:
     def seen_features(
         state: SACState, observation: Shaped[Array, " batch *observation"]
     ) -> Float[Array, "batch flat"]:
-        if spec.is_spatial and config.augmentation == "crop":
+        if spec.is_image and config.augmentation == "crop":
             observation = augment.centre_crop(observation, config.crop_size)
         return networks.features(state.critic.convs, observation)
 
@@ -244,24 +244,15 @@ def _augment(key: PRNGKeyArray, images: Array, config: SACConfig) -> Array:
     return augment.random_shift(key, images, config.shift_pad)
 
 
-def _action_dim(spec: EnvSpec) -> int:
-    if not isinstance(spec.action_space, Box) or len(spec.action_space.shape) != 1:
-        raise ValueError(
-            f"rad and drq need actions that are a vector of real numbers, which {spec.task} does "
-            "not have: choose a task of continuous control, or another agent"
-        )
-    return spec.action_space.shape[0]
-
-
 def _seen_shape(config: SACConfig, spec: EnvSpec) -> tuple[int, ...]:
     """Shape of an observation as the networks see it."""
     shape = spec.observation_shape
     if len(shape) == 1:
         return shape
-    if not spec.is_spatial:
+    if not spec.is_image:
         raise ValueError(
-            f"rad and drq need images or flat observations, but those of {spec.task} have the "
-            f"shape {shape}: choose another task or another agent"
+            f"rad and drq need images of bytes or flat observations, but those of {spec.task} are "
+            f"{spec.observation_dtype}{list(shape)}: choose another task or another agent"
         )
     if config.augmentation == "shift":
         augment.check_shift(shape[0], shape[1], config.shift_pad)

@@ -47,12 +47,12 @@ def make_learner(config: SACConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Le
             f"a replay of {config.replay_capacity} transitions does not hold one step of {lanes} "
             "lanes: raise replay_capacity or lower num_envs"
         )
-    if config.n_steps > 1 and not spec.is_spatial:
+    if config.n_steps > 1 and not spec.is_image:
         raise ValueError(
             f"{spec.task} has flat observations, of which single steps are stored: set n_steps to "
             f"1 instead of {config.n_steps}"
         )
-    if spec.is_spatial:
+    if spec.is_image:
         store_of = replays.of_frames(config, spec, agent.action_dim, bonus.index_shape)
     else:
         store_of = replays.of_transitions(config, spec, bonus.index_shape)
