@@ -23,6 +23,17 @@ glibc.malloc.trim_threshold=1073741824
 .PHONY: run test test-all torture lint bench figure compare report watch look profile compile compile-here test-compile test-compile-here gpu doctor docs \
   try-docs dist help clean
 
+# A misspelt variable would have no effect. Names with an underscore, such as JAX_PLATFORMS, are for
+# the environment of what is run.
+VARIABLES := ENV AGENT BONUS SEEDS STEPS PRESET OUT RESUME PRETRAIN INIT ARGS FIG RUNS RUN TARGET \
+  MINUTES BENCH TESTS PYTHON PYTHONS VENV SHELL
+UNKNOWN := $(foreach name,$(filter-out $(VARIABLES) -%,$(.VARIABLES)),$\
+  $(if $(findstring _,$(name)),,$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
+ifneq ($(strip $(UNKNOWN)),)
+  $(error no variable $(strip $(UNKNOWN)): known are $(VARIABLES); other options go into $\
+    ARGS, such as ARGS="--seed 3")
+endif
+
 # $(call option,VARIABLE,--flag): the flag if VARIABLE was written after `make`; the
 # environment is ignored, because shells have an ENV of their own.
 given = $(if $(filter command,$(origin $(1))),$($(1)))

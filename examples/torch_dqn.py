@@ -21,7 +21,7 @@ from torch import nn
 
 from re3_jax.cpu import compilation
 from re3_jax.envs.base import Discrete, EnvSpec
-from re3_jax.intrinsic import IntrinsicBatch, RE3Config, Step, from_config
+from re3_jax.intrinsic import IntrinsicBatch, RE3Config, Step, from_config, reward_batch
 
 NUM_ENVS, NUM_STEPS, NUM_SEEDS, ROWS, BATCH = 16, 4_000, 3, 50_000, 128
 DISCOUNT, EPSILON, TARGET_PERIOD, FIRST_STEPS = 0.99, 0.1, 100, 50
@@ -54,30 +54,32 @@ def train(bonus, seed, num_steps, report=lambda step: None):
         "observation": torch.zeros(ROWS, 2),
         "action": torch.zeros(ROWS, dtype=torch.int32),
         "following": torch.zeros(ROWS, 2),
-        "index": torch.zeros(ROWS, dtype=torch.int32),
+        "index": torch.zeros(ROWS, *(bonus.index_shape if bonus else ()), dtype=torch.int32),
         "reward": torch.zeros(ROWS),
         "terminated": torch.zeros(ROWS),
     }
     if bonus is not None:
         state = bonus.init(jax.random.key(seed), SPEC, NUM_ENVS)  # RE3
-        observe, pay = (compilation.jit(f, donate_argnums=0) for f in bonus[1:3])  # RE3
+        observe = compilation.jit(bonus.observe, donate_argnums=0)  # RE3
+        pay = compilation.jit(partial(reward_batch, bonus), donate_argnums=0)  # RE3
     returns, sums = [], np.zeros(NUM_ENVS)
     seen = torch.tensor(envs.reset(seed=seed)[0])
     for step in range(num_steps):
         with torch.no_grad():
             action = network(seen).argmax(dim=1)
         action = torch.where(torch.rand(NUM_ENVS) < EPSILON, torch.randint(3, (NUM_ENVS,)), action)
-        after, reward, terminated, truncated, info = envs.step(action.numpy())
-        following, done = torch.tensor(after), terminated | truncated
+        after, reward, *ends, info = envs.step(action.numpy())
+        following, done = torch.tensor(after), ends[0] | ends[1]
         for lane in np.flatnonzero(done):
             following[lane] = torch.tensor(info["final_obs"][lane])
+        steps, stored = np.int32(step * NUM_ENVS), (seen, action.int(), following)
         index = torch.zeros(NUM_ENVS, dtype=torch.int32)
         if bonus is not None:
-            state, index = observe(state, Step(from_dlpack(seen)))  # RE3
-        rows = (step * NUM_ENVS + torch.arange(NUM_ENVS)) % ROWS
-        numbers = (torch.tensor(leaf, dtype=torch.float32) for leaf in (reward, terminated))
-        stored = seen, action.int(), following, torch.from_dlpack(index), *numbers
-        for name, leaf in zip(replay, stored, strict=True):
+            state, index = observe(state, Step(*map(from_dlpack, stored), *ends))  # RE3
+        rows = (steps + torch.arange(NUM_ENVS)) % ROWS
+        numbers = (torch.tensor(leaf, dtype=torch.float32) for leaf in (reward, ends[0]))
+        leaves = *stored, torch.from_dlpack(index), *numbers
+        for name, leaf in zip(replay, leaves, strict=True):
             replay[name][rows] = leaf
         seen, sums = torch.tensor(after), sums + reward
         returns, sums = [*returns, *sums[done]][-100:], np.where(done, 0.0, sums)
@@ -85,9 +87,8 @@ def train(bonus, seed, num_steps, report=lambda step: None):
             drawn = torch.randint(min((step + 1) * NUM_ENVS, ROWS), (BATCH,))
             batch = {name: leaf[drawn] for name, leaf in replay.items()}
             if bonus is not None:
-                given = map(from_dlpack, [*batch.values()][:4])  # RE3
-                asked = IntrinsicBatch(*given, np.int32(step * NUM_ENVS))  # RE3
-                paid, state, _ = pay(state, asked)  # RE3
+                asked = IntrinsicBatch(*map(from_dlpack, [*batch.values()][:4]), steps)  # RE3
+                paid, state, _ = pay(state, asked, jax.random.key(step))  # RE3
                 batch["reward"] += torch.from_dlpack(paid)  # RE3
             learn(network, target, optimizer, batch)
         if step % TARGET_PERIOD == 0:

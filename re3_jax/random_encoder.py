@@ -144,6 +144,9 @@ def encode(
       >>> params = random_encoder.init(jax.random.key(0), spec, latent_dim=16)
       >>> random_encoder.encode(params, np.zeros((4, 3), np.float32)).shape
       (4, 16)
+
+    Raises:
+      ValueError: if flat observations have another length than those of `spec` in `init`.
     """
     is_ensemble = jax.tree.leaves(params)[-1].ndim == 2
     seen = visible(params, observation, image_input=image_input, image_crop=image_crop)
@@ -225,4 +228,10 @@ def _encode_images(
 def _encode_vector(
     params: VectorEncoder, observation: Num[Array, " batch *observation"]
 ) -> Float[Array, "batch latent"]:
-    return mlp(params, observation.reshape(observation.shape[0], -1).astype(jnp.float32))
+    flat = observation.reshape(observation.shape[0], -1).astype(jnp.float32)
+    if flat.shape[1] != (length := params[0].kernel.shape[0]):
+        raise ValueError(
+            f"this encoder takes observations of {length} numbers, but these are "
+            f"{list(observation.shape)}, of which the first is the lane"
+        )
+    return mlp(params, flat)

@@ -1,11 +1,11 @@
 """What the commands of all figures share: options, output folders, exit codes."""
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from re3_jax.runs.errors import in_one_sentence, refusing
+from re3_jax.runs.errors import Parser, in_one_sentence, refusing
 
 Words = Namespace
 """Values of options."""
@@ -49,13 +49,16 @@ def some_of(names: Iterable[str]) -> Mapping[str, Any]:
 def of(name: str, make: Callable[[Words], Lines], options: Options) -> Callable[..., int]:
     """The command of the module `name`: (words of the command line) -> exit code.
 
-    It adds the option `--out`, by default the folder of the module's name in `results`.
+    It adds the option `--out`, by default the folder of the module's name in `runs/drawn`, so that
+    no try replaces committed results.
     """
 
     @in_one_sentence
     def main(argv: Sequence[str] | None = None) -> int:
-        parser = ArgumentParser(prog=f"python -m experiments.figures.{name}")
-        out = {"--out": {"type": Path, "default": Path("results") / name}}
+        parser = Parser(prog=f"python -m experiments.figures.{name}")
+        drawn = Path("runs/drawn") / name
+        words_of_out = f"folder of pictures and tables (default: {drawn})"
+        out = {"--out": {"type": Path, "default": drawn, "help": words_of_out}}
         for option, keywords in (options | out | options).items():
             parser.add_argument(option, **keywords)
         words = parser.parse_args(argv)

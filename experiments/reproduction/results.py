@@ -29,7 +29,8 @@ class Interval(NamedTuple):
     def __str__(self) -> str:
         """Two decimals for returns of MiniGrid, three for small ones, none up to 1,000."""
         digits = 3 if 0 < abs(self.value) < 0.1 else 2 if abs(self.value) < 20 else 0
-        value, low, high = (f"{x:.{digits}f}" for x in self)
+        # Adding 0 takes the sign from -0.
+        value, low, high = (f"{round(x, digits) + 0.0:.{digits}f}" for x in self)
         return f"{value} ({low} to {high})"
 
 

@@ -10,13 +10,12 @@ task's first row, at the last frame that both reached; a row that was not evalua
 between its evaluations. Profiles are at the last frame that all rows of a task reached.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from re3_jax.runs import comparison, curves, installing, run_folder
-from re3_jax.runs.errors import UsageError, in_one_sentence
+from re3_jax.runs.errors import Parser, UsageError, in_one_sentence
 
 FILES = ("curves.png", "profiles.png", "table.csv")
 
@@ -24,7 +23,7 @@ FILES = ("curves.png", "profiles.png", "table.csv")
 @in_one_sentence
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the three files and prints the table; returns the exit code (0 or 2)."""
-    parser = argparse.ArgumentParser("python -m re3_jax.commands.compare")
+    parser = Parser("python -m re3_jax.commands.compare")
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN_DIR")
     parser.add_argument("--out", type=Path, default=run_folder.RUNS / "compare", metavar="FOLDER")
     words = parser.parse_args(argv)
@@ -33,7 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     folders = [folder for folder in words.runs if folder.resolve() != words.out.resolve()]
     if len(folders) < 2:
         example = installing.example("compare", "RUNS", "runs/a runs/b")
-        raise UsageError(f"give two runs or more, as in {example}")
+        alone = installing.example("report", "RUNS", str(folders[0]) if folders else "runs/a")
+        raise UsageError(f"give two runs or more, as in {example}; a single one has {alone}")
     panels = comparison.panels_of(comparison.rows_of(folders))
     # The profiles are written first, and only here: a folder without them is not a comparison's.
     run_folder.make_empty(words.out, FILES if profile_file.exists() else (), "a comparison")
@@ -43,9 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     lines = comparison.table(panels)
     curves.write_csv(table_file, [*lines[0]], [[*line.values()] for line in lines])
     print(aligned(comparison.readable(lines)))
-    if note := comparison.note_single_seeds(lines):
-        print(note)
-    print(*paths, sep="\n")
+    print(*comparison.notes(lines), *paths, sep="\n")
     return 0
 
 

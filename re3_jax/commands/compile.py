@@ -7,7 +7,6 @@ runs: the numbers are estimates. `--out FILE` keeps them as JSON; runs that the 
 repeated.
 """
 
-import argparse
 import contextlib
 import difflib
 import json
@@ -25,7 +24,7 @@ from re3_jax.commands.profile import updates_per_step
 from re3_jax.envs.base import EnvSpec
 from re3_jax.runs import build, installing, run_folder
 from re3_jax.runs.config import RunConfig
-from re3_jax.runs.errors import UsageError, in_one_sentence, refusing
+from re3_jax.runs.errors import Parser, UsageError, in_one_sentence, refusing
 from re3_jax.runs.options import parse
 from re3_jax.training.host_loop import HostProgram
 
@@ -185,7 +184,7 @@ def _asked(words: list[str], devices: int | None) -> Iterator[tuple[list[str], i
 @in_one_sentence
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code (0 or 2)."""
-    parser = argparse.ArgumentParser("python -m re3_jax.commands.compile", allow_abbrev=False)
+    parser = Parser("python -m re3_jax.commands.compile", allow_abbrev=False)
     parser.add_argument("--target")
     parser.add_argument("--devices", type=int, choices=(1, 2, 4))
     parser.add_argument("--out", type=Path)

@@ -5,7 +5,6 @@ names the remedy. Packages are imported where they are needed, so that a missing
 instead of ending in a traceback.
 """
 
-import argparse
 import dataclasses
 import json
 import platform
@@ -17,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from re3_jax.runs import installing
-from re3_jax.runs.errors import UsageError, in_one_sentence
+from re3_jax.runs.errors import Parser, UsageError, in_one_sentence
 
 RESULTS = installing.ROOT / "benchmarks" / "results"
 SPEED_TASK = "doorkey_8x8"
@@ -243,7 +242,7 @@ def _compared(measured: float, agent: str, bonus: str) -> Iterator[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the report; returns the exit code (0 or 2)."""
     name = "python -m re3_jax.commands.doctor"
-    argparse.ArgumentParser(name, description=__doc__).parse_args(argv)
+    Parser(name, description=__doc__).parse_args(argv)
     checks = check_versions, check_machine, check_pixels, check_neighbours, check_speed
     for check in checks:
         for line in check():

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from re3_jax.runs import evaluation, machine, run_folder
+from re3_jax.runs import evaluation, machine, plugins, run_folder
 from re3_jax.runs import video as mp4
 from re3_jax.runs.build import build, fitted, prepared
-from re3_jax.runs.errors import UsageError, in_one_sentence, refuse_lack_of_memory, refusing
+from re3_jax.runs.errors import Parser, UsageError, in_one_sentence, refuse_lack_of_memory, refusing
 from re3_jax.training.checkpoint import CheckpointStore
 
 STRIP_EVERY = 6
@@ -68,7 +68,7 @@ def evaluate(
 @in_one_sentence
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints the statistics as JSON."""
-    parser = argparse.ArgumentParser(prog="python -m re3_jax.commands.evaluate")
+    parser = Parser(prog="python -m re3_jax.commands.evaluate")
     parser.add_argument("--run", type=Path, required=True, metavar="DIR")
     parser.add_argument("--episodes", type=int, help="episodes per seed (default: the run's)")
     parser.add_argument(
@@ -79,7 +79,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--video", type=Path, metavar="FILE.mp4", help="write one episode")
     parser.add_argument("--strip", type=Path, metavar="FILE.png", help="frames of one episode")
     parser.add_argument("--every", type=int, help="distance of the frames of --strip (default: 6)")
+    plugins.add_option(parser)
     words = parser.parse_args(argv)
+    plugins.load(words.plugin)
     if words.every is not None and (words.every < 1 or not words.strip):
         raise UsageError(f"--every {words.every} shows nothing: give at least 1, and --strip")
     strip = (words.strip, words.every or STRIP_EVERY) if words.strip else None

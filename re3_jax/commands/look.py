@@ -14,7 +14,6 @@ Of the newest checkpoint, which is left as it is. Writes what the run can show:
 Of a sum of bonuses, it looks at the state entropy alone.
 """
 
-import argparse
 import dataclasses
 import math
 import sys
@@ -32,9 +31,9 @@ from matplotlib.figure import Figure
 from re3_jax.envs.base import DeviceEnv, EnvSpec
 from re3_jax.envs.device import minigrid
 from re3_jax.intrinsic.base import IntrinsicBatch, Step
-from re3_jax.runs import curves, installing, interface, machine, run_folder, suites
+from re3_jax.runs import curves, installing, interface, machine, plugins, run_folder, suites
 from re3_jax.runs.build import make_environment, make_learner, task_spec
-from re3_jax.runs.errors import UsageError, in_one_sentence, refuse_lack_of_memory
+from re3_jax.runs.errors import Parser, UsageError, in_one_sentence, refuse_lack_of_memory
 from re3_jax.runs.looking import figures, frames, stored
 from re3_jax.runs.looking.part import Part, with_latents
 from re3_jax.training.play import Played, play
@@ -232,11 +231,13 @@ def written(run: Looked, out: Path) -> Iterator[str]:
 @in_one_sentence
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the pictures and prints their paths; returns the exit code (0 or 2)."""
-    parser = argparse.ArgumentParser("python -m re3_jax.commands.look")
+    parser = Parser("python -m re3_jax.commands.look")
     parser.add_argument("run", nargs="?", type=Path, metavar="RUN_DIR")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="default: look/ in the run")
     parser.add_argument("--seed", type=int, help="of the run (default: its first)")
+    plugins.add_option(parser)
     words = parser.parse_args(argv)
+    plugins.load(words.plugin)
     if words.run is None:
         example = installing.example("look", "RUN", "runs/a")
         raise UsageError(f"give the folder of a run, as in {example}")

@@ -8,7 +8,6 @@ one row. Besides: the options in which rows differ, the newest video of each row
 train.csv, where each run ran, and its whole configuration.
 """
 
-import argparse
 import functools
 import json
 import os
@@ -22,7 +21,7 @@ import matplotlib
 from re3_jax.runs import comparison, curves, html_page, installing, run_folder, training_curves
 from re3_jax.runs.comparison import Row
 from re3_jax.runs.config import option_name
-from re3_jax.runs.errors import UsageError, in_one_sentence
+from re3_jax.runs.errors import Parser, UsageError, in_one_sentence
 from re3_jax.runs.html_page import Html, element
 from re3_jax.training.whole_file import replacing
 
@@ -69,17 +68,12 @@ def _returns(panels: comparison.Panels) -> Html:
         pictures.append(html_page.picture(profiles, "share of seeds above every return, by task"))
     parts = [
         html_page.table(header, cells),
-        *_note(comparison.note_single_seeds(lines)),
+        *(element("p", note, class_="note") for note in comparison.notes(lines)),
         *(element("figure", picture) for picture in pictures),
     ]
     values = ([*line.values()] for line in lines)
     parts.append(html_page.folded("all numbers", html_page.table([*lines[0]], values)))
     return html_page.section("Evaluation return", *parts)
-
-
-def _note(sentence: str) -> Iterator[Html]:
-    if sentence:
-        yield element("p", sentence, class_="note")
 
 
 def _differences(rows: Sequence[Row]) -> Iterator[Html]:
@@ -202,7 +196,7 @@ def write(path: Path, text: str) -> None:
 @in_one_sentence
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the page and prints its path; returns the exit code (0 or 2)."""
-    parser = argparse.ArgumentParser("python -m re3_jax.commands.report")
+    parser = Parser("python -m re3_jax.commands.report")
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN_DIR")
     parser.add_argument(
         "--out", type=Path, default=run_folder.RUNS / "report.html", metavar="FILE.html"

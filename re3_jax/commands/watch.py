@@ -7,7 +7,6 @@ Reads the run folder alone, so that nothing it does can disturb the run. Ends wi
 ends the view, with exit code 130. Where standard output is no terminal, it prints the view once.
 """
 
-import argparse
 import sys
 import threading
 import time
@@ -22,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from re3_jax.runs import installing, statistics, text_chart
-from re3_jax.runs.errors import UsageError, in_one_sentence
+from re3_jax.runs.errors import Parser, UsageError, in_one_sentence
 from re3_jax.runs.progress import Columns, Progress, read
 
 WIDEST = 100
@@ -100,7 +99,7 @@ def _last_lines(folder: Path, seen: Progress) -> Iterator[Text]:
 @in_one_sentence
 def main(argv: Sequence[str] | None = None) -> int:
     """Shows the view until the run ends; returns the exit code (0, 2 or 130)."""
-    parser = argparse.ArgumentParser("python -m re3_jax.commands.watch")
+    parser = Parser("python -m re3_jax.commands.watch")
     parser.add_argument("run", nargs="?", type=Path, metavar="RUN_DIR")
     parser.add_argument("--every", type=float, default=2.0, metavar="SECONDS")
     words = parser.parse_args(argv)

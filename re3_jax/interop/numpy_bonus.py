@@ -308,8 +308,10 @@ def _array(
     given = np.asarray(value)
     wanted = (*rows, *shape)
     if given.shape != wanted or not np.can_cast(given.dtype, dtype, "same_kind"):
+        leading = " (a rollout leads with time and lane)" * (len(rows) > 1)
         raise ValueError(
-            f"{name} must be {dtype}{list(wanted)}, but it is {given.dtype}{list(given.shape)}"
+            f"{name} must be {dtype}{list(wanted)}{leading}, but it is "
+            f"{given.dtype}{list(given.shape)}"
         )
     array = np.array(given, dtype, order="C")
     if not np.isfinite(array).all():

@@ -70,7 +70,8 @@ class IntrinsicBatch(NamedTuple):
       next_observation: o_{t+1} of the same episode, where `next_is_known`.
       bonus_index: the index that `observe` returned for each o_t. A bonus uses it to look up a
         stored latent instead of encoding again. A sum of bonuses has one for each part.
-      agent_steps: agent steps taken so far, the argument of the beta schedules.
+      agent_steps: agent steps taken so far by all lanes together, the argument of the beta
+        schedules.
       value: V(o_t) as the agent estimates it now; None for a bonus that does not use it.
       next_is_known: where `next_observation` is o_{t+1}; None if it always is. A replay that keeps
         one frame a step has that of the next episode in its place where an episode ended.

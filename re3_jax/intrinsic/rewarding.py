@@ -173,7 +173,7 @@ def reward_rollout(
       bonus: the intrinsic reward.
       intrinsic: the bonus's state.
       steps: what the lanes did; leaves have the leading axes time and lane.
-      agent_steps: agent steps taken before it.
+      agent_steps: agent steps taken before it, by all lanes together.
       key: random stream of the bonus's updates.
       minibatches: as of `reward_batch`, of the flattened rollout.
 

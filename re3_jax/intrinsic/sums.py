@@ -42,7 +42,12 @@ def sum_of(parts: Mapping[str, IntrinsicReward]) -> IntrinsicReward:
 
     Args:
       parts: complete bonuses (`chain(..., scale_by_schedule(beta))`) by their names.
+
+    Raises:
+      TypeError: the parts have no names.
     """
+    if not isinstance(parts, Mapping):
+        raise TypeError('give each bonus a name, as in sum_of({"re3": ..., "e3b": ...})')
     shapes = [part.index_shape for part in parts.values()]
     ends = list(itertools.accumulate(math.prod(shape) for shape in shapes))
     starts = [0, *ends[:-1]]

@@ -20,6 +20,9 @@ from re3_jax.runs.errors import UsageError
 POOLED = {*NOT_COMPARED_ON_RESUME, "seed", "seeds", "chunk_updates"}
 """Options in which runs of one row may differ; the default of `chunk_updates` follows `seeds`."""
 
+ALIKE = 0.95
+"""Rows of one length end at whole chunks and evaluations, and not quite at the same frame."""
+
 BARE = {name: bare for bare, name in PAPER_TASKS.items()}
 KIND = ("env", "agent", "bonus", "preset")
 
@@ -169,9 +172,21 @@ def readable(lines: Iterable[Mapping[str, str]]) -> list[list[str]]:
     return cells
 
 
-def note_single_seeds(lines: Iterable[Mapping[str, str]]) -> str:
-    """Which rows have too few seeds to compare, in a sentence; empty if none has."""
-    single = [f"{row['label']} on {row['task']}" for row in lines if row["seeds"] == "1"]
-    if not single:
-        return ""
-    return f"one seed is no comparison: train more seeds of {' and of '.join(single)}"
+def notes(lines: Iterable[Mapping[str, str]]) -> list[str]:
+    """What a reader of `table` must know, in sentences: too few seeds, and ends that differ."""
+    single: list[str] = []
+    ends: dict[str, list[int]] = {}
+    for row in lines:
+        if row["seeds"] == "1":
+            single.append(f"{row['label']} on {row['task']}")
+        ends.setdefault(row["task"], []).append(int(row["env_frames"]))
+    found = []
+    if single:
+        found.append(f"one seed is no comparison: train more seeds of {' and of '.join(single)}")
+    found += [
+        f"rows of {task} end at {min(of_task):,} to {max(of_task):,} env frames: means and areas "
+        "are up to a row's own end, comparisons up to the earlier end of the two"
+        for task, of_task in ends.items()
+        if min(of_task) < ALIKE * max(of_task)
+    ]
+    return found

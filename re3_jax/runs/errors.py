@@ -1,16 +1,26 @@
 """Errors that end a command with one sentence and exit code 2."""
 
+import argparse
 import contextlib
 import functools
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from typing import NoReturn
 
 from re3_jax.envs.host.lost import LostWorkers
 
 
 class UsageError(ValueError):
     """The request cannot be carried out; the message is one sentence with the remedy."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser of options whose errors are one sentence, without a table of all options."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises a `UsageError` in place of argparse's exit."""
+        raise UsageError(f"{message}; --help lists the options")
 
 
 def in_one_sentence(main: Callable[[Sequence[str] | None], int]) -> Callable[..., int]:

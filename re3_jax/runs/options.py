@@ -7,7 +7,7 @@ import dataclasses
 import difflib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -234,9 +234,7 @@ def _given(words: list[str]) -> dict[str, Any]:
         if not option.startswith("--"):
             raise UsageError(f"'{word}' is not an option: options look like --name value")
         if option not in spellings:
-            nearest = difflib.get_close_matches(option, spellings, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(nearest)}?" if nearest else "--help lists them"
-            raise UsageError(f"there is no option {option}: {hint}")
+            raise UsageError(f"there is no option {option}: {_meant(option, spellings)}")
         name = spellings[option]
         if annotations[name] is bool:
             if equals:
@@ -254,6 +252,16 @@ def _given(words: list[str]) -> dict[str, Any]:
             continue
         given[name] = checked(option, value, annotations[name])
     return given
+
+
+def _meant(option: str, spellings: Iterable[str]) -> str:
+    """What an unknown option may stand for: the paper's k, the same name in a group, a near one."""
+    leaf = option.lstrip("-").rpartition(".")[2]
+    if leaf == "k" and option in ("--k", "--re3.k"):
+        return "k of RE3 is --re3.first-neighbour and --re3.last-neighbour"
+    same = [one for one in spellings if one.rpartition(".")[2] == leaf][:3]
+    nearest = same or difflib.get_close_matches(option, spellings, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(nearest)}?" if nearest else "--help lists them"
 
 
 def checked(option: str, value: str, annotation: Any) -> Any:

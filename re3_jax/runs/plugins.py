@@ -27,6 +27,13 @@ def named_in(words: Sequence[str], option: str = "--plugin") -> str | None:
     return found[-1]
 
 
+def add_option(parser: ArgumentParser) -> None:
+    """Adds `--plugin` to a command that opens a run; `load` what it names."""
+    parser.add_argument(
+        "--plugin", metavar="FILE", help="of the run, if it is not where the run was trained"
+    )
+
+
 def load(path: str | None, sha256: str | None = None) -> None:
     """Imports a plugin once per process; a UsageError if the file is missing or fails.
 

@@ -113,7 +113,12 @@ def load_plugin(folder: Path) -> None:
 def _load_plugin(stored: dict[str, Any], sha256: str | None, folder: Path) -> None:
     """Imports the plugin of a stored configuration, and refuses what nothing registers."""
     path = stored.get("plugin")
-    if path and sha256 and Path(path).is_file() and not plugins.is_loaded(sha256):
+    if path and sha256 and not plugins.is_loaded(sha256):
+        if not Path(path).is_file():
+            raise UsageError(
+                f"{folder} was trained with the plugin {path}, which is not there: give the file "
+                "as --plugin FILE, or put it there again"
+            )
         if not plugins.is_of(path, sha256):
             raise _not_the_file("plugin", path, folder)
     plugins.load(path, sha256)

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from re3_jax.runs.curves import Curve
 
 
+FEWEST_SEEDS = 4
+"""Seeds whose interval is worth a line; fewer are told by their range."""
+
+
 def label(config: RunConfig) -> str:
     """Agent and bonus, as in a legend."""
     bonus = f" + {config.bonus.upper()}" if bonuses.rewards(config.bonus) else ""
@@ -78,6 +82,10 @@ def headline(reached: Mapping[str, Any]) -> str:
     low, high = reached["final_return_iqm_ci95"]
     seeds = len(reached["final_return"])
     interval = f" (IQM {reached['final_return_iqm']:.3f}, 95% interval {low:.3f} to {high:.3f})"
+    if seeds < FEWEST_SEEDS:
+        # A bootstrap of so few seeds finds their range.
+        returns = reached["final_return"].values()
+        interval = f" ({min(returns):.3f} to {max(returns):.3f})"
     speed, broken = reached["frames_per_second"], " ".join(map(str, reached["not_finite_seeds"]))
     return (
         f"return {reached['final_return_mean']:.3f}{interval if seeds > 1 else ''} over {seeds} "

@@ -81,6 +81,19 @@ def test_seeds_are_pooled_and_the_table_has_the_fields_statistics(folders, tmp_p
     assert printed[2].split()[-1] == f"{exact:.2g}"
 
 
+def test_rows_that_end_at_other_frames_are_named(tmp_path, capsys):
+    folders = [
+        write_run(tmp_path / "long", "none", [0.0, 0.1], frames=(0, 400, 800)),
+        write_run(tmp_path / "short", "re3", [0.2, 0.3], frames=(0, 400)),
+    ]
+    assert compare(folders, tmp_path / "out") == 0
+    note = capsys.readouterr().out.splitlines()[3]
+    assert note.startswith("rows of doorkey_6x6 end at 400 to 800 env frames: means")
+    comparison_ends = table_of(tmp_path / "out")[1]["better_than_first"]
+    # Up to frame 400, where the longer run was half as high as at its end.
+    assert float(comparison_ends) == 1.0
+
+
 def test_rows_are_told_apart_by_what_differs(folders, tmp_path):
     folders += [
         write_run(tmp_path / "beta", re3={"beta": 0.2, "latent_dim": 64}),

@@ -262,9 +262,10 @@ def test_other_seeds_end_the_command_with_one_sentence(figure, started, tmp_path
     ("option", "given"), [("--seeds", "0"), ("--seeds", "-1"), ("--steps", "0")]
 )
 def test_numbers_below_one_are_refused(option, given, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        dmc.main([option, given, "--state"])
-    assert f"argument {option}: {given} is no whole number above 0" in capsys.readouterr().err
+    assert dmc.main([option, given, "--state"]) == 2
+    said = capsys.readouterr().err
+    sentence = f"error: argument {option}: {given} is no whole number above 0; --help lists "
+    assert said == f"{sentence}the options\n"
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path, capsys):

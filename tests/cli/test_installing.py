@@ -47,6 +47,26 @@ def test_make_keeps_byte_code_where_the_environment_says_not_to(monkeypatch):
     assert told.stdout == "False\n"
 
 
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        (["SEEDS=2", "JAX_PLATFORMS=cpu"], 0),
+        (["SEED=3"], 2),
+        (["Bonus=rnd"], 2),
+    ],
+)
+def test_make_refuses_a_variable_that_it_does_not_know(given, code):
+    done = subprocess.run(
+        ["make", "-n", "run", "ENV=doorkey_6x6", *given],
+        cwd=installing.ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == code
+    name = given[0].partition("=")[0]
+    assert (f"no variable {name}: known are ENV AGENT" in done.stderr) == (code == 2)
+
+
 def test_make_installs_the_lock_once_and_says_so(missing, monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("RE3_JAX_VENV", str(tmp_path))
     installing.ensure_envpool()

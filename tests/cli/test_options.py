@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from re3_jax.runs.config import RunConfig, flatten, from_dict, unflatten
+from re3_jax.runs.errors import UsageError
 from re3_jax.runs.options import parse
 from re3_jax.runs.resolve import resolve
 from re3_jax.runs.run_folder import write_config
@@ -90,6 +91,19 @@ def test_config_survives_its_two_written_forms():
     config = parse(["--env", "empty_16x16", "--chunk-updates", "7", "--out", "x"])
     assert from_dict(dataclasses.asdict(config)) == config
     assert unflatten(flatten(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("--k", "k of RE3 is --re3.first-neighbour and --re3.last-neighbour"),
+        ("--beta", "did you mean --re3.beta or "),
+        ("--re3.latent_dims", "did you mean --re3.latent-dim"),
+    ],
+)
+def test_an_unknown_option_is_told_what_it_may_mean(option, hint):
+    with pytest.raises(UsageError, match=f"there is no option {option.replace('_', '-')}: {hint}"):
+        parse(["--env", "doorkey_6x6", option, "3"])
 
 
 def test_help_shows_resolved_defaults(capsys):

@@ -110,7 +110,8 @@ def test_a_moved_plugin_is_the_same_plugin(tmp_path):
     file.rename(moved)
     longer = ("--resume", "--steps", "512", "--out", out)
     done = command(*longer)
-    assert done.returncode == 2 and f"--plugin {file} is not a file" in done.stderr
+    missing = f"{out} was trained with the plugin {file}, which is not there"
+    assert done.returncode == 2 and missing in done.stderr
     done = command(*longer, "--plugin", str(moved))
     assert done.returncode == 0, done.stderr
 
@@ -280,6 +281,19 @@ def test_what_no_file_registered_is_asked_for(tmp_path, capsys):
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "with the bonus mine, which nothing here registers: resume it with --plugin FILE" in said
+
+
+def test_a_command_that_opens_a_run_is_told_where_its_plugin_is(tmp_path, capsys):
+    file = write(tmp_path / "own", mine="# of this test alone")
+    config = dataclasses.replace(resolve("doorkey_6x6", preset="debug"), plugin=str(file))
+    (tmp_path / "run").mkdir()
+    run_folder.write_config(tmp_path / "run", config)
+    moved = file.rename(tmp_path / "moved.py")
+    words = ["--run", str(tmp_path / "run"), "--episodes", "1"]
+    assert evaluate.main(words) == 2
+    assert f"the plugin {file}, which is not there: give the file" in capsys.readouterr().err
+    assert evaluate.main([*words, "--plugin", str(moved)]) == 2
+    assert "has no checkpoint to evaluate" in capsys.readouterr().err
 
 
 def test_a_file_may_be_named_where_none_was(tmp_path):

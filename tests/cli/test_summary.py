@@ -11,6 +11,24 @@ from re3_jax.runs.options import parse
 from tests.cli.written_runs import write_run
 
 
+@pytest.mark.parametrize(
+    ("finals", "words"),
+    [
+        ((0.5,), "return 0.500 over 1 seed at env frame 400"),
+        ((0.5, 1.0), "return 0.750 (0.500 to 1.000) over 2 seeds at env frame 400"),
+        (
+            (0.5, 0.5, 1.0, 1.0),
+            "return 0.750 (IQM 0.750, 95% interval 0.500 to 1.000) over 4 s",
+        ),
+    ],
+)
+def test_few_seeds_have_a_range_and_no_interval(finals, words, tmp_path):
+    config = parse(["--env", "doorkey_6x6", "--preset", "debug", "--seeds", str(len(finals))])
+    folder = write_run(tmp_path / "run", finals=finals)
+    record = HostRecord(evaluated_at=400, env_frames=400)
+    assert next(summary.write(folder, config, True, record)).startswith(words)
+
+
 def test_a_diverged_run_writes_null_and_no_word_that_json_has_not(tmp_path):
     config = parse(["--env", "doorkey_6x6", "--preset", "debug", "--seeds", "2"])
     folder = write_run(tmp_path / "run", finals=(0.5, math.nan))

@@ -12,7 +12,7 @@ import torch
 from jax.dlpack import from_dlpack
 
 from examples import cleanrl_ppo, purejaxrl_ppo, torch_dqn
-from re3_jax.intrinsic import Step, none
+from re3_jax.intrinsic import Step, none, rnd, sum_of
 
 FOLDER = Path(__file__).parents[2] / "examples"
 PAGE = FOLDER.parent / "docs" / "your_own_loop.md"
@@ -201,6 +201,23 @@ def test_pytorch_and_jax_share_the_memory(monkeypatch):
     # The task pays -1; the bonus of a copy is 0.
     assert (shared >= -1.0).all() and (shared > -1.0).float().mean() > 0.5
     torch.testing.assert_close(shared, copied, rtol=0, atol=0)
+
+
+def test_the_dqn_takes_a_sum_with_a_bonus_that_learns():
+    """Its replay keeps one index for each part, and its batches train the predictor."""
+    told = []
+    predictor = rnd.from_config(rnd.RNDConfig(hidden_dim=16, latent_dim=8, learning_rate=0.01))
+
+    def update(state, batch, key):
+        state, info = predictor.update(state, batch, key)
+        jax.debug.callback(told.append, info["rnd_loss"])
+        return state, info
+
+    parts = {"re3": torch_dqn.RE3, "rnd": predictor._replace(update=update)}
+    assert torch_dqn.train(sum_of(parts), 0, 210) == LIMIT
+    jax.effects_barrier()
+    assert len(told) == 210 - torch_dqn.FIRST_STEPS
+    assert np.mean(told[-20:]) < 0.5 * np.mean(told[:20])
 
 
 @pytest.mark.slow

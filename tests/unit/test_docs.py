@@ -7,10 +7,7 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
-
-from re3_jax.envs.base import Discrete, EnvSpec
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -82,14 +79,16 @@ def test_the_code_of_a_page_runs(page):
     observation = jnp.zeros((8, 4))
     names = {
         "key": jax.random.key(0),
-        "env": type("Env", (), {"spec": EnvSpec("e", (4,), np.dtype("f4"), Discrete(2), 9)}),
+        "num_lanes": 8,
         "observation": observation,
         "action": jnp.zeros(8, jnp.int32),
         "next_observation": observation,
+        "terminated": jnp.zeros(8, bool),
+        "truncated": jnp.zeros(8, bool),
         "agent_steps": jnp.int32(0),
     }
     exec(block, names)
-    reward = names.get("r_int", names.get("intrinsic_reward"))
+    reward = names["r_int"]
     assert reward.shape == (8,) and jnp.isfinite(reward).all()
 
 
