@@ -100,7 +100,7 @@ def encode(
     The axis of features runs over rows, columns and filters, the filter fastest.
     """
     params = jax.tree.map(jnp.asarray, params)
-    x = conv_stack.features(params.convs, conv_stack.as_float(images))
+    x = conv_stack.features(params.convs, images.astype(jnp.float32) / 255)
     return x if params.head is None else linear(params.head, x)
 
 

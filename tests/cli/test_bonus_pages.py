@@ -22,7 +22,7 @@ DOCS = ROOT / "docs"
 REWARDING = {bonus.name: bonus for bonus in BONUSES.values() if bonus.rewards}
 SECTIONS = [
     "Reward", "When to use it", "When it fails", "Cost of an update", "Options",
-    "Columns of `train.csv`", "Pre-training", "Curves",
+    "In Python", "Columns of `train.csv`", "Pre-training", "Curves",
 ]  # fmt: skip
 VIEW = EnvSpec("minigrid:any", (7, 7, 3), np.dtype(np.uint8), Discrete(7), 50, num_states=20)
 DIVISORS = {"running_std", "running_mean"}

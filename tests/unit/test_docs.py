@@ -7,7 +7,15 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
+
+from re3_jax.envs.base import Discrete, EnvSpec
+from re3_jax.initializers import Layer
+from re3_jax.intrinsic import IntrinsicReward, pretrained
+from re3_jax.networks import conv_stack
+from re3_jax.networks.atc import ATCEncoder
+from re3_jax.runs.bonuses import BONUSES
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -90,6 +98,24 @@ def test_the_code_of_a_page_runs(page):
     exec(block, names)
     reward = names["r_int"]
     assert reward.shape == (8,) and jnp.isfinite(reward).all()
+
+
+ATC = ATCEncoder(conv_stack.of_layers((), ()), Layer(np.zeros((4, 5)), np.zeros(5)))
+
+
+@pytest.mark.parametrize("name", [name for name in BONUSES if name != "none"])
+def test_the_python_of_a_bonus_page_makes_the_bonus(name, monkeypatch):
+    monkeypatch.setattr(pretrained, "load_imagenet", lambda path: None)
+    monkeypatch.setattr(pretrained, "load_atc", lambda path: ATC)
+    text = (DOCS / "bonuses" / f"{name}.md").read_text()
+    (block,) = re.findall(r"^## In Python\n\n```python\n(.*?)^```", text, re.DOTALL | re.M)
+    names = {"num_steps": 5, "num_lanes": 2}
+    exec(block, names)
+    spec = EnvSpec("e", (7, 7, 3), np.dtype(np.uint8), Discrete(2), 9, num_states=4)
+    if name in ("imagenet", "atc"):
+        assert isinstance(names["bonus"], IntrinsicReward)
+    else:
+        jax.eval_shape(lambda key: names["bonus"].init(key, spec, 2), jax.random.key(0))
 
 
 def test_the_hooks_of_git_use_the_ruff_of_the_lock():
