@@ -17,17 +17,19 @@ import json
 import statistics
 import subprocess
 import sys
-import time
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from benchmarks import hardware
+from benchmarks.chunks import TimedChunks
+from benchmarks.knn import finished, seconds_of
 from re3_jax import knn
 from re3_jax.runs import machine
 from re3_jax.runs.build import device_program, devices_for, make_environment, side_by_side
 from re3_jax.runs.resolve import resolve
-from re3_jax.training.device_program import DeviceProgram
 
 TASK = "doorkey_8x8"
 ENV_FRAMES_PER_CHUNK = 12_800
@@ -66,48 +68,31 @@ class Contender:
         if self.devices[0].platform == "cpu":
             self.devices = devices_for(seeds, self.devices[: side_by_side(seeds)])
         env = make_environment(config.env)
-        self.program: DeviceProgram = device_program(config, env, self.devices)
-        self.state = self.program.init(jnp.arange(1, seeds + 1))
-        started = time.perf_counter()
-        self.train = self.program.train.lower(self.state).compile()
-        self.compile_seconds = time.perf_counter() - started
-        self.times: list[float] = []
-        for _ in range(config.re3.ring_size // self.program.env_frames_per_chunk + 1):
-            self.turn()
-        self.times.clear()
-
-    def turn(self) -> None:
-        """Trains and times one chunk."""
-        started = time.perf_counter()
-        self.state, metrics = self.train(self.state)
-        jax.block_until_ready(metrics)
-        self.times.append(time.perf_counter() - started)
+        program = device_program(config, env, self.devices)
+        self.chunks = TimedChunks(program, program.init(jnp.arange(1, seeds + 1)))
+        self.chunks.warm_up(config.re3.ring_size // program.env_frames_per_chunk + 1)
 
     @property
     def milliseconds_per_update(self) -> float:
         """Median wall time of one update of all seeds."""
-        return statistics.median(self.times) / self.config.chunk_updates * 1e3
+        return self.chunks.seconds / self.config.chunk_updates * 1e3
 
     def report(self) -> dict:
         """The results of this configuration."""
-        frames = self.seeds * self.program.env_frames_per_chunk
         return {
             "bonus": self.bonus,
             "merge_copies": self.bonus == "re3" and self.config.re3.merge_copies,
             "seeds": self.seeds,
             "devices": len(self.devices),
-            "env_frames_per_second": round(frames / statistics.median(self.times)),
-            "fastest_turn": round(frames / min(self.times)),
-            "slowest_turn": round(frames / max(self.times)),
             "milliseconds_per_update": round(self.milliseconds_per_update, 3),
-            "compile_seconds": round(self.compile_seconds, 1),
+            **self.chunks.report(self.seeds),
         }
 
 
 def time_knn(contender: Contender) -> float:
     """Milliseconds of one seed's k-NN alone: one rollout against its full ring, in a scan."""
     config = contender.config.re3
-    ring = jax.tree.map(lambda leaf: leaf[0], contender.state.intrinsic.bonus.ring)
+    ring = jax.tree.map(lambda leaf: leaf[0], contender.chunks.state.intrinsic.bonus.ring)
     batch = contender.config.frames_per_update(action_repeat=1)
 
     @jax.jit
@@ -122,13 +107,7 @@ def time_knn(contender: Contender) -> float:
         starts = jnp.arange(KNN_REPEATS) * batch % (config.ring_size - batch)
         return jax.lax.scan(step, jnp.zeros(()), starts)[0]
 
-    repeat(ring).block_until_ready()
-    times = []
-    for _ in range(9):
-        started = time.perf_counter()
-        repeat(ring).block_until_ready()
-        times.append(time.perf_counter() - started)
-    return statistics.median(times) / KNN_REPEATS * 1e3
+    return _milliseconds(finished(repeat, ring))
 
 
 def time_matmul(batch: int, rows: int, latent_dim: int) -> float:
@@ -149,20 +128,20 @@ def time_matmul(batch: int, rows: int, latent_dim: int) -> float:
 
         return jax.lax.scan(once, jnp.zeros(()), length=KNN_REPEATS)[0]
 
-    product(ring, queries).block_until_ready()
-    times = []
-    for _ in range(9):
-        started = time.perf_counter()
-        product(ring, queries).block_until_ready()
-        times.append(time.perf_counter() - started)
-    return statistics.median(times) / KNN_REPEATS * 1e3
+    return _milliseconds(finished(product, ring, queries))
+
+
+def _milliseconds(run: Callable[[], Any]) -> float:
+    """Median time of one of the `KNN_REPEATS` searches or products of a run."""
+    run()
+    return statistics.median(seconds_of(run) for _ in range(9)) / KNN_REPEATS * 1e3
 
 
 def compare_knn(single: Contender) -> dict:
     """The search of a plain ring alone, beside its product and an update of one seed."""
     batch = single.config.frames_per_update(action_repeat=1)
     knn_ms = time_knn(single)
-    latent_dim = single.state.intrinsic.bonus.ring.latents.shape[-1]
+    latent_dim = single.chunks.state.intrinsic.bonus.ring.latents.shape[-1]
     floor_ms = time_matmul(batch, single.config.re3.ring_size, latent_dim)
     return {
         "queries": batch,
@@ -199,7 +178,7 @@ def measure(options: argparse.Namespace) -> dict:
     ]
     for _ in range(options.turns):
         for contender in contenders:
-            contender.turn()
+            contender.chunks.turn()
     report = {
         "agent": options.agent,
         "task": TASK,

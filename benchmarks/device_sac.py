@@ -12,13 +12,12 @@ figure is a median over turns.
 import argparse
 import dataclasses
 import json
-import statistics
-import time
 
 import jax
 import jax.numpy as jnp
 
 from benchmarks import hardware
+from benchmarks.chunks import TimedChunks
 from re3_jax.intrinsic.base import ChainState
 from re3_jax.runs import machine
 from re3_jax.runs.build import device_program, devices_for, make_environment
@@ -37,16 +36,12 @@ class Contender:
         config = resolve(task, bonus=bonus)
         config = dataclasses.replace(config, seeds=seeds, chunk_updates=chunk_steps)
         self.task, self.bonus, self.seeds, self.sac = task, bonus, seeds, config.sac
-        self.program: DeviceProgram = device_program(config, make_environment(config.env))
-        state = self.program.init(jnp.arange(1, seeds + 1))
+        program: DeviceProgram = device_program(config, make_environment(config.env))
+        state = program.init(jnp.arange(1, seeds + 1))
         sharding = jax.tree.map(lambda leaf: leaf.sharding, state)
-        self.state = jax.jit(self._full, out_shardings=sharding)(state)
-        started = time.perf_counter()
-        self.train = self.program.train.lower(self.state).compile()
-        self.compile_seconds = time.perf_counter() - started
-        self.times: list[float] = []
-        self.turn()
-        self.times.clear()
+        full = jax.jit(self._full, out_shardings=sharding)(state)
+        self.chunks = TimedChunks(program, full)
+        self.chunks.warm_up(1)
 
     def _full(self, state: TrainState) -> TrainState:
         """The state with full replay and latents, after the initial random steps."""
@@ -75,16 +70,8 @@ class Contender:
         )
         return state._replace(intrinsic=state.intrinsic._replace(bonus=re3._replace(ring=ring)))
 
-    def turn(self) -> None:
-        """Trains and times one chunk."""
-        started = time.perf_counter()
-        self.state, metrics = self.train(self.state)
-        jax.block_until_ready(metrics)
-        self.times.append(time.perf_counter() - started)
-
     def report(self) -> dict:
         """The results of this configuration."""
-        frames = self.seeds * self.program.env_frames_per_chunk
         return {
             "task": self.task,
             "bonus": self.bonus,
@@ -95,10 +82,7 @@ class Contender:
             "batch_size": self.sac.batch_size,
             "hidden_dim": self.sac.hidden_dim,
             "replay_capacity": self.sac.replay_capacity,
-            "env_frames_per_second": round(frames / statistics.median(self.times), 1),
-            "fastest_turn": round(frames / min(self.times), 1),
-            "slowest_turn": round(frames / max(self.times), 1),
-            "compile_seconds": round(self.compile_seconds, 1),
+            **self.chunks.report(self.seeds, digits=1),
         }
 
 
@@ -121,7 +105,7 @@ def main() -> None:
         ]
         for _ in range(options.turns):
             for contender in contenders:
-                contender.turn()
+                contender.chunks.turn()
         throughput += [contender.report() for contender in contenders]
     report = {
         "benchmark": "device_sac",

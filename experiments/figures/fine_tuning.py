@@ -11,11 +11,10 @@ of frames, those included. Writes curves.png, table.csv and every run's eval.csv
 from typing import NamedTuple
 
 from experiments.figures import command, pretraining, runs
-from experiments.figures.rows import frames_before
+from experiments.figures.rows import better_than, by_task, frames_before
 from experiments.figures.runs import Run, Runs
 from re3_jax.runs import curves
 from re3_jax.runs.config import BonusName, PresetName
-from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError
 
 TASKS = {"hopper_hop": "Hopper Hop", "hopper_stand": "Hopper Stand"}
@@ -75,15 +74,11 @@ def _make(words: command.Words) -> command.Lines:
         curve = curves.load(VARIANTS[cell[1]].label, [folder for _, folder in pairs])
         drawn[cell] = curve._replace(env_frames=curve.env_frames + before[cell])
     runs.copy_evaluations([folder for pairs in of_rows.values() for _, folder in pairs], words.out)
-    panels: dict[str, list[Curve]] = {}
-    for (task, _), curve in drawn.items():
-        panels.setdefault(TASKS[task], []).append(curve)
+    panels = by_task(drawn, TASKS)
     picture, wanted = curves.draw_panels(panels, (4.6, 3.8), len(panels)), len(rows) * seeds
     curves.note_missing(picture, wanted - sum(map(len, of_rows.values())), wanted)
     picture.savefig(words.out / "curves.png")
-    alone = [None if name == "none" else drawn.get((task, "none")) for task, name in drawn]
-    better = curves.better_than("none", zip(drawn.values(), alone, strict=True))
-    beside = {"task": [task for task, _ in drawn], **better}
+    beside = {"task": [task for task, _ in drawn], **better_than("none", drawn)}
     beside["pretraining_frames"] = [str(frames) for frames in before.values()]
     curves.write_table([*drawn.values()], words.out / "table.csv", **beside)
     yield words.out / "curves.png"

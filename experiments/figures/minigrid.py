@@ -12,7 +12,7 @@ All rows of a task have the same total of env frames. A row with pre-training be
 where its pre-training ended, and its eval.csv counts from there.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, get_args
@@ -117,14 +117,6 @@ def _draw(panels: dict[str, list[Curve]], last_seed: int) -> Figure:
 
 def _table(path: Path, found: Mapping[tuple[str, str], Curve], preset: PresetName) -> None:
     """One line per task and row, with what it had and how probably it ends above A2C and RE3."""
-
-    def against(baseline: str, names: Collection[str]) -> dict[str, list[str]]:
-        pairs = [
-            (curve, found.get((task, baseline)) if name in names else None)
-            for (task, name), curve in found.items()
-        ]
-        return curves.better_than(baseline, pairs)
-
     betas = [VARIANTS[name].preset_beta(task, preset) for task, name in found]
     curves.write_table(
         [*found.values()],
@@ -132,8 +124,8 @@ def _table(path: Path, found: Mapping[tuple[str, str], Curve], preset: PresetNam
         task=[task for task, _ in found],
         beta=["" if beta is None else f"{beta:g}" for beta in betas],
         pretraining_frames=[str(curve.env_frames[0]) for curve in found.values()],
-        **against("none", VARIANTS.keys() - {"none"}),
-        **against("re3", [name for name, row in VARIANTS.items() if row.pretraining]),
+        **rows.better_than("none", found),
+        **rows.better_than("re3", found, [n for n, row in VARIANTS.items() if row.pretraining]),
     )
 
 
@@ -150,10 +142,7 @@ def _make(words: command.Words) -> command.Lines:
             for file, (task, name) in cells.items()
         ]
         drawn = {cells[file]: curve for file, curve in rows.load(words, wanted).items()}
-        panels: dict[str, list[Curve]] = {}
-        for (task, _), curve in drawn.items():
-            panels.setdefault(TASKS[task], []).append(curve)
-        picture = _draw(panels, FIRST_SEED + (words.seeds or SEEDS) - 1)
+        picture = _draw(rows.by_task(drawn, TASKS), FIRST_SEED + (words.seeds or SEEDS) - 1)
         curves.note_missing(picture, len(wanted) - len(drawn), len(wanted))
         picture.savefig(words.out / f"{preset}.png")
         _table(words.out / f"{preset}.csv", drawn, preset)

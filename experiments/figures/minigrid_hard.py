@@ -135,14 +135,6 @@ def _seconds(folders: Mapping[tuple[str, str], Path]) -> dict[str, list[str]]:
     return {name: [f"{summary[name]:.1f}" for summary in summaries] for name in names}
 
 
-def _better_than(
-    baseline: BonusName, found: Mapping[tuple[str, str], Curve]
-) -> dict[str, list[str]]:
-    """Each cell's probability of improvement over another row of its task."""
-    others = [found.get((task, baseline)) if name != baseline else None for task, name in found]
-    return curves.better_than(baseline, zip(found.values(), others, strict=True))
-
-
 def _write_over_tasks(path: Path, found: Mapping[tuple[str, str], Curve]) -> None:
     """The IQM over all tasks and seeds of each row that has a run of every drawn task."""
     tasks, lines = {task for task, _ in found}, []
@@ -169,9 +161,7 @@ def _make(words: command.Words) -> command.Lines:
         words, [Row(LABELS[pair[1]], file, wanted[pair]) for file, pair in names.items()]
     )
     found = {names[file]: curve for file, curve in loaded.items()}
-    panels: dict[str, list[Curve]] = {}
-    for (task, _), curve in found.items():
-        panels.setdefault(TASKS[task], []).append(curve)
+    panels = rows.by_task(found, TASKS)
     labelled = partial(curves.draw_axes, labels=[*LABELS.values()])
     for file, panel in (("curves", labelled), ("profiles", comparison.draw_profiles)):
         picture = curves.draw_panels(panels, (PANEL, PANEL), across=3, panel=panel)
@@ -184,8 +174,8 @@ def _make(words: command.Words) -> command.Lines:
         task=[task for task, _ in found],
         **_reaching(found),
         **_seconds({pair: runs.folder_of(wanted[pair]) for pair in found}),
-        **_better_than("none", found),
-        **_better_than("re3", found),
+        **rows.better_than("none", found),
+        **rows.better_than("re3", found),
     )
     _write_over_tasks(words.out / "tasks.csv", found)
     yield words.out / "curves.png"

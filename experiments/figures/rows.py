@@ -1,7 +1,7 @@
 """Figures of runs: panels, their rows, and the picture and table of the rows' returns."""
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +38,38 @@ def legend_below(figure: Figure, columns: int) -> None:
             legend.remove()
     handles, names = [*lines.values()], [*lines]
     figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False)
+
+
+Cells = Mapping[tuple[str, str], Curve]
+"""Task and name of a row -> its curve."""
+
+
+def by_task(cells: Cells, titles: Mapping[str, str]) -> dict[str, list[Curve]]:
+    """Title of a task -> the curves of its rows."""
+    panels: dict[str, list[Curve]] = {}
+    for (task, _), curve in cells.items():
+        panels.setdefault(titles[task], []).append(curve)
+    return panels
+
+
+def better_than(
+    baseline: str, cells: Cells, compared: Collection[str] | None = None
+) -> dict[str, list[str]]:
+    """Columns of a table: each cell's probability of improvement over one row of its task.
+
+    Args:
+      baseline: name of that row, whose own cells are empty.
+      cells: of all tasks.
+      compared: names of the rows to compare; all others by default.
+    """
+    return curves.better_than(
+        baseline,
+        [
+            (curve, cells.get((task, baseline)) if is_compared else None)
+            for (task, name), curve in cells.items()
+            for is_compared in [name != baseline and (compared is None or name in compared)]
+        ],
+    )
 
 
 Panels = dict[str, tuple[str, Sequence[Row]]]
