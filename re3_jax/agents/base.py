@@ -89,6 +89,8 @@ class Learner(NamedTuple):
       phases: updates that follow each other in a cycle; update number i takes place i modulo
         their number. All return the same names in `info`.
       learns: the fields of the state that a phase changes.
+      learns_while_lanes_step: whether a loop on the host may send the lanes their next actions
+        before it makes the updates that are due, so that both take place at once.
     """
 
     spec: EnvSpec
@@ -101,6 +103,7 @@ class Learner(NamedTuple):
     updates_due: Callable[[Any, Any], Any]
     phases: tuple[Phase, ...]
     learns: tuple[str, ...] = ("agent", "intrinsic")
+    learns_while_lanes_step: bool = True
 
 
 class OnPolicyLearner(NamedTuple):

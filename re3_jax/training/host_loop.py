@@ -77,7 +77,6 @@ class HostProgram:
           chunk_agent_steps: agent steps of a lane per call of `train`.
           options: see `ProgramOptions`.
         """
-        self._is_on_policy = isinstance(learner, OnPolicyLearner)
         if isinstance(learner, OnPolicyLearner):
             learner = collecting(learner)
         self.learner, self.spec = learner, learner.spec
@@ -215,7 +214,7 @@ class HostProgram:
                 memory, action = act(state)
                 state = state._replace(memory=memory)
                 self.send(action)
-            if not self._is_on_policy:
+            if self.learner.learns_while_lanes_step:
                 state = learn(state)
             with annotate("wait for lanes"):
                 step = env.receive()
@@ -223,7 +222,7 @@ class HostProgram:
                 state, info = programs.store(state, action, self.on_device(step))
             of_steps.append(info)
             agent_steps += lanes
-            if self._is_on_policy:
+            if not self.learner.learns_while_lanes_step:
                 state = learn(state)
         # Each seed's numbers side by side: so their sums do not depend on how many seeds there are.
         stack = partial(jax.tree.map, lambda *values: np.stack(values, axis=-1))

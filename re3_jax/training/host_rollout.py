@@ -106,6 +106,7 @@ def collecting(learner: OnPolicyLearner) -> Learner:
         updates_due=updates_due,
         phases=(learn,),
         learns=("agent", "intrinsic", "replay"),
+        learns_while_lanes_step=False,
     )
 
 
