@@ -61,7 +61,7 @@ help:
 	  'make test-compile          the tests that compile for GPUs and TPUs, with both compilers' \
 	  'make lint                  ruff and mypy' \
 	  'make bench                 the benchmarks, one JSON each [BENCH=knn] [ARGS=]' \
-	  'make figure FIG=name       one figure of the paper [ARGS=]' \
+	  'make figure FIG=name       one figure of the paper, into runs/drawn [ARGS=]' \
 	  'make compare RUNS="a b"    run folders side by side: curves, profiles, a table [OUT=folder]' \
 	  'make report RUNS="a b"     the same and more in one HTML file, also of a single run [OUT=file]' \
 	  'make watch RUN=folder      a live view of a run that trains elsewhere: curves, progress, video' \
