@@ -13,7 +13,7 @@ from experiments.reproduction.entry import (
     tested,
 )
 from experiments.reproduction.results import Results, Row, interval, seeds_and_frames
-from re3_jax.runs.curves import Curve, area
+from re3_jax.runs.curves import Curve, areas
 from re3_jax.runs.presets.minigrid import FINE_TUNING_BETA
 from re3_jax.runs.presets.minigrid import TASKS as OF_TABLE
 
@@ -99,8 +99,9 @@ def _versus(
         else:
             verdict, reason = rules.better(every, needed or len(tasks), Verdict.REPRODUCED)
         words = "; ".join(
-            f"{TASKS[task]}: {area(found[task][0]):.2f} against {area(found[task][1]):.2f} "
-            f"({one.seeds} seeds), larger with probability {one.probability}"
+            f"{TASKS[task]}: {_area(found[task][0], found[task])} against "
+            f"{_area(found[task][1], found[task])} ({one.seeds} seeds), larger with probability "
+            f"{one.probability}"
             for task, one in compared.items()
         )
         kinds = {is_fresh for *_, is_fresh in found.values()}
@@ -109,6 +110,12 @@ def _versus(
         return Finding(verdict, f"area under the curve on {words}", ran, reason)
 
     return find
+
+
+def _area(curve: Curve, pair: Pair) -> str:
+    """Up to the earlier end of the two; rows of one length end at whole chunks of their own."""
+    end = int(min(each.env_frames[-1] for each in pair[:2]))
+    return f"{areas(curve, end).mean():.3f}"
 
 
 def _pretrainings(results: Results) -> Finding:

@@ -270,12 +270,12 @@ def test_seeds_that_chose_nothing_count_where_both_rows_have_them(root):
     # A2C has no such seeds.
     assert "11 to 40" not in found(root, "Figure 11", "significantly improves on A2C").ran
     # It rises over 300,000 of 400,000 frames to three quarters of 200,000.
-    assert "DoorKey-6x6: 56250.00 against" in finding.result
+    assert "DoorKey-6x6: 56250.000 against" in finding.result
     table = root / "results" / "minigrid" / "seeds_11_to_40" / "recommended.csv"
     before = {"task": "doorkey_6x6", "pretraining_frames": 200_000}
     write(table, "A2C + RE3 + PT", [0.5] * 30, **before)
     # Then over 200,000 to a half.
-    assert "DoorKey-6x6: 25000.00 against" in found(root, "Pre-training further").result
+    assert "DoorKey-6x6: 25000.000 against" in found(root, "Pre-training further").result
 
 
 def test_numbers_of_doorkey_8x8_are_those_of_fresh_seeds_where_there_are_any(root):
