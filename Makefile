@@ -26,8 +26,10 @@ glibc.malloc.trim_threshold=1073741824
 # A misspelt variable would have no effect. Names with an underscore, such as JAX_PLATFORMS, are for
 # the environment of what is run.
 VARIABLES := ENV AGENT BONUS SEEDS STEPS PRESET OUT RESUME PRETRAIN INIT ARGS FIG RUNS RUN TARGET \
-  MINUTES BENCH TESTS PYTHON PYTHONS VENV SHELL
-UNKNOWN := $(foreach name,$(filter-out $(VARIABLES) -%,$(.VARIABLES)),$\
+  MINUTES BENCH TESTS PYTHON PYTHONS VENV
+# Names without one that a shell or another make may well set.
+OTHERS := PY DIST SHELL MAKEFLAGS TMPDIR HOME PATH LANG DESTDIR CC CXX CFLAGS LDFLAGS
+UNKNOWN := $(foreach name,$(filter-out $(VARIABLES) $(OTHERS) -%,$(.VARIABLES)),$\
   $(if $(findstring _,$(name)),,$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 ifneq ($(strip $(UNKNOWN)),)
   $(error no variable $(strip $(UNKNOWN)): known are $(VARIABLES); other options go into $\

@@ -6,7 +6,6 @@ same command goes on where it stopped, so that it can be called for nine minutes
 the sizes are those of a test.
 """
 
-import argparse
 import json
 import math
 import signal
@@ -19,7 +18,7 @@ from pathlib import Path
 from benchmarks.gpu import session
 from benchmarks.gpu.steps import steps
 from re3_jax.runs import installing, run_folder
-from re3_jax.runs.errors import UsageError, in_one_sentence
+from re3_jax.runs.errors import Parser, UsageError, in_one_sentence
 
 MINUTES = 25.0
 
@@ -28,7 +27,7 @@ MINUTES = 25.0
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code (0, 2 or 130)."""
     begun = time.monotonic()
-    parser = argparse.ArgumentParser("python -m benchmarks.gpu", allow_abbrev=False)
+    parser = Parser("python -m benchmarks.gpu", allow_abbrev=False)
     parser.add_argument("--out", type=Path, default=Path("runs/gpu"), help="folder of results")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="of this call, at most")
     parser.add_argument("--only", nargs="+", metavar="STEP", help="these steps")

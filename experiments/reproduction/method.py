@@ -80,7 +80,7 @@ def _stable_reward(results: Results) -> Finding:
     # The first point of each encoder.
     first = {row["encoder"]: row for row in reversed(rows)}
     found = {
-        name: Interval(*(float(row[column]) for column in ("mean", "low", "high")))
+        name: Interval(*(float(row[column] or "nan") for column in ("mean", "low", "high")))
         for name, row in first.items()
     }
     fixed = found.pop("re3")

@@ -84,8 +84,7 @@ class Learner(NamedTuple):
         in the new frame. The agent stays as it is.
       updates_due: (before, after) -> updates that go with the step that took the number of agent
         steps from `before` to `after`; for integers and traced arrays. It counts steps and does
-        not look into the replay: `make` refuses options and tasks with which nothing could be
-        sampled when the first is due.
+        not look into the replay: the options must let it hold something to sample by then.
       phases: updates that follow each other in a cycle; update number i takes place i modulo
         their number. All return the same names in `info`.
       learns: the fields of the state that a phase changes.

@@ -28,8 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=run_folder.RUNS / "compare", metavar="FOLDER")
     words = parser.parse_args(argv)
     paths = curve_file, profile_file, table_file = [words.out / name for name in FILES]
-    # RUNS="runs/*" also names the folder of an earlier comparison.
-    folders = [folder for folder in words.runs if folder.resolve() != words.out.resolve()]
+    folders = run_folder.of_runs(words.runs, words.out)
     if len(folders) < 2:
         example = installing.example("compare", "RUNS", "runs/a runs/b")
         alone = installing.example("report", "RUNS", str(folders[0]) if folders else "runs/a")

@@ -81,10 +81,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--every", type=int, help="distance of the frames of --strip (default: 6)")
     plugins.add_option(parser)
     words = parser.parse_args(argv)
-    plugins.load(words.plugin)
     if words.every is not None and (words.every < 1 or not words.strip):
         raise UsageError(f"--every {words.every} shows nothing: give at least 1, and --strip")
     strip = (words.strip, words.every or STRIP_EVERY) if words.strip else None
+    run_folder.load_plugin(words.run, words.plugin)
     machine.keep_compiled_programs()
     with refuse_lack_of_memory("--episodes"):
         found = evaluate(words.run, words.episodes, words.greedy, words.video, strip)

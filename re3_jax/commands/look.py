@@ -237,10 +237,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="of the run (default: its first)")
     plugins.add_option(parser)
     words = parser.parse_args(argv)
-    plugins.load(words.plugin)
     if words.run is None:
         example = installing.example("look", "RUN", "runs/a")
         raise UsageError(f"give the folder of a run, as in {example}")
+    run_folder.load_plugin(words.run, words.plugin)
     seeds = run_folder.stored_config(words.run, "name the folder of a run").seed_numbers
     seed = seeds[0] if words.seed is None else words.seed
     if seed not in seeds:

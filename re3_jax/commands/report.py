@@ -202,8 +202,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--out", type=Path, default=run_folder.RUNS / "report.html", metavar="FILE.html"
     )
     words = parser.parse_args(argv)
-    # RUNS="runs/*" also names an earlier report.
-    folders = [folder for folder in words.runs if folder.resolve() != words.out.resolve()]
+    folders = run_folder.of_runs(words.runs, words.out)
     if not folders:
         example = installing.example("report", "RUNS", "runs/a runs/b")
         raise UsageError(f"give a run or more, as in {example}")

@@ -68,21 +68,25 @@ def restore(path: str | Path, like: Any) -> Any:
         ) from None
     except (OSError, EOFError, BadZipFile) as error:
         raise ValueError(f"cannot read the state of a bonus from {path} ({error})") from None
-    own = {name: (leaf.shape, leaf.dtype) for name, leaf in _as_numpy(like).items()}
-    if own != {name: (leaf.shape, leaf.dtype) for name, leaf in found.items()}:
+    own = _as_numpy(like)
+    forms = [
+        {name: (leaf.shape, leaf.dtype) for name, leaf in each.items()} for each in (own, found)
+    ]
+    if forms[0] != forms[1]:
         raise ValueError(
             f"{path} does not hold a state of this bonus: restore it with the same bonus, task and "
             "number of lanes"
         )
 
-    def restored(path: Any, leaf: Any) -> Any:
-        value = found[name_of(path)]
+    def restored(leaf: Any, name: str) -> Any:
         if _is_key(leaf):
-            return jax.random.wrap_key_data(jnp.array(value), impl=jax.random.key_impl(leaf))
-        value = value.view(leaf.dtype)
+            data = jnp.array(found[name])
+            return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
+        value = found[name].view(leaf.dtype)
         return jnp.array(value) if isinstance(leaf, jax.Array) else value
 
-    return jax.tree_util.tree_map_with_path(restored, like)
+    leaves, tree = jax.tree.flatten(like)
+    return jax.tree.unflatten(tree, map(restored, leaves, own))
 
 
 def _is_key(leaf: Any) -> bool:
@@ -90,15 +94,15 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _as_numpy(state: Any) -> dict[str, Any]:
-    """The leaves by their path; keys as their data, bfloat16 and its kin as bits.
+    """The leaves by their path, in order; keys as their data, bfloat16 and its kin as bits.
 
-    NumPy writes a dtype that is not its own as bytes without a name.
+    NumPy writes a dtype that is not its own as bytes without a name, so the name goes to the path.
     """
-    leaves = {
-        name_of(path): np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(state)
-    }
-    return {
-        name: leaf.view(f"u{leaf.dtype.itemsize}") if leaf.dtype.kind == "V" else leaf
-        for name, leaf in leaves.items()
-    }
+    leaves = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(state):
+        array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+        if array.dtype.kind == "V":
+            leaves[f"{name_of(path)}:{array.dtype}"] = array.view(f"u{array.dtype.itemsize}")
+        else:
+            leaves[name_of(path)] = array
+    return leaves

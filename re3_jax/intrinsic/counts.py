@@ -23,7 +23,7 @@ from re3_jax.replay import episode_memory, value_ring
 from re3_jax.replay.value_ring import ValueRing
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CountsConfig(ScaledConfig):
     """Options of the bonus beta_t / sqrt(N(s_t)).
 

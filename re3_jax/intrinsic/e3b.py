@@ -33,7 +33,7 @@ from re3_jax.replay import episode_memory, value_ring
 from re3_jax.replay.value_ring import ValueRing
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class E3BConfig(NetworkConfig):
     """Options of the bonus beta_t b_t; weight, lambda and learning rate are the authors'.
 

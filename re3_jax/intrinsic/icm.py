@@ -32,7 +32,7 @@ from re3_jax.networks.mlp import MLP
 from re3_jax.random_encoder import EncoderParams
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ICMConfig(NetworkConfig):
     """Options of the bonus beta_t r_t; the default weight is DoorKey-6x6's.
 

@@ -31,7 +31,7 @@ from re3_jax.replay.value_ring import ValueRing
 from re3_jax.running_stats import RunningStats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NGUConfig(NetworkConfig):
     """Options of the bonus beta_t r_t; numbers are those of the authors' Table 6.
 

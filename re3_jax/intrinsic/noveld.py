@@ -28,7 +28,7 @@ from re3_jax.replay.episode_memory import EpisodeMemory
 from re3_jax.replay.value_ring import ValueRing
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NovelDConfig(NetworkConfig):
     """Options of the bonus beta_t r_t; weight, alpha and learning rate are the authors'.
 

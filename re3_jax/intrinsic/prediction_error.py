@@ -19,7 +19,7 @@ from re3_jax.random_encoder import EncoderParams, ImageInput
 Params = TypeVar("Params")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NetworkConfig(ScaledConfig):
     """Options of a bonus beta_t r_t with networks: an encoder, and hidden layers on top of it.
 

@@ -35,7 +35,7 @@ Rewarded = Literal["current", "next"]
 BYTE = 255.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RNDConfig(NetworkConfig):
     """Options of the bonus beta_t r_i; the default weight is DoorKey-6x6's.
 

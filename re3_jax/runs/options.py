@@ -257,8 +257,8 @@ def _given(words: list[str]) -> dict[str, Any]:
 def _meant(option: str, spellings: Iterable[str]) -> str:
     """What an unknown option may stand for: the paper's k, the same name in a group, a near one."""
     leaf = option.lstrip("-").rpartition(".")[2]
-    if leaf == "k" and option in ("--k", "--re3.k"):
-        return "k of RE3 is --re3.first-neighbour and --re3.last-neighbour"
+    if option in ("--k", "--re3.k"):
+        return "k of RE3 is --re3.first-neighbour and --re3.last-neighbour, of VCSE --vcse.k"
     same = [one for one in spellings if one.rpartition(".")[2] == leaf][:3]
     nearest = same or difflib.get_close_matches(option, spellings, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(nearest)}?" if nearest else "--help lists them"

@@ -28,10 +28,9 @@ def named_in(words: Sequence[str], option: str = "--plugin") -> str | None:
 
 
 def add_option(parser: ArgumentParser) -> None:
-    """Adds `--plugin` to a command that opens a run; `load` what it names."""
-    parser.add_argument(
-        "--plugin", metavar="FILE", help="of the run, if it is not where the run was trained"
-    )
+    """Adds `--plugin` to a command that opens a run, for `run_folder.load_plugin`."""
+    words = "of the run, if it is not where it was as the run was trained"
+    parser.add_argument("--plugin", type=Path, metavar="FILE", help=words)
 
 
 def load(path: str | None, sha256: str | None = None) -> None:

@@ -96,8 +96,12 @@ def stored_config(folder: Path, otherwise: str) -> RunConfig:
     return config
 
 
-def load_plugin(folder: Path) -> None:
+def load_plugin(folder: Path, moved_to: Path | None = None) -> None:
     """Imports the plugin of the run in a folder, if it names one; `stored_config` says what fails.
+
+    Args:
+      folder: of the run.
+      moved_to: where its plugin is now; by default where it was.
 
     Raises:
       UsageError: the file is not what it was when the run began.
@@ -107,6 +111,13 @@ def load_plugin(folder: Path) -> None:
         stored, sha256 = dict(whole["config"]), whole.get(DIGESTS["plugin"])
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return
+    if moved_to is not None:
+        if moved_to.is_file() and sha256 and not plugins.is_of(moved_to, sha256):
+            raise UsageError(
+                f"--plugin {moved_to} is not the file that the run in {folder} was trained with: "
+                "name that one"
+            )
+        plugins.load(str(moved_to))
     _load_plugin(stored, sha256, folder)
 
 
@@ -116,8 +127,8 @@ def _load_plugin(stored: dict[str, Any], sha256: str | None, folder: Path) -> No
     if path and sha256 and not plugins.is_loaded(sha256):
         if not Path(path).is_file():
             raise UsageError(
-                f"{folder} was trained with the plugin {path}, which is not there: give the file "
-                "as --plugin FILE, or put it there again"
+                f"{folder} was trained with the plugin {path}, which is not there, and no file of "
+                "its contents was named: put it there again, or name it with --plugin FILE"
             )
         if not plugins.is_of(path, sha256):
             raise _not_the_file("plugin", path, folder)
@@ -237,6 +248,12 @@ def changes_since_start(folder: Path) -> list[str]:
 def has_checkpoint(folder: Path) -> bool:
     """Whether a run folder has a checkpoint."""
     return bool(_checkpoints(folder))
+
+
+def of_runs(named: Iterable[Path], out: Path) -> list[Path]:
+    """What `RUNS="runs/*"` names, without the command's own `out`, figures and their runs."""
+    others = {out.resolve(), *((RUNS / name).resolve() for name in ("drawn", "figures"))}
+    return [path for path in named if path.resolve() not in others]
 
 
 def newest_checkpoint(folder: Path) -> int:

@@ -83,7 +83,7 @@ def test_seeds_are_pooled_and_the_table_has_the_fields_statistics(folders, tmp_p
 
 def test_rows_that_end_at_other_frames_are_named(tmp_path, capsys):
     folders = [
-        write_run(tmp_path / "long", "none", [0.0, 0.1], frames=(0, 400, 800)),
+        write_run(tmp_path / "long", "none", [0.3, 0.35], frames=(0, 400, 800)),
         write_run(tmp_path / "short", "re3", [0.2, 0.3], frames=(0, 400)),
     ]
     assert compare(folders, tmp_path / "out") == 0

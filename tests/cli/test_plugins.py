@@ -291,7 +291,10 @@ def test_a_command_that_opens_a_run_is_told_where_its_plugin_is(tmp_path, capsys
     moved = file.rename(tmp_path / "moved.py")
     words = ["--run", str(tmp_path / "run"), "--episodes", "1"]
     assert evaluate.main(words) == 2
-    assert f"the plugin {file}, which is not there: give the file" in capsys.readouterr().err
+    assert f"the plugin {file}, which is not there, and no file" in capsys.readouterr().err
+    other = write(tmp_path / "other", mine="# of another test")
+    assert evaluate.main([*words, "--plugin", str(other)]) == 2
+    assert f"--plugin {other} is not the file that the run in" in capsys.readouterr().err
     assert evaluate.main([*words, "--plugin", str(moved)]) == 2
     assert "has no checkpoint to evaluate" in capsys.readouterr().err
 

@@ -3,6 +3,7 @@
 import ast
 import re
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -16,6 +17,7 @@ from re3_jax.intrinsic import IntrinsicReward, pretrained
 from re3_jax.networks import conv_stack
 from re3_jax.networks.atc import ATCEncoder
 from re3_jax.runs.bonuses import BONUSES
+from re3_jax.runs.resolve import resolve
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -115,7 +117,13 @@ def test_the_python_of_a_bonus_page_makes_the_bonus(name, monkeypatch):
     if name in ("imagenet", "atc"):
         assert isinstance(names["bonus"], IntrinsicReward)
     else:
-        jax.eval_shape(lambda key: names["bonus"].init(key, spec, 2), jax.random.key(0))
+        config = resolve("doorkey_6x6", bonus=name)
+        theirs = BONUSES[name].make(config, config.re3)
+        ours, expected = (
+            jax.eval_shape(partial(each.init, spec=spec, num_lanes=2), jax.random.key(0)).bonus
+            for each in (names["bonus"], theirs)
+        )
+        assert type(ours) is type(expected)
 
 
 def test_the_hooks_of_git_use_the_ruff_of_the_lock():

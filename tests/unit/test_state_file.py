@@ -19,6 +19,9 @@ def test_numbers_that_numpy_does_not_know_are_kept(dtype, tmp_path):
     state = {"a": jax.numpy.array([1.5, -0.25, 3.0], dtype), "b": jax.numpy.array(2.0, dtype)}
     state_file.save(tmp_path / "state.npz", state)
     again = state_file.restore(tmp_path / "state.npz", jax.tree.map(jax.numpy.zeros_like, state))
+    bits_alone = jax.tree.map(lambda leaf: np.zeros(leaf.shape, f"u{leaf.itemsize}"), state)
+    with pytest.raises(ValueError, match="does not hold a state of this bonus"):
+        state_file.restore(tmp_path / "state.npz", bits_alone)
     assert [bits(leaf) for leaf in jax.tree.leaves(again)] == [
         bits(leaf) for leaf in jax.tree.leaves(state)
     ]

@@ -90,9 +90,10 @@ class Dreamer:
         self.config, self.action_dim = config, unit_action_dim(spec, "dreamer")
         shape, side = spec.observation_shape, networks.IMAGE_SIZE
         if not spec.is_image or shape[:2] != (side, side):
+            remedy = f"set image_size to {side}" if spec.is_image else "choose another agent"
             raise ValueError(
                 f"dreamer sees images of {side}x{side} bytes, and observations of {spec.task} are "
-                f"{spec.observation_dtype}{list(shape)}: set image_size to {side}"
+                f"{spec.observation_dtype}{list(shape)}: {remedy}"
             )
         self.channels = spec.observation_shape[-1]
         self._model_optimizer, self._actor_optimizer, self._value_optimizer = (
