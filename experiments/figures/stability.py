@@ -9,9 +9,10 @@ k-th neighbour among them. What changes is therefore the encoder alone.
     make figure FIG=stability [ARGS="--task doorkey_8x8 --seeds 5"]
 
 Writes stability.png, points.csv with every seed, and table.csv with means over seeds and 95%
-intervals.
+intervals; and what it found of each encoder, which it does not compute again.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, starmap
 from typing import Any, NamedTuple, get_args
@@ -37,6 +38,7 @@ from re3_jax.runs.config import PresetName, RunConfig
 from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError, refusing
 from re3_jax.training.train_state import TrainState
+from re3_jax.training.whole_file import replacing
 
 K = 3
 POINTS = 10
@@ -176,6 +178,25 @@ def measured(label: str, found: Sequence[tuple[int, Sequence[Point]]]) -> dict[s
     }
 
 
+def _row(words: command.Words, bonus: str) -> dict[str, Curve]:
+    """`measured` of a bonus, kept in the folder: a figure that was killed goes on after it."""
+    size = f"{words.preset}-{words.steps}_frames-{words.seeds}_seeds"
+    path = words.out / f"{words.task.replace(':', '_')}-{bonus}-{size}.json"
+    if path.exists():
+        kept = json.loads(path.read_text())
+        return {
+            name: Curve(LABELS[bonus], np.array(frames), np.array(values))
+            for name, (frames, values) in kept.items()
+        }
+    found = measured(LABELS[bonus], [*points(words, bonus)])
+    with replacing(path) as part:
+        lists = {
+            n: (curve.env_frames.tolist(), curve.returns.tolist()) for n, curve in found.items()
+        }
+        part.write_text(json.dumps(lists))
+    return found
+
+
 def _make(words: command.Words) -> command.Lines:
     with refusing(ValueError):
         if registry.is_host(words.task):
@@ -183,7 +204,7 @@ def _make(words: command.Words) -> command.Lines:
     if words.steps < POINTS:
         raise UsageError(f"--steps {words.steps} has no {POINTS} parts: give at least {POINTS}")
     words.out.mkdir(parents=True, exist_ok=True)
-    found = {bonus: measured(LABELS[bonus], [*points(words, bonus)]) for bonus in words.rows}
+    found = {bonus: _row(words, bonus) for bonus in words.rows}
     every = [
         (words.task, bonus, name, curve)
         for bonus, curves_of in found.items()

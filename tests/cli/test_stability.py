@@ -73,10 +73,15 @@ def test_a_run_of_one_chunk_has_no_changes(tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_fixed_encoder_changes_nothing_and_one_that_learns_does(tmp_path):
+def test_a_fixed_encoder_changes_nothing_and_one_that_learns_does(tmp_path, monkeypatch):
     words = ["--task", "minigrid:Empty-5x5", "--preset", "debug", "--seeds", "2"]
     words += ["--rows", "re3", "contrastive", "--steps", "20480"]
     assert stability.main([*words, "--out", str(tmp_path)]) == 0
+    written = (tmp_path / "points.csv").read_bytes()
+    (tmp_path / "points.csv").unlink()
+    monkeypatch.setattr(stability, "points", lambda words, bonus: pytest.fail("trains again"))
+    assert stability.main([*words, "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "points.csv").read_bytes() == written
     with (tmp_path / "points.csv").open() as file:
         rows = list(csv.DictReader(file))
     values = {
