@@ -50,6 +50,7 @@ CONTRIBUTIONS = (
 """Of Section 1, and the figures that show each."""
 
 OUTSIDE = {
+    "dmc_small_drq": "DrQ with and without RE3; the paper has DrQ alone",
     "bonus_faults": "diagnostics of a right bonus and of two with planted faults",
     "bonus_losses": "losses of the learned bonuses over 1,000 updates",
     "deep_sea_search": "the search of Rainbow's settings on DeepSea",
