@@ -21,7 +21,7 @@ from experiments.figures.frames import Frames
 from experiments.figures.similarity import Distances, Ordered
 from re3_jax.runs import curves, statistics
 from re3_jax.runs.errors import UsageError, refusing
-from re3_jax.training.whole_file import replacing
+from re3_jax.runs.run_folder import write_json
 
 KS = (1, 3, 5, 7, 9)
 """Of the paper's sensitivity analysis."""
@@ -111,8 +111,7 @@ def of_seeds(folder: Path, words: command.Words, measure: Measure) -> list[Score
             began = time.monotonic()
             found = frames.collect(task, words.renderer, words.frames, seed)
             rows = list(_scores(task, seed, found, measure(found, seed)))
-            with replacing(path) as part:
-                part.write_text(json.dumps(rows))
+            write_json(path, rows)
             seconds = time.monotonic() - began
             print(f"{number} of {len(cells)}: {label}, {seconds:.0f} s", flush=True)
         scores += [Score(*row) for row in json.loads(path.read_text())]

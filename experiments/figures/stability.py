@@ -37,8 +37,8 @@ from re3_jax.runs import curves, statistics
 from re3_jax.runs.config import PresetName, RunConfig
 from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError, refusing
+from re3_jax.runs.run_folder import write_json
 from re3_jax.training.train_state import TrainState
-from re3_jax.training.whole_file import replacing
 
 K = 3
 POINTS = 10
@@ -189,11 +189,8 @@ def _row(words: command.Words, bonus: str) -> dict[str, Curve]:
             for name, (frames, values) in kept.items()
         }
     found = measured(LABELS[bonus], [*points(words, bonus)])
-    with replacing(path) as part:
-        lists = {
-            n: (curve.env_frames.tolist(), curve.returns.tolist()) for n, curve in found.items()
-        }
-        part.write_text(json.dumps(lists))
+    lists = {n: (curve.env_frames.tolist(), curve.returns.tolist()) for n, curve in found.items()}
+    write_json(path, lists)
     return found
 
 

@@ -50,10 +50,10 @@ CONTRIBUTIONS = (
 """Of Section 1, and the figures that show each."""
 
 OUTSIDE = {
-    "dmc_small_drq": "DrQ with and without RE3; the paper has DrQ alone",
     "bonus_faults": "diagnostics of a right bonus and of two with planted faults",
     "bonus_losses": "losses of the learned bonuses over 1,000 updates",
     "deep_sea_search": "the search of Rainbow's settings on DeepSea",
+    "dmc_small_drq": "DrQ with and without RE3; the paper has DrQ alone",
     "dreamer": "Dreamer on a task of ours, a bar in pixels",
     "gymnax_cartpole": "CartPole, to show the contract with gymnax",
     "minigrid_hard": "PPO with seven or eight bonuses on five hard tasks of MiniGrid",

@@ -129,7 +129,7 @@ def _check_images(values: Values, spec: EnvSpec) -> None:
     crops = values["sac.augmentation"] == "crop"
     option = "--sac.crop-size" if crops else "--dmc.image-size"
     size = values["sac.crop_size"] if crops else spec.observation_shape[0]
-    if spec.is_spatial and size < smallest:
+    if spec.is_image and size < smallest:
         raise UsageError(
             f"{option} {size} leaves nothing after the convolutions of --sac.torso "
             f"{values['sac.torso']} ({len(convs)}): give at least {smallest}"

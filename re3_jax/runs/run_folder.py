@@ -274,7 +274,7 @@ def newest_video(folders: Iterable[Path]) -> Path | None:
     return max(found, key=lambda path: path.stat().st_mtime, default=None)
 
 
-def write_json(path: Path, values: dict[str, Any]) -> None:
+def write_json(path: Path, values: Any) -> None:
     """Replaces `path` in one step, so that it is never half written."""
     with replacing(path) as part:
         part.write_text(json.dumps(values, indent=2) + "\n")

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from re3_jax.runs.curves import Curve
 
 
-FEWEST_SEEDS = 4
-"""Seeds whose interval is worth a line; fewer are told by their range."""
+FEWEST_FOR_AN_INTERVAL = 4
+"""A bootstrap of fewer seeds finds little but their range, which is told instead."""
 
 
 def label(config: RunConfig) -> str:
@@ -82,8 +82,7 @@ def headline(reached: Mapping[str, Any]) -> str:
     low, high = reached["final_return_iqm_ci95"]
     seeds = len(reached["final_return"])
     interval = f" (IQM {reached['final_return_iqm']:.3f}, 95% interval {low:.3f} to {high:.3f})"
-    if seeds < FEWEST_SEEDS:
-        # A bootstrap of so few seeds finds their range.
+    if seeds < FEWEST_FOR_AN_INTERVAL:
         returns = reached["final_return"].values()
         interval = f" ({min(returns):.3f} to {max(returns):.3f})"
     speed, broken = reached["frames_per_second"], " ".join(map(str, reached["not_finite_seeds"]))

@@ -183,7 +183,7 @@ def _check_agent(config: RunConfig, spec: EnvSpec) -> None:
             f"--agent {agent.name} cannot act in {config.env}, whose actions are {kind}: use "
             f"--agent {suites.default_agent(config.env)}, or choose a task with {fits}"
         )
-    if agent.needs_images and not spec.is_spatial:
+    if agent.needs_images and not spec.is_image:
         raise UsageError(
             f"--agent {agent.name} {agent.needs_images}, which {config.env} does not show: use "
             f"--agent {suites.default_agent(config.env)}, or choose a task seen as pixels, such as "

@@ -94,6 +94,18 @@ def test_rows_that_end_at_other_frames_are_named(tmp_path, capsys):
     assert float(comparison_ends) == 1.0
 
 
+def test_all_of_runs_leaves_out_what_figures_put_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, bonus in (("runs/one", "none"), ("runs/two", "re3")):
+        write_run(tmp_path / name, bonus)
+    for name in ("runs/drawn/dmc", "runs/figures/cell", "runs/compare"):
+        (tmp_path / name).mkdir(parents=True)
+    every = sorted((tmp_path / "runs").iterdir())
+    assert len(every) == 5
+    assert compare(every, tmp_path / "runs" / "compare") == 0
+    assert len(table_of(tmp_path / "runs" / "compare")) == 2
+
+
 def test_rows_are_told_apart_by_what_differs(folders, tmp_path):
     folders += [
         write_run(tmp_path / "beta", re3={"beta": 0.2, "latent_dim": 64}),

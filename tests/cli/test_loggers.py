@@ -17,6 +17,7 @@ import pytest
 
 import re3_jax
 from re3_jax.runs import installing, loggers, run_folder
+from re3_jax.runs.loggers.remembered import remembered
 from re3_jax.runs.resolve import resolve
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.recorder import Recorder
@@ -129,6 +130,14 @@ def test_wandb_is_given_env_frames_as_the_axis_and_goes_on_with_its_run(wandb, t
         {"env_frames": frames, **values} for frames in (10, 20) for values in (TRAINED, EVALUATED)
     ]
     assert [name for name, *_ in wandb][-1] == "finish"
+
+
+def test_an_id_that_was_cut_off_begins_a_new_record(tmp_path):
+    path = tmp_path / "wandb" / "run_id"
+    assert remembered(path, lambda: "first") == "first"
+    assert remembered(path, lambda: "second") == "first"
+    path.write_text("")
+    assert remembered(path, lambda: "third") == remembered(path, lambda: "fourth") == "third"
 
 
 def test_wandb_without_an_account_is_one_sentence(wandb, tmp_path, monkeypatch):

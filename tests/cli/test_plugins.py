@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import re3_jax
-from re3_jax.commands import evaluate, train
+from re3_jax.commands import evaluate, look, train
 from re3_jax.runs import plugins, run_folder
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.resolve import resolve
@@ -283,20 +283,29 @@ def test_what_no_file_registered_is_asked_for(tmp_path, capsys):
     assert "with the bonus mine, which nothing here registers: resume it with --plugin FILE" in said
 
 
-def test_a_command_that_opens_a_run_is_told_where_its_plugin_is(tmp_path, capsys):
-    file = write(tmp_path / "own", mine="# of this test alone")
+@pytest.mark.parametrize(
+    ("command", "words", "then"),
+    [
+        (evaluate, ["--run"], "has no checkpoint to evaluate"),
+        (look, [], "has no checkpoint"),
+    ],
+)
+def test_a_command_that_opens_a_run_is_told_where_its_plugin_is(
+    command, words, then, tmp_path, capsys
+):
+    file = write(tmp_path / "own", mine=f"# of this test alone, {then}")
     config = dataclasses.replace(resolve("doorkey_6x6", preset="debug"), plugin=str(file))
     (tmp_path / "run").mkdir()
     run_folder.write_config(tmp_path / "run", config)
     moved = file.rename(tmp_path / "moved.py")
-    words = ["--run", str(tmp_path / "run"), "--episodes", "1"]
-    assert evaluate.main(words) == 2
+    words = [*words, str(tmp_path / "run")]
+    assert command.main(words) == 2
     assert f"the plugin {file}, which is not there, and no file" in capsys.readouterr().err
     other = write(tmp_path / "other", mine="# of another test")
-    assert evaluate.main([*words, "--plugin", str(other)]) == 2
+    assert command.main([*words, "--plugin", str(other)]) == 2
     assert f"--plugin {other} is not the file that the run in" in capsys.readouterr().err
-    assert evaluate.main([*words, "--plugin", str(moved)]) == 2
-    assert "has no checkpoint to evaluate" in capsys.readouterr().err
+    assert command.main([*words, "--plugin", str(moved)]) == 2
+    assert then in capsys.readouterr().err
 
 
 def test_a_file_may_be_named_where_none_was(tmp_path):

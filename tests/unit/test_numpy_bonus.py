@@ -259,6 +259,8 @@ def test_arrays_are_cast_within_their_kind_and_refused_otherwise():
     for changed, words in refused:
         with pytest.raises(ValueError, match=words):
             bonus.observe(**{**step._asdict(), **changed})
+    with pytest.raises(ValueError, match=r"\(a rollout leads with time and lane\), but"):
+        bonus.reward_rollout(rollout("vectors", 0)._replace(observation=np.zeros((TIME, LANES, 3))))
     with pytest.raises(ValueError, match=r"bonus_index must be int32\[4\]"):
         bonus.reward(batch_of(step, np.zeros(3, np.int32), 4))
     assert bonus.agent_steps == LANES

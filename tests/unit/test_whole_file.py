@@ -1,0 +1,35 @@
+"""A file is replaced in one step, or stays as it was."""
+
+import pytest
+
+from re3_jax.training.whole_file import part_of, replacing
+
+
+def test_a_file_is_the_old_one_until_the_block_ends(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with replacing(path) as part:
+        part.write_text("new")
+        assert path.read_text() == "old"
+        assert part == part_of(path) and part.name.startswith(".")
+    assert path.read_text() == "new"
+    assert [one.name for one in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize("error", [OSError("no space left"), KeyboardInterrupt()])
+def test_an_error_leaves_the_old_file_and_no_half_of_the_new(error, tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(type(error)), replacing(path) as part:
+        part.write_text("ne")
+        raise error
+    assert path.read_text() == "old"
+    assert [one.name for one in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_what_a_killed_process_left_is_overwritten(tmp_path):
+    path = tmp_path / "a.txt"
+    part_of(path).write_text("half of a longer text")
+    with replacing(path) as part:
+        part.write_text("new")
+    assert path.read_text() == "new" and not part_of(path).exists()
