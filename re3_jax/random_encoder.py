@@ -30,6 +30,7 @@ from re3_jax.initializers import Layer
 from re3_jax.networks import conv_stack, minigrid
 from re3_jax.networks.conv_stack import ConvStack, Torso
 from re3_jax.networks.mlp import kernel_shapes, layer_norm, linear, mlp
+from re3_jax.plural import number_of
 
 HIDDEN_DIM = 256
 LAYER_NORM_EPSILON = 1e-5
@@ -194,7 +195,7 @@ def _encoded_shape(spec: EnvSpec, image_input: ImageInput, crop: int) -> tuple[i
     if channels % spec.colours:
         raise ValueError(
             f"there is no random encoder for images of shape {spec.observation_shape}: the "
-            f"channels must be whole frames of {spec.colours} channel(s)"
+            f"channels must be whole frames of {number_of(spec.colours, 'channel')}"
         )
     if image_input == "newest_frame":
         return height, width, spec.colours

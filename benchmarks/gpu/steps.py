@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from re3_jax.knn import kernel
+from re3_jax.plural import number_of
 
 DEBUG_SECONDS = 600.0
 
@@ -206,7 +207,7 @@ def _pair(found: Found) -> str:
 
 def _a2c(found: Found) -> str:
     return "; ".join(
-        f"{row['seeds']} seed(s): {row['env_frames_per_second']:,} env frames/s"
+        f"{number_of(row['seeds'], 'seed')}: {row['env_frames_per_second']:,} env frames/s"
         for row in found["throughput"]
     )
 
@@ -226,8 +227,8 @@ def _resume(found: Found) -> str:
 def _pixels(found: Found) -> str:
     parts = ", ".join(f"{name} {ms} ms" for name, ms in found["ms_of_parts"].items())
     return (
-        f"{found['env_frames_per_second']:,} env frames/s over {found['seeds']} seed(s), "
-        f"{found['ms']} ms a step ({parts}){_memory(found)}"
+        f"{found['env_frames_per_second']:,} env frames/s over "
+        f"{number_of(found['seeds'], 'seed')}, {found['ms']} ms a step ({parts}){_memory(found)}"
     )
 
 

@@ -22,6 +22,7 @@ from matplotlib.axes import Axes
 from experiments.figures import command, replayed, runs, visited_entropy
 from experiments.figures.runs import Run
 from experiments.figures.visited_entropy import Measured
+from re3_jax.plural import number_of
 from re3_jax.runs import curves, statistics
 from re3_jax.runs.config import BonusName, PresetName, RunConfig
 from re3_jax.runs.curves import Curve
@@ -138,7 +139,7 @@ def _make(words: command.Words) -> command.Lines:
         one = visited_entropy.measure(METHODS[name].label, played, words.frames)
         found.setdefault(task, {})[name] = one
         ends = one.curve.returns[:, -1]
-        yield f"{task}, {one.curve.label}: {ends.mean():.2f} nats, {len(ends)} seed(s)"
+        yield f"{task}, {one.curve.label}: {ends.mean():.2f} nats, {number_of(len(ends), 'seed')}"
     words.out.mkdir(parents=True, exist_ok=True)
     _write(found, words)
     panels = {TASKS[task]: [one.curve for one in rows.values()] for task, rows in found.items()}

@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Optional, TypeVar
 
 from experiments.figures import command
+from re3_jax.plural import number_of
 from re3_jax.runs import comparison, run_folder
 from re3_jax.runs.config import PresetName, RunConfig, flatten, option_name, option_with
 from re3_jax.runs.errors import UsageError
@@ -129,8 +130,8 @@ class Runs:
         now = flatten(self.config(run))
         if len(reached["final_return"]) != run.seeds:
             raise UsageError(
-                f"the run in {folder} has {len(reached['final_return'])} seed(s), not {run.seeds}: "
-                f"give as many with --seeds, {remedy}"
+                f"the run in {folder} has {number_of(len(reached['final_return']), 'seed')}, "
+                f"not {run.seeds}: give as many with --seeds, {remedy}"
             )
         then = flatten(run_folder.stored_config(folder, f"move it away, {remedy}"))
         for name, value in now.items():

@@ -22,6 +22,7 @@ from re3_jax.accelerators.cost import Report, report
 from re3_jax.accelerators.targets import TARGETS, Target
 from re3_jax.commands.profile import updates_per_step
 from re3_jax.envs.base import EnvSpec
+from re3_jax.plural import number_of
 from re3_jax.runs import build, installing, run_folder
 from re3_jax.runs.config import RunConfig
 from re3_jax.runs.errors import Parser, UsageError, in_one_sentence, refusing
@@ -117,8 +118,8 @@ def table(run: dict[str, Any], target: Target) -> str:
     """What is printed of a run."""
     columns = "memory", "temporary", "copy", "GFLOP", "moved", "kernels", "exchanges", "least ms"
     lines = [
-        f"{run['env']}: {run['agent']} + {run['bonus']}, preset {run['preset']}, {run['seeds']} "
-        f"seed(s) on {run['devices']} {target.name}; each device:",
+        f"{run['env']}: {run['agent']} + {run['bonus']}, preset {run['preset']}, "
+        f"{number_of(run['seeds'], 'seed')} on {run['devices']} {target.name}; each device:",
         f"{'program':<10}" + "".join(f"{name:>11}" for name in columns),
     ]
     for name, p in run["programs"].items():

@@ -26,6 +26,7 @@ import numpy as np
 from re3_jax.agents.base import Learner
 from re3_jax.commands.attribution import OTHER, milliseconds_by_scope
 from re3_jax.envs.base import EnvSpec
+from re3_jax.plural import number_of
 from re3_jax.runs import bonuses, build, installing, machine, run_folder, suites
 from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.config import RunConfig, flatten
@@ -203,7 +204,7 @@ def report(config: RunConfig, result: Profile) -> str:
     frames_per_second = 1e3 * result.env_frames / result.milliseconds
     lines = [
         f"{config.title()}{drawn}, {result.env_frames} env frames per {result.unit}, on "
-        f"{len(devices)} {devices[0].device_kind} device(s)",
+        + number_of(len(devices), f"{devices[0].device_kind} device"),
         f"{result.milliseconds:.3f} {title} = {frames_per_second:,.0f} env frames/s in all; "
         f"{result.remark}",
         "",

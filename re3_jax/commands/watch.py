@@ -20,6 +20,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from re3_jax.plural import number_of
 from re3_jax.runs import installing, statistics, text_chart
 from re3_jax.runs.errors import Parser, UsageError, in_one_sentence
 from re3_jax.runs.progress import Columns, Progress, read
@@ -37,7 +38,8 @@ OTHER_LINES = 13
 def view(folder: Path, seen: Progress, width: int, height: int) -> RenderableType:
     """What is shown of a run, in so many characters and lines if that is enough."""
     o, width = seen.options, min(width, WIDEST)
-    title = f"{o['env']}: {o['agent']} + {o['bonus']}, preset {o['preset']}, {o['seeds']} seed(s)"
+    what = f"{o['env']}: {o['agent']} + {o['bonus']}, preset {o['preset']}"
+    title = f"{what}, {number_of(o['seeds'], 'seed')}"
     head = Table.grid()
     head.add_row(Text(title, style="bold"))
     head.add_row(ProgressBar(total=o["steps"], completed=seen.env_frames, width=width))

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from re3_jax.intrinsic.base import Info
+from re3_jax.plural import number_of
 
 QUANTILES = {"p05": 0.05, "p50": 0.5, "p95": 0.95}
 """Suffix of a diagnostic's name -> quantile of the batch."""
@@ -42,8 +43,8 @@ def of_neighbours(distances: Float[Array, "*member batch rank"], *, count_self: 
     own = 1 if count_self else 0
     if distances.shape[-1] <= own:
         raise ValueError(
-            f"distances of {distances.shape[-1]} rank(s) hold no other latent: search for "
-            f"{own + 1} neighbours or more"
+            f"distances of {number_of(distances.shape[-1], 'rank')} hold no other latent: "
+            f"search for {own + 1} neighbours or more"
         )
     nearest = distances[..., own]
     if nearest.ndim > 1:

@@ -22,6 +22,7 @@ from re3_jax.envs.host import check_installed, renderer
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.checking import validated
 from re3_jax.intrinsic.sums import sum_of
+from re3_jax.plural import number_of
 from re3_jax.runs import bonuses, machine, suites
 from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.config import RunConfig, option_name, with_options
@@ -237,8 +238,8 @@ def devices_for(
         fits = checks.largest_divisor(len(devices), most=per_seed)
         product = "numbers whose product is " * (len(options) > 1)
         raise UsageError(
-            f"{' and '.join(options)} cannot divide the {len(devices)} device(s) of this process: "
-            f"give {product}{fits}"
+            f"{' and '.join(options)} cannot divide the "
+            f"{number_of(len(devices), 'device')} of this process: give {product}{fits}"
         )
     shares = len(devices) // per_seed
     count = checks.largest_divisor(seeds, most=shares)

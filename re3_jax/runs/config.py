@@ -30,6 +30,7 @@ from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.pretrained import PretrainedConfig
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.rnd import RNDConfig
+from re3_jax.plural import number_of
 from re3_jax.runs import bonuses
 from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.bonuses import BONUSES, Bonus
@@ -155,7 +156,7 @@ class RunConfig:
     def title(self) -> str:
         """Task, agent, bonus, preset and number of seeds, without the length."""
         what = f"{self.env}: {self.agent} + {self.bonus}"
-        return f"{what}, preset {self.preset}, {self.seeds} seed(s)"
+        return f"{what}, preset {self.preset}, {number_of(self.seeds, 'seed')}"
 
     @property
     def of_agent(self) -> Any:

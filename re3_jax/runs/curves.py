@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
+from re3_jax.plural import number_of
 from re3_jax.runs import statistics
 from re3_jax.runs.errors import UsageError
 from re3_jax.training.whole_file import replacing
@@ -184,7 +185,7 @@ def draw_lines(
         place = labels.index(curve.label) if labels else i
         colour = COLOURS[place % len(COLOURS)]
         line, seeds = "-" if place < len(COLOURS) else "--", len(curve.returns)
-        label = f"{curve.label} ({seeds} seed{'s' if seeds > 1 else ''})"
+        label = f"{curve.label} ({number_of(seeds, 'seed')})"
         axes.plot(x[i], y[i], line, color=colour, linewidth=1.8, label=label)
         if seeds > 1 or always_bands:
             axes.fill_between(x[i], *bands[i], color=colour, alpha=0.2, lw=0)

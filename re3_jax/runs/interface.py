@@ -111,7 +111,7 @@ def load(folder: str | Path, progress: bool = True) -> "Run":
       >>> run = re3_jax.train("minigrid:DoorKey-5x5", re3={"beta": 0.01}, **options)
       >>> folder = run.save(tempfile.mkdtemp() + "/run")
       >>> re3_jax.load(folder, progress=False)
-      <Run of minigrid:DoorKey-5x5: a2c + re3, preset debug, 2 seed(s): 1,024 of 1,024 env frames>
+      <Run of minigrid:DoorKey-5x5: a2c + re3, preset debug, 2 seeds: 1,024 of 1,024 env frames>
     """
     folder = Path(folder)
     config = run_folder.stored_config(folder, "name the folder of a run")

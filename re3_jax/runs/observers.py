@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from re3_jax.plural import plural
 from re3_jax.runs import summary, video
 from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.pace import Pace
@@ -80,9 +81,9 @@ class Display(Observer):
 
     def not_finite(self, session: Session, seeds: Sequence[int]) -> None:
         """Says which seeds have become NaN or infinite."""
-        named = " ".join(map(str, seeds))
+        named = f"{plural(len(seeds), 'seed')} {' '.join(map(str, seeds))}"
         self._terminal.say(
-            f"at env frame {session.record.env_frames:,} the parameters of seed(s) {named} are NaN "
+            f"at env frame {session.record.env_frames:,} the parameters of {named} are NaN "
             "or infinite: the others go on"
         )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import jax
 
+from re3_jax.plural import number_of
 from re3_jax.runs import installing, loggers, run_folder, suites, summary, video
 from re3_jax.runs.build import devices_of, part_of
 from re3_jax.runs.config import RunConfig
@@ -170,7 +171,7 @@ def opening_lines(
     """What is trained, on which devices, and where it is written; `chunk` is in env frames."""
     own, usable = part_of(config, processes), jax.local_devices()
     per_seed, used = config.devices_per_seed, devices_of(own)
-    devices = f"{len(used)} {used[0].device_kind} device(s)"
+    devices = number_of(len(used), f"{used[0].device_kind} device")
     if len(used) < len(usable):
         remedy = f"SEEDS a multiple of {len(usable) // per_seed} would use all"
         devices = f"{len(used)} of {len(usable)} {used[0].device_kind} devices ({remedy})"

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from re3_jax.plural import number_of, plural
 from re3_jax.runs import bonuses, machine, suites
 from re3_jax.runs.config import RunConfig
 from re3_jax.runs.host_record import HostRecord
@@ -85,10 +86,11 @@ def headline(reached: Mapping[str, Any]) -> str:
     if seeds < FEWEST_FOR_AN_INTERVAL:
         returns = reached["final_return"].values()
         interval = f" ({min(returns):.3f} to {max(returns):.3f})"
-    speed, broken = reached["frames_per_second"], " ".join(map(str, reached["not_finite_seeds"]))
+    speed, broken = reached["frames_per_second"], reached["not_finite_seeds"]
+    names = f"{plural(len(broken), 'seed')} {' '.join(map(str, broken))}"
     return (
-        f"return {reached['final_return_mean']:.3f}{interval if seeds > 1 else ''} over {seeds} "
-        f"seed{'s' * (seeds > 1)} at env frame {reached['env_frames']:,}"
+        f"return {reached['final_return_mean']:.3f}{interval if seeds > 1 else ''} over "
+        f"{number_of(seeds, 'seed')} at env frame {reached['env_frames']:,}"
         + (f", {speed:,.0f} frames/s" if speed else "")
-        + (f"; seed(s) {broken} became NaN or infinite" if broken else "")
+        + (f"; {names} became NaN or infinite" if broken else "")
     )

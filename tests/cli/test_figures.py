@@ -108,7 +108,7 @@ def test_rows_that_share_a_run_train_it_once(monkeypatch, tmp_path):
 @pytest.mark.parametrize("complete", [True, False])
 def test_a_run_of_other_seeds_is_refused(started, tmp_path, complete):
     finish(Runs(tmp_path), RUN._replace(seeds=3), RETURNS, complete=complete)
-    with pytest.raises(UsageError, match=r"has 3 seed\(s\), not 2: .* --seeds, .* --runs"):
+    with pytest.raises(UsageError, match=r"has 3 seeds, not 2: .* --seeds, .* --runs"):
         ensure(tmp_path)
     assert started == []
 
@@ -116,7 +116,7 @@ def test_a_run_of_other_seeds_is_refused(started, tmp_path, complete):
 def test_what_cannot_be_drawn_is_refused_before_anything_is_trained(started, tmp_path):
     runs = Runs(tmp_path)
     finish(runs, RUN._replace(bonus="none", seeds=3), RETURNS)
-    with pytest.raises(UsageError, match=r"has 3 seed\(s\), not 2"):
+    with pytest.raises(UsageError, match=r"has 3 seeds, not 2"):
         runs.ensure_all([RUN, RUN._replace(bonus="none")])
     assert started == []
 

@@ -52,8 +52,8 @@ def test_the_others_go_on_and_the_summary_names_it(tmp_path, capsys, monkeypatch
     capsys.readouterr()
     assert train.main(["--resume", "--steps", "3072", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert said.count("parameters of seed(s) 6 are NaN or infinite: the others go on") == 1
-    assert "seed(s) 6 became NaN or infinite" in said
+    assert said.count("parameters of seed 6 are NaN or infinite: the others go on") == 1
+    assert "seed 6 became NaN or infinite" in said
     assert json.loads((tmp_path / "summary.json").read_text())["not_finite_seeds"] == [6]
     # A resumed run remembers it, and does not say it again.
     assert train.main(["--resume", "--steps", "4096", "--out", str(tmp_path)]) == 0

@@ -30,8 +30,8 @@ def announced(folder: Path, chunk: int = 1, **options) -> list[str]:
 @pytest.mark.parametrize(
     ("seeds", "devices", "words"),
     [
-        (4, 2, "on 2 cpu device(s) ->"),
-        (1, 1, "on 1 cpu device(s) ->"),
+        (4, 2, "on 2 cpu devices ->"),
+        (1, 1, "on 1 cpu device ->"),
         (5, 2, "on 1 of 2 cpu devices (SEEDS a multiple of 2 would use all) ->"),
         (6, 4, "on 3 of 4 cpu devices (SEEDS a multiple of 4 would use all) ->"),
     ],

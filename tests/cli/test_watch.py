@@ -31,7 +31,7 @@ def printed(folder, capsys) -> str:
 
 def test_the_view_has_the_newest_whole_rows_of_every_seed(run, capsys):
     lines = printed(run, capsys).splitlines()
-    assert lines[0].strip() == "doorkey_6x6: a2c + re3, preset paper, 3 seed(s)"
+    assert lines[0].strip() == "doorkey_6x6: a2c + re3, preset paper, 3 seeds"
     # 25 env frames a second of each of three seeds, and 100 to go.
     assert lines[2].strip() == ("50% 100/200 frames 75/s ETA 0:00:04 return 0.400 r_int 0.0240")
     seeds = [line.split() for line in lines if line.split()[0] in ("1", "2", "3")]
