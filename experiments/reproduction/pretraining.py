@@ -79,6 +79,10 @@ def _behaviours(results: Results) -> Finding:
     return measured._replace(result=words, command=_command("behaviours", results))
 
 
+def _seeds(row: Row) -> int:
+    return int(row["seeds"])
+
+
 def _fine_tuned(task: str, other: str) -> Find:
     """Compares RAD + RE3 + PT with another row of a panel, by returns at the end."""
 
@@ -89,10 +93,10 @@ def _fine_tuned(task: str, other: str) -> Find:
         if len(found) < len(rows):
             return not_run(costs.rad(results))
         ours, theirs = map(interval, found)
-        seeds = min(int(row["seeds"]) for row in found)
+        seeds = min(map(_seeds, found))
         verdict, reason = rules.apart([(ours, theirs)], seeds, Verdict.SMALLER)
         words = f"{ours} against {theirs}"
-        ran = f"`small`, {seeds_and_frames(found[0])}, pre-training included"
+        ran = f"`small`, {seeds_and_frames(min(found, key=_seeds))}, pre-training included"
         before, whole = found[0]["pretraining_frames"], found[0]["env_frames"]
         size = f"--frames {before} --steps {whole} --seeds {seeds}"
         command = (

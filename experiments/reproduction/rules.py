@@ -24,6 +24,7 @@ IN_WORDS = (
     "*A is better than B*: the 95% interval of the probability that a run of A is above a run of B "
     "(ties count half; percentile bootstrap over seeds) lies above 0.5. MiniGrid compares areas "
     "under the curve from frame 0, pre-training included; other tables compare returns at the end. "
+    "Of few seeds that interval is narrow: p is that of a permutation test, two-sided. "
     "Where results are paired by seed, the 95% interval of the mean difference (Student's t over "
     "seeds) lies above 0. Other rows must have 95% intervals of the mean that lie apart.",
     "*A number*: the 95% interval of our mean contains the paper's number. A wide interval "
@@ -51,10 +52,12 @@ class Comparison(NamedTuple):
     Attributes:
       probability: with its interval.
       seeds: the smaller number of the two.
+      p: of the permutation test, if the table has it.
     """
 
     probability: Interval
     seeds: int
+    p: float | None = None
 
     def turned(self) -> "Comparison":
         """The same of the other above this one; ties count half."""
@@ -71,11 +74,12 @@ def wins(needed: int) -> Judge:
     return lambda comparisons, reproduced: better(comparisons, needed, reproduced)
 
 
-def in_words(compared: Comparison | None) -> str:
+def in_words(compared: Comparison | None, what: str = "higher") -> str:
     """How probably ours is higher, to follow the two values; empty if there are too few seeds."""
     if compared is None or compared.seeds < FEWEST_SEEDS:
         return ""
-    return f", higher with probability {compared.probability}"
+    p = "" if compared.p is None else f", p = {compared.p:.2g}"
+    return f", {what} with probability {compared.probability}{p}"
 
 
 def by_area(ours: Curve, theirs: Curve) -> Comparison:
@@ -92,7 +96,8 @@ def by_column(row: Row, baseline: Row, column: str = "better_than_none") -> Comp
     """What a table says about a row and its baseline; None if it says nothing."""
     if not row.get(column):
         return None
-    return Comparison(interval(row, column), min(int(row["seeds"]), int(baseline["seeds"])))
+    p = float(row[f"{column}_p"]) if row.get(f"{column}_p") else None
+    return Comparison(interval(row, column), min(int(row["seeds"]), int(baseline["seeds"])), p)
 
 
 def better(comparisons: Sequence[Comparison], needed: int, reproduced: Verdict) -> Judged:

@@ -165,3 +165,14 @@ def test_areas_count_pre_training_as_height_0():
     assert found == Comparison(Interval(1, 1, 1), 4)
     theirs = theirs._replace(returns=np.array([[2.0, 1.0]] * 4))
     assert rules.by_area(ours, theirs).probability == Interval(0.5, 0.5, 0.5)
+
+
+def test_a_comparison_of_few_seeds_says_p_if_the_table_has_it():
+    bounds = {"better_than_none": "0.94", "better_than_none_low": "0.62"}
+    row = {**bounds, "better_than_none_high": "1", "seeds": "4"}
+    compared = rules.by_column(row, {"seeds": "5"})
+    assert rules.in_words(compared) == ", higher with probability 0.94 (0.62 to 1.00)"
+    compared = rules.by_column(row | {"better_than_none_p": "0.0571429"}, {"seeds": "5"})
+    said = ", higher with probability 0.94 (0.62 to 1.00), p = 0.057"
+    assert rules.in_words(compared) == said
+    assert rules.in_words(compared.turned()).endswith("0.060 (0.000 to 0.380), p = 0.057")
