@@ -95,7 +95,8 @@ class EnvSpec:
       max_agent_steps: time limit of an episode in agent steps.
       action_repeat: env frames per agent step; counters and x-axes are env frames.
       colours: channels of one frame if observations are stacks of images: 3, or 1 for grey.
-      frame_stack: newest frames in one observation, along its last axis; the newest is last.
+      frame_stack: newest frames in one observation, along its last axis; the newest is last. 1 on
+        the device, where an environment that shows several puts them together itself.
       num_states: states that a count can tell apart (`CountableStates.num_counted`); None if the
         task numbers none. `registry.make` sets it.
     """

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from re3_jax.envs.base import DeviceEnv, EnvState, TimeStep
+from re3_jax.envs.base import Box, DeviceEnv, EnvSpec, EnvState, TimeStep
 from re3_jax.forms import as_float32, check_array, check_same_form, check_tuple
 
 
@@ -14,8 +14,12 @@ def validated(env: DeviceEnv, strict: bool = False) -> DeviceEnv:
     Observations must be as the specification says, the reward float32 [], both ends bool [], and
     the state must keep structure, shapes and dtypes. Unless it is `strict`, a reward of whole
     numbers becomes float32.
+
+    Raises:
+      ValueError: its actions are real numbers but no vector, or its frames are to be stacked.
     """
     spec = env.spec
+    _check_spec(spec)
     task, observation = spec.task, (spec.observation_shape, spec.observation_dtype)
 
     def reset(key: PRNGKeyArray):
@@ -44,6 +48,21 @@ def validated(env: DeviceEnv, strict: bool = False) -> DeviceEnv:
     return env._replace(reset=reset, step=step)
 
 
+def _check_spec(spec: EnvSpec) -> None:
+    space = spec.action_space
+    if isinstance(space, Box) and len(space.shape) != 1:
+        raise ValueError(
+            f"the actions of {spec.task} have the shape {space.shape}, which is no vector: make "
+            f"the action space Box(({space.num_outputs},), {space.low:g}, {space.high:g}) and "
+            "reshape in step"
+        )
+    if spec.frame_stack != 1:
+        raise ValueError(
+            f"{spec.task} has a frame_stack of {spec.frame_stack}, which is for environments on "
+            "the host: put the frames into the observation in step and leave frame_stack at 1"
+        )
+
+
 def check_env(env: DeviceEnv, num_lanes: int = 4, seed: int = 0) -> Float[Array, " lane"]:
     """Walks through an environment of your own with random actions for two of its time limits.
 
@@ -56,9 +75,10 @@ def check_env(env: DeviceEnv, num_lanes: int = 4, seed: int = 0) -> Float[Array,
       The reward that each lane got in all, float32 [lane].
 
     Raises:
-      ValueError: a result has a wrong form, an episode is longer than `spec.max_agent_steps`, an
-        observation or a reward is not finite, or `final_observation` is not the observation of a
-        step that ended no episode; one sentence.
+      ValueError: actions or frames are as no agent takes them, a result has a wrong form, an
+        episode is longer than `spec.max_agent_steps`, an observation or a reward is not finite,
+        or `final_observation` is not the observation of a step that ended no episode; one
+        sentence.
 
     Example:
       >>> from re3_jax.envs import registry

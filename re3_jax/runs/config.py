@@ -8,7 +8,6 @@ import dataclasses
 import functools
 import math
 import re
-import types
 import typing
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -31,7 +30,7 @@ from re3_jax.intrinsic.pretrained import PretrainedConfig
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.rnd import RNDConfig
 from re3_jax.plural import number_of
-from re3_jax.runs import bonuses
+from re3_jax.runs import bonuses, option_types
 from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.bonuses import BONUSES, Bonus
 from re3_jax.runs.registry import Values
@@ -288,7 +287,7 @@ def from_dict(values: dict[str, Any], cls: Any = None, prefix: str = "") -> Any:
         elif name == "bonus" and isinstance(value, str):
             bonuses.parts(value)
             made[name] = value
-        elif _fits(value, hints[name]):
+        elif option_types.fits(value, hints[name]):
             made[name] = value
         else:
             raise TypeError(f"{prefix}{name} cannot be {value!r}")
@@ -297,14 +296,6 @@ def from_dict(values: dict[str, Any], cls: Any = None, prefix: str = "") -> Any:
     except ValueError as error:
         names = [f"{prefix}{item.name}" for item in dataclasses.fields(cls)]
         raise ValueError(with_options(str(error), names)) from None
-
-
-def _fits(value: Any, annotation: Any) -> bool:
-    if isinstance(annotation, types.UnionType):
-        return any(_fits(value, choice) for choice in typing.get_args(annotation))
-    if typing.get_origin(annotation) is Literal:
-        return value in typing.get_args(annotation)
-    return type(value) is annotation or (annotation is float and type(value) is int)
 
 
 def unflatten(flat: dict[str, Any]) -> RunConfig:

@@ -3,6 +3,7 @@
 tyro prints the help. This module reads the words itself, so every mistake becomes one sentence.
 """
 
+import contextlib
 import dataclasses
 import difflib
 import types
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from re3_jax.envs import registry
-from re3_jax.runs import bonuses, plugins, run_folder, suites
+from re3_jax.runs import bonuses, option_types, plugins, run_folder, suites
 from re3_jax.runs.agents import AGENTS, Agent
 from re3_jax.runs.bonuses import BONUSES, Bonus
 from re3_jax.runs.config import (
@@ -254,6 +255,17 @@ def _given(words: list[str]) -> dict[str, Any]:
     return given
 
 
+def _checked_as_one(option: str, value: str, *annotations: Any) -> Any:
+    """`checked` as the first of several types that the value fits."""
+    if value == "None" and types.NoneType in annotations:
+        return None
+    *others, last = (one for one in annotations if one is not types.NoneType)
+    for annotation in others:
+        with contextlib.suppress(UsageError):
+            return checked(option, value, annotation)
+    return checked(option, value, last)
+
+
 def _meant(option: str, spellings: Iterable[str]) -> str:
     """What an unknown option may stand for: the paper's k, the same name in a group, a near one."""
     leaf = option.lstrip("-").rpartition(".")[2]
@@ -266,10 +278,9 @@ def _meant(option: str, spellings: Iterable[str]) -> str:
 
 def checked(option: str, value: str, annotation: Any) -> Any:
     """The value converted to its type; a UsageError if that is impossible."""
-    if isinstance(annotation, types.UnionType):
-        if value == "None":
-            return None
-        (annotation,) = (a for a in typing.get_args(annotation) if a is not types.NoneType)
+    *others, annotation = option_types.alternatives(annotation)
+    if others:
+        return _checked_as_one(option, value, *others, annotation)
     if typing.get_origin(annotation) is Literal:
         if value not in (choices := typing.get_args(annotation)):
             own = (

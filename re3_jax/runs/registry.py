@@ -1,7 +1,10 @@
 """Registries of what a run is built from, by name: `agents`, `bonuses` and `suites`."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeVar
+
+from re3_jax.runs.option_types import check_group
 
 Values = Mapping[str, Any]
 """A RunConfig by dotted field names."""
@@ -18,7 +21,10 @@ class Registry(dict[str, Entry]):
         self._kind = kind
 
     def register(self, entry: Entry) -> None:
-        """Adds an entry; a ValueError if there is one of this name."""
+        """Adds an entry; a ValueError if its name is taken or its config is no group of options."""
         if entry.name in self:
             raise ValueError(f"there is {self._kind} {entry.name} already: choose another name")
+        config = getattr(entry, "config", None)
+        if isinstance(config, type) and dataclasses.is_dataclass(config):
+            check_group(config)
         self[entry.name] = entry

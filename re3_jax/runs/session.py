@@ -192,7 +192,8 @@ class Session:
         return before < 0 or (self.all_trained and before != at) or at // every > before // every
 
     def _check_finite(self) -> None:
-        finite: list[bool] = sum(self.processes.exchange(finite_seeds(self.state.agent)), [])
+        own = finite_seeds(self.state.agent, len(self.own.seed_numbers))
+        finite: list[bool] = sum(self.processes.exchange(own), [])
         numbers = zip(self.config.seed_numbers, finite, strict=True)
         seeds = [seed for seed, is_finite in numbers if not is_finite]
         if not any(finite):

@@ -67,6 +67,23 @@ def test_initial_temperature(preset):
     assert {name for name in online if online[name] != tuned[name]} == {"sac.init_temperature"}
 
 
+@pytest.mark.parametrize("preset", [*PRESETS, "recommended"])
+@pytest.mark.parametrize("agent", ["ppo", "rainbow"])
+def test_weights_of_a_fine_tuned_a2c_are_no_other_agents(agent, preset):
+    """The table has "A2C + RE3 + PT", and only A2C's were searched."""
+    for task in ("empty_16x16", "doorkey_8x8"):
+        online, tuned = (resolve(task, agent, preset=preset, fine_tunes=is_so) for is_so in (0, 1))
+        assert flatten(online) == flatten(tuned)
+
+
+def test_the_weight_of_a_fine_tuned_sum_is_that_of_its_part():
+    alone, summed, re3 = (
+        resolve("doorkey_8x8", bonus=bonus, preset="recommended", fine_tunes=True).re3.beta
+        for bonus in ("contrastive", "contrastive+rnd", "re3+rnd")
+    )
+    assert alone == summed != re3
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("agent", ["rad", "drq"])
 def test_encoders_of_the_baselines_see_what_the_agents_does(agent, preset):

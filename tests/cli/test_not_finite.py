@@ -24,7 +24,12 @@ def test_a_seed_is_finite_if_all_of_its_floats_are():
         "half": jnp.zeros((4, 5), jnp.bfloat16).at[3, 0].set(-jnp.inf),
         "scalar": jnp.ones(4),
     }
-    assert finite.finite_seeds(state) == [True, False, True, False]
+    assert finite.finite_seeds(state, 4) == [True, False, True, False]
+
+
+@pytest.mark.parametrize("state", [(), {"table": jnp.zeros((2, 5), jnp.int32)}])
+def test_a_state_without_floats_is_finite(state):
+    assert finite.finite_seeds(state, 2) == [True, True]
 
 
 def test_where_no_agent_is_left_the_run_ends_and_keeps_its_checkpoint(tmp_path, capsys):
@@ -38,12 +43,12 @@ def test_where_no_agent_is_left_the_run_ends_and_keeps_its_checkpoint(tmp_path, 
 
 
 def test_the_others_go_on_and_the_summary_names_it(tmp_path, capsys, monkeypatch):
-    def of_seeds(agent):
+    def of_seeds(agent, seeds):
         def broken(leaf):
             is_float = jnp.issubdtype(leaf.dtype, jnp.floating)
             return leaf.at[1].set(jnp.nan) if is_float else leaf
 
-        return finite.finite_seeds(jax.tree.map(broken, agent))
+        return finite.finite_seeds(jax.tree.map(broken, agent), seeds)
 
     train_first = ["--steps", "1024", "--seed", "5", "--out", str(tmp_path)]
     assert train.main([*RUN, *train_first]) == 0
@@ -66,7 +71,7 @@ def test_the_others_go_on_and_the_summary_names_it(tmp_path, capsys, monkeypatch
 def test_from_python_the_chunk_that_led_there_can_be_looked_at(monkeypatch):
     options = {"preset": "debug", "seeds": 2, "progress": False}
     run = re3_jax.train("minigrid:DoorKey-5x5", steps=1024, **options)
-    monkeypatch.setattr(session, "finite_seeds", lambda agent: [False, False])
+    monkeypatch.setattr(session, "finite_seeds", lambda agent, seeds: [False, False])
     with pytest.raises(re3_jax.UsageError, match="env frame 2,048 the parameters of every seed"):
         run.train(steps=3072)
     assert run.metrics["env_frames"].tolist() == [1024, 2048]

@@ -159,6 +159,16 @@ def test_error_sentences_name_a_plugins_options(argv, words):
             "from re3_jax.runs import bonuses\nbonuses.register(bonuses.BONUSES['re3'])",
             "there is a bonus re3 already: choose another name",
         ),
+        (
+            "from dataclasses import dataclass, replace\n"
+            "from re3_jax.runs import bonuses\n"
+            "@dataclass(frozen=True)\n"
+            "class MineConfig:\n"
+            "    widths: tuple[int, ...] = (64, 64)\n"
+            "own = replace(bonuses.BONUSES['rnd'], name='mine', config=MineConfig)\n"
+            "bonuses.register(own)",
+            "MineConfig.widths cannot be an option, because it is annotated tuple[int, ...]",
+        ),
     ],
 )
 def test_a_bad_file_is_one_sentence(text, words, tmp_path, capsys):

@@ -123,6 +123,17 @@ def test_bursts_follow_env_frames(trained):
     assert np.isfinite(metrics[0]["image_loss"]).all()
 
 
+@pytest.mark.parametrize("lanes", [1, 16, 64])
+def test_a_step_of_many_lanes_makes_up_for_every_burst(lanes):
+    """Lanes that take more frames in a step than lie between two bursts."""
+    config = dataclasses.replace(CONFIG, num_envs=lanes, prefill_env_frames=24 * lanes)
+    due, steps = make_learner(config, ENV.spec, none()).updates_due, 100
+    updates = sum(due(lanes * step, lanes * (step + 1)) for step in range(steps))
+    every, before = config.env_frames_per_burst, config.prefill_env_frames - 2 * lanes
+    bursts = steps * lanes * 2 // every - before // every
+    assert updates == bursts * config.updates_per_burst
+
+
 def test_rewards_are_stored_with_the_frames_they_came_with(trained):
     """Rewards belong to the frames they came with; first frames have neither action nor reward."""
     _, state, _ = trained
@@ -151,7 +162,7 @@ def test_rewards_are_stored_with_the_frames_they_came_with(trained):
     ("change", "sentence"),
     [
         ({"sequence_length": 13}, "lower sequence_length"),
-        ({"replay_capacity": 25}, "raise replay_capacity to 26"),
+        ({"replay_capacity": 49}, "raise replay_capacity to 50"),
         ({"prefill_env_frames": 47}, "raise prefill_env_frames to 48"),
     ],
 )

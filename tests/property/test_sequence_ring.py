@@ -144,6 +144,22 @@ def test_episodes_are_drawn_uniformly_and_then_their_beginnings():
     assert stats.chisquare(counts).pvalue > 1e-4
 
 
+@pytest.mark.parametrize(("rows", "always"), [(12, False), (13, True)])
+def test_a_lane_keeps_an_episode_until_the_next_is_whole(rows, always):
+    """Episodes of T = 6 steps: 2 T + 1 rows are the fewest that always have one to draw from."""
+    steps, length = 6, 3
+    zeros = np.zeros(2, np.float32)
+    frame = jnp.zeros((2, 1, 1, 1), jnp.uint8)
+    replay, can = begin(rows, length, frame), []
+    for number in range(1, 5 * steps):
+        done = jnp.full(2, number % steps == 0)
+        step = zeros[:, None], zeros, done, frame, frame, done, np.zeros(2, np.int32)
+        replay = add(replay, *step, length=length)
+        can.append(bool(sequence_ring.can_sample(replay)))
+    assert not any(can[: steps - 1]) and can[steps - 1]
+    assert all(can[steps - 1 :]) is always
+
+
 @pytest.mark.parametrize(
     ("sizes", "sentence"),
     [

@@ -1,5 +1,7 @@
 """What a user's bonus or environment returns is checked while it is traced."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -157,6 +159,10 @@ def walk(ends=True, **changed):
     return DeviceEnv(SPEC, reset, step)
 
 
+def with_spec(**changed):
+    return walk()._replace(spec=dataclasses.replace(SPEC, **changed))
+
+
 @pytest.mark.parametrize(
     "env",
     [walk(), probe_envs.corridor(5), probe_envs.aim(), registry.make("minigrid:DoorKey-5x5")],
@@ -170,6 +176,13 @@ def test_environments_that_keep_their_promises_pass(env):
     ("env", "sentence"),
     [
         (walk(ends=False), "an episode of car goes on for 40 steps, more than its max_agent_steps"),
+        (
+            with_spec(action_space=Box((2, 3), -1.0, 2.0)),
+            "the actions of car have the shape (2, 3), which is no vector: make the action space "
+            "Box((6,), -1, 2)",
+        ),
+        (with_spec(action_space=Box((), -1.0, 1.0)), "make the action space Box((1,), -1, 1)"),
+        (with_spec(frame_stack=2), "car has a frame_stack of 2, which is for environments on the"),
         (walk(reward=jnp.float32(np.nan)), "an observation or a reward of car is NaN or infinite"),
         (
             walk(observation=jnp.full(2, jnp.nan), final_observation=jnp.full(2, jnp.nan)),

@@ -50,13 +50,13 @@ RE3 = RE3Config(
 ORDER = "tanh_then_layer_norm"
 
 
-def make(bonus=None, withheld=False):
+def make(bonus=None, withheld=False, chunk=CHUNK):
     learner = make_learner(CONFIG, spec(stack=1, size=SIZE), bonus or none())
     return HostProgram(
         reward_free(learner) if withheld else learner,
         lambda lanes: DotLanes(lanes, SIZE),
         seeds=SEEDS,
-        chunk_agent_steps=CHUNK,
+        chunk_agent_steps=chunk,
         eval_episodes=3,
         eval_greedy=True,
     )
@@ -135,6 +135,18 @@ def test_every_frame_that_can_be_drawn_has_its_latent(trained):
         np.testing.assert_allclose(stored, encode(bonus.encoder, frames), atol=1e-5)
         assert np.ptp(stored, axis=0).min() > 0.1
         np.testing.assert_array_equal(bonus.ring.num_valid, CHUNKS * CHUNK)
+
+
+def test_nothing_is_believed_before_the_policy_acts():
+    """The first 20 agent steps are random; after 27 the second episode is under way."""
+    program, is_zero = make(chunk=9), []
+    state = program.init(jnp.asarray(SEEDS, jnp.int32))
+    program.compile(state)
+    for _ in range(3):
+        state, _ = program.train(state)
+        leaves = jax.tree.leaves(program.capture(state).memory.belief)
+        is_zero.append(not any(np.any(leaf) for leaf in leaves))
+    assert is_zero == [True, True, False]
 
 
 def test_what_is_believed_ends_with_an_episode(trained):

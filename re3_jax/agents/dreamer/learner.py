@@ -121,7 +121,7 @@ def make_learner(config: DreamerConfig, spec: EnvSpec, bonus: IntrinsicReward) -
 
     def updates_due(before: Any, after: Any) -> Any:
         every, repeat = config.env_frames_per_burst, spec.action_repeat
-        crossed = after * repeat // every > before * repeat // every
+        crossed = after * repeat // every - before * repeat // every
         return (after * repeat >= config.prefill_env_frames) * crossed * config.updates_per_burst
 
     return Learner(
@@ -173,11 +173,11 @@ def reward_sequences(
 
 
 def check_sizes(config: DreamerConfig, spec: EnvSpec) -> None:
-    """Refuses a replay from which nothing could be drawn when the first update is due.
+    """Refuses a replay from which nothing could be drawn when an update is due.
 
     Raises:
       ValueError: if episodes are no longer than a sequence, or the random actions do not fill
-        one, or the replay does not hold one.
+        one, or the replay does not keep one until the next is whole.
     """
     length, steps = config.sequence_length, spec.max_agent_steps
     if steps < length:
@@ -185,11 +185,13 @@ def check_sizes(config: DreamerConfig, spec: EnvSpec) -> None:
             f"episodes of {spec.task} end after {steps} agent steps, which holds no sequence of "
             f"{length} frames and a beginning: lower sequence_length"
         )
-    if config.replay_capacity < config.num_envs * (steps + 1):
+    # A whole episode, and all of the next but its last frame.
+    least = config.num_envs * (2 * steps + 1)
+    if config.replay_capacity < least:
         raise ValueError(
-            f"a replay of {config.replay_capacity} frames holds no whole episode of {steps} agent "
-            f"steps in each of {config.num_envs} lanes: raise replay_capacity to "
-            f"{config.num_envs * (steps + 1)} or more"
+            f"a replay of {config.replay_capacity} frames does not keep an episode of {steps} "
+            f"agent steps in each of {config.num_envs} lanes until the next is whole: raise "
+            f"replay_capacity to {least} or more"
         )
     needed = config.num_envs * steps * spec.action_repeat
     if config.prefill_env_frames < needed:

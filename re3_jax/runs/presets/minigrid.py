@@ -9,6 +9,7 @@ nearest task of its kind, a kind that it does not have that of DoorKey-8x8: noth
 
 from dataclasses import replace
 
+from re3_jax.runs import bonuses
 from re3_jax.runs.config import AgentName, PresetName, RunConfig
 from re3_jax.runs.presets import ppo, rainbow, tables
 from re3_jax.runs.presets.tables import Values, options
@@ -107,11 +108,15 @@ def of_a2c(name: PresetName, row: Values) -> tuple[Values, ...]:
 
 
 def fine_tuned(task_id: str, config: RunConfig) -> RunConfig:
-    """`config` for a run that starts from a pre-trained one."""
+    """`config` for a run that starts from a pre-trained one; the weights are A2C's alone."""
+    if config.agent != "a2c":
+        return config
     betas = FINE_TUNING_BETA
     if config.preset == "recommended":
         searched = SEARCHED_FINE_TUNING_BETA
-        betas = searched["re3"] | searched.get(config.bonus, {})
+        betas = searched["re3"]
+        for part in bonuses.parts(config.bonus):
+            betas = searched.get(part.name, betas)
     return replace(config, re3=replace(config.re3, beta=betas[_nearest(task_id)]))
 
 
