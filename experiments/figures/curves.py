@@ -8,7 +8,7 @@ Runs of the same label are pooled. Beside FILE.png, FILE.csv holds the table.
 from pathlib import Path
 
 from experiments.figures import command
-from re3_jax.runs import curves
+from re3_jax.runs import comparison, curves
 from re3_jax.runs.errors import UsageError
 
 SUFFIXES = (".png", ".pdf", ".svg")
@@ -23,6 +23,8 @@ def _make(words: command.Words) -> command.Lines:
         if not equals:
             raise UsageError(f"'{word}' is not a labelled run: write it as LABEL=RUN_DIR")
         folders.setdefault(label, []).append(Path(folder))
+    for label, paths in folders.items():
+        comparison.refuse_repeated_seeds(label, paths)
     drawn = [curves.load(label, paths) for label, paths in folders.items()]
     words.out.parent.mkdir(parents=True, exist_ok=True)
     curves.save(curves.picture(drawn, words.title), words.out)

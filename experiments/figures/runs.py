@@ -142,7 +142,9 @@ class Runs:
                     f"needs {option_with(name, value)}: draw it by its name, if the figure takes "
                     f"folders, move it away, {remedy}"
                 )
-        done = bool(reached["complete"]) and reached["env_frames"] >= run.steps
+        # One that was extended may have been interrupted past what is asked for.
+        is_whole = bool(reached["complete"]) or then["steps"] > run.steps
+        done = is_whole and reached["env_frames"] >= run.steps
         if done:
             self._done.add(words)
         return done

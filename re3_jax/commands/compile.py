@@ -24,7 +24,7 @@ from re3_jax.commands.profile import updates_per_step
 from re3_jax.envs.base import EnvSpec
 from re3_jax.plural import number_of
 from re3_jax.runs import build, installing, run_folder
-from re3_jax.runs.config import RunConfig
+from re3_jax.runs.config import RunConfig, flatten, option_name
 from re3_jax.runs.errors import Parser, UsageError, in_one_sentence, refusing
 from re3_jax.runs.options import parse
 from re3_jax.training.host_loop import HostProgram
@@ -44,6 +44,11 @@ PAPER_SIZE = (
 SEEDS_AND_DEVICES = (1, 1), (4, 1), (4, 4)
 
 PACKAGES = {"cuda": ("jax-cuda12-plugin", "nvidia-cudnn-cu12"), "tpu": ("libtpu",)}
+
+NAMES = "env", "agent", "bonus", "preset", "seeds"
+
+WITHOUT_EFFECT = "steps", "seed", "out", "plugin", "checkpoint_seconds", "loggers", "video"
+"""Options that change no program."""
 
 LATE = 10**8
 """Agent steps after which an agent learns as often as it ever does."""
@@ -93,8 +98,21 @@ def compile_run(config: RunConfig, spec: EnvSpec, target: Target, devices: int) 
 
 
 def _named(config: RunConfig, devices: int) -> dict[str, Any]:
-    names = "env", "agent", "bonus", "preset", "seeds"
-    return {name: getattr(config, name) for name in names} | {"devices": devices}
+    """What tells a run from others in a file: names, numbers, and options unlike the preset's."""
+    named = {name: getattr(config, name) for name in NAMES}
+    words = [word for name in NAMES for word in (option_name(name), str(named[name]))]
+    preset, _ = build.prepared(parse(words))
+    of_preset = flatten(preset)
+    options = {
+        name: value
+        for name, value in flatten(config).items()
+        if value != of_preset[name] and name not in WITHOUT_EFFECT
+    }
+    return named | {"devices": devices} | ({"options": options} if options else {})
+
+
+def _is_of(run: dict[str, Any], named: dict[str, Any]) -> bool:
+    return {name: value for name, value in run.items() if name in (*named, "options")} == named
 
 
 def _described(result: Report, target: Target) -> dict[str, Any]:
@@ -174,9 +192,15 @@ def _asked(words: list[str], devices: int | None) -> Iterator[tuple[list[str], i
     preset = (
         [] if any(word.startswith("--preset") for word in words) else ["--preset", "recommended"]
     )
-    if any(word.startswith("--env") for word in words):
+    given = {word.partition("=")[0] for word in words}
+    if "--env" in given:
         yield [*words, *preset], devices or 1
         return
+    if devices or given & {"--agent", "--seeds"}:
+        raise UsageError(
+            "without --env every agent is compiled, with 1 and 4 seeds on 1 and 4 devices: leave "
+            "--agent, --seeds and --devices out, or add --env"
+        )
     for seeds, used in SEEDS_AND_DEVICES:
         for run in PAPER_SIZE:
             yield [*run, *words, *preset, "--seeds", str(seeds)], used
@@ -202,7 +226,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for options, devices in _asked(words, own.devices):
         # The renderer does not matter to a program; the one of this machine may not exist.
         config, spec = build.prepared(parse(options))
-        if any(run.items() >= _named(config, devices).items() for run in runs):
+        named = _named(config, devices)
+        if any(_is_of(run, named) for run in runs):
+            print(f"{own.out} has {config.title()} on {number_of(devices, 'device')} already")
             continue
         with refusing(RuntimeError, ImportError):
             targets.devices(target)

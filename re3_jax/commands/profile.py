@@ -230,7 +230,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if on_host:
         machine.use_cpu_devices(build.cpu_devices(config))
     config, spec = build.prepared(config)
-    folder = Path(config.out) if config.out else run_folder.default_folder(config, "profile-")
+    folder = (
+        Path(config.out) if config.out else run_folder.default_folder(config, run_folder.PROFILE)
+    )
     run_folder.make_empty(folder)
     machine.keep_compiled_programs()
     # Otherwise a program from the cache may bear the names of scopes of an earlier version.

@@ -64,7 +64,7 @@ def rows_of(folders: Iterable[Path]) -> list[Row]:
     rows = []
     for options, alike in pooled.values():
         label = _label(options, [other for other, _ in pooled.values()])
-        _refuse_repeated_seeds(label, alike)
+        refuse_repeated_seeds(label, alike)
         rows.append(Row(options, alike, curves.load(label, alike)))
     for task, panel in panels_of(rows).items():
         if shared_end(panel) <= max(row.env_frames[0] for row in panel):
@@ -111,8 +111,8 @@ def _label(options: Options, every: Iterable[Options]) -> str:
     return label
 
 
-def _refuse_repeated_seeds(label: str, folders: Iterable[Path]) -> None:
-    """A seed that counted twice would narrow the intervals."""
+def refuse_repeated_seeds(label: str, folders: Iterable[Path]) -> None:
+    """Refuses runs of one row that share a seed, which would narrow the intervals, or have none."""
     owners: dict[str, Path] = {}
     for folder in folders:
         seeds = curves.read(folder / "eval.csv", "return_mean")

@@ -49,15 +49,18 @@ class Curve(NamedTuple):
 def read(path: Path, column: str) -> dict[str, dict[int, float]]:
     """Seed -> env frames -> value in a table of a run; NaN for an empty cell.
 
+    A last line without its end is left out: it is being written, or a full disk cut it.
+
     Raises:
       UsageError: there is no such file, or it has no such column, or a line of it is broken.
     """
     series: dict[str, dict[int, float]] = {}
     try:
-        with path.open(newline="") as lines:
-            for row in csv.DictReader(lines):
-                points = series.setdefault(row["seed"], {})
-                points[int(row["env_frames"])] = float(row[column] or "nan")
+        text = path.read_text()
+        for row in csv.DictReader(text[: text.rfind("\n") + 1].splitlines()):
+            points = series.setdefault(row["seed"], {})
+            # A line with too few cells has None in the last ones.
+            points[int(row["env_frames"])] = float("nan" if row[column] == "" else row[column])
     except OSError:
         raise UsageError(f"{path.parent} has no {path.name}: give the folder of a run") from None
     except KeyError:

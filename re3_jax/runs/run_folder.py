@@ -26,6 +26,8 @@ CONFIG = "config.json"
 CHECKPOINTS = "checkpoints"
 LOCK = ".lock"
 RUNS = Path("runs")
+NO_RUNS = "drawn", "figures", "gpu", "compare", "report.html"
+"""What figures and other commands put there by default."""
 
 DIGESTS = {"pretrained.weights": "bonus_weights_sha256", "plugin": "plugin_sha256"}
 """Option that names a file -> key in config.json of the file's digest."""
@@ -38,6 +40,10 @@ COMPARED_ON_RESUME = {
     "versions": {"jax": "jax", "jaxlib": "jaxlib"},
 }
 """Values of `machine.describe` that can change the bits of a result, and their labels."""
+
+
+PROFILE = "profile-"
+"""Begins the names of the folders of `make profile`."""
 
 
 def default_folder(config: RunConfig, before: str = "") -> Path:
@@ -251,9 +257,15 @@ def has_checkpoint(folder: Path) -> bool:
 
 
 def of_runs(named: Iterable[Path], out: Path) -> list[Path]:
-    """What `RUNS="runs/*"` names, without the command's own `out`, figures and their runs."""
-    others = {out.resolve(), *((RUNS / name).resolve() for name in ("drawn", "figures"))}
-    return [path for path in named if path.resolve() not in others]
+    """What `RUNS="runs/*"` names, without `out` and what commands put there beside runs."""
+    others = {out.resolve(), *((RUNS / name).resolve() for name in NO_RUNS)}
+    runs = RUNS.resolve()
+    return [
+        path
+        for path in named
+        if (whole := path.resolve()) not in others
+        and not (whole.parent == runs and whole.name.startswith(PROFILE))
+    ]
 
 
 def newest_checkpoint(folder: Path) -> int:

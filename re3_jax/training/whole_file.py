@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +17,10 @@ def replacing(path: Path) -> Iterator[Path]:
     is needed.
 
     Raises:
-      OSError: as the file could not be renamed.
+      OSError: `path` is no file, such as a device, or the file could not be renamed.
     """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EEXIST, "there is something else than a file", str(path))
     part = part_of(path)
     try:
         yield part

@@ -98,12 +98,14 @@ def test_all_of_runs_leaves_out_what_figures_put_there(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, bonus in (("runs/one", "none"), ("runs/two", "re3")):
         write_run(tmp_path / name, bonus)
-    for name in ("runs/drawn/dmc", "runs/figures/cell", "runs/compare"):
-        (tmp_path / name).mkdir(parents=True)
+    for name in ("drawn/dmc", "figures/cell", "compare", "gpu", "profile-doorkey_6x6-a2c"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    (tmp_path / "runs" / "report.html").touch()
     every = sorted((tmp_path / "runs").iterdir())
-    assert len(every) == 5
-    assert compare(every, tmp_path / "runs" / "compare") == 0
-    assert len(table_of(tmp_path / "runs" / "compare")) == 2
+    assert len(every) == 8
+    for out in (tmp_path / "runs" / "compare", tmp_path / "elsewhere"):
+        assert compare(every, out) == 0
+        assert len(table_of(out)) == 2
 
 
 def test_rows_are_told_apart_by_what_differs(folders, tmp_path):
@@ -186,7 +188,7 @@ def test_only_an_earlier_comparison_is_overwritten(folders, tmp_path, capsys):
         (lambda run: (run / "eval.csv").unlink(), "has no eval.csv: give the folder of a run"),
         (lambda run: (run / "eval.csv").write_text(""), "has no evaluation yet: train it further"),
         (
-            lambda run: (run / "eval.csv").write_text("seed,env_frames,return_mean\n1,"),
+            lambda run: (run / "eval.csv").write_text("seed,env_frames,return_mean\n1,\n"),
             "has a line without numbers: resume its run",
         ),
         (

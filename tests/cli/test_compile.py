@@ -6,9 +6,10 @@ import pytest
 
 from re3_jax.accelerators.targets import TARGETS
 from re3_jax.commands import compile as command
-from re3_jax.runs import installing
+from re3_jax.runs import build, installing
 from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.errors import UsageError
+from re3_jax.runs.options import parse
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,29 @@ def test_without_a_task_every_agent_is_compiled():
     assert named == set(AGENTS)
     assert {devices for _, devices in asked} == {1, 4}
     assert all(words[2 + words.index("--bonus")] == "--preset" for words, _ in asked)
+
+
+@pytest.mark.parametrize("words", [["--agent", "ppo"], ["--seeds=2"], ["--seeds", "2"]])
+def test_all_agents_have_seeds_and_devices_of_their_own(words):
+    with pytest.raises(UsageError, match="leave --agent, --seeds and --devices out, or add --env"):
+        list(command._asked(words, None))
+    with pytest.raises(UsageError, match="every agent is compiled"):
+        list(command._asked([], 4))
+
+
+def test_a_run_with_other_options_is_another_run():
+    def named(*more):
+        words = ["--env", "doorkey_6x6", "--preset", "debug", "--seeds", "1", *more]
+        return command._named(build.prepared(parse(words))[0], 1)
+
+    plain, wide = named(), named("--a2c.num-envs", "64")
+    assert "options" not in plain and wide["options"]["a2c.num_envs"] == 64
+    assert named("--steps", "99999", "--seed", "7", "--no-video") == plain
+    measured = {"programs": {}, "fits": True}
+    assert command._is_of(plain | measured, plain) and command._is_of(wide | measured, wide)
+    assert not command._is_of(plain | measured, wide)
+    assert not command._is_of(wide | measured, plain)
+    assert not command._is_of(plain | measured, plain | {"devices": 4})
 
 
 def test_the_table_says_what_fits():

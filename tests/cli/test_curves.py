@@ -49,6 +49,27 @@ def test_command_writes_picture_and_table(runs, capsys):
     assert (second["final_return_iqm"], second["final_return_iqm_low"]) == ("0.6", "")
 
 
+def test_a_seed_that_would_count_twice_is_refused(runs, capsys):
+    words = [f"A={runs / 'a'}", f"A={runs / 'b'}", "--out", str(runs / "f.png")]
+    assert main(words) == 2
+    assert "both hold seed 1 of A: leave one out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("cut", ["2,400,1.0,4,0.9", "2,400", "2,400,1.0,4,"])
+def test_a_line_that_was_cut_is_no_result(runs, cut):
+    """As a full disk leaves it: the number may have lost digits."""
+    with (runs / "a" / "eval.csv").open("a") as out:
+        out.write(cut)
+    assert curves.load("a", [runs / "a"]).env_frames.tolist() == [0, 100, 300]
+
+
+def test_a_line_with_too_few_cells_is_refused(runs):
+    with (runs / "a" / "eval.csv").open("a") as out:
+        out.write("2,400,1.0\n")
+    with pytest.raises(UsageError, match="has a line without numbers: resume its run to mend it"):
+        curves.load("a", [runs / "a"])
+
+
 def test_a_picture_of_no_known_kind_is_refused(runs, capsys):
     assert main([f"A={runs / 'a'}", "--out", str(runs / "f.foo")]) == 2
     assert "f.foo is no picture: end its name in .png" in capsys.readouterr().err

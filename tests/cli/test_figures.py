@@ -62,6 +62,15 @@ def test_an_interrupted_or_too_short_run_is_resumed(started, tmp_path, left):
     assert command[command.index("--steps") + 1] == "100"
 
 
+def test_a_run_interrupted_past_what_is_asked_for_is_finished(started, tmp_path):
+    """A search that was stopped in its second rung asks for the first again."""
+    folder = finish(Runs(tmp_path), RUN._replace(steps=400), RETURNS, complete=False)
+    assert ensure(tmp_path) == folder and started == []
+    finish(Runs(tmp_path), RUN._replace(steps=400), RETURNS, complete=False, env_frames=99)
+    ensure(tmp_path)
+    assert "--resume" in started[0]
+
+
 def test_a_run_killed_before_its_summary_is_resumed(started, tmp_path):
     finish(Runs(tmp_path), RUN, RETURNS)
     (tmp_path / FOLDER / "summary.json").unlink()

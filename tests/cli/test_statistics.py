@@ -1,5 +1,7 @@
 """Statistics over seeds against SciPy, and rliable's formulas written out in NumPy."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -172,6 +174,28 @@ def test_profile_has_a_pointwise_interval():
     # The profile moves in steps of one run in 36.
     np.testing.assert_allclose((low, high), expected, atol=1 / 36 + 1e-9)
     assert low.shape == THRESHOLDS.shape and np.all(low <= high)
+
+
+def test_one_score_that_is_no_number_makes_all_statistics_so():
+    """Sorting puts it last, so a trimmed mean would not see it."""
+    values = np.array([0.9, 0.8, 0.85, 0.95, np.nan])
+    found = final_returns(values)
+    numbers = [found["final_return_mean"], found["final_return_iqm"]]
+    assert np.isnan(numbers + found["final_return_iqm_ci95"]).all()
+    assert np.isnan(interquartile_mean(np.array([[1.0, 2.0], [3.0, np.nan]])))
+    for pair in ((values, values[:4]), (values[:4], values)):
+        assert np.isnan(probability_of_improvement(*pair))
+
+
+def test_many_seeds_need_little_memory():
+    """All pairs of each resample at once would take 15 GB."""
+    ours, theirs = RNG.normal(size=(2, 1_000))
+    tracemalloc.start()
+    low, high = bootstrap_interval(probability_of_improvement, ours, theirs)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0.4 < low < high < 0.6
+    assert peak < 2**28
 
 
 def test_what_is_no_number_separates_nothing():

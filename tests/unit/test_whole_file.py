@@ -1,5 +1,7 @@
 """A file is replaced in one step, or stays as it was."""
 
+import os
+
 import pytest
 
 from re3_jax.training.whole_file import part_of, replacing
@@ -33,3 +35,12 @@ def test_what_a_killed_process_left_is_overwritten(tmp_path):
     with replacing(path) as part:
         part.write_text("new")
     assert path.read_text() == "new" and not part_of(path).exists()
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    """Such as /dev/null, which a process of root could replace for all others."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="something else than a file"), replacing(pipe):
+        pytest.fail("began to write")
+    assert pipe.is_fifo() and [*tmp_path.iterdir()] == [pipe]
