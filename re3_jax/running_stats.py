@@ -4,6 +4,9 @@
 values seen, however they were split into batches. `update_released` is the recursion of the
 authors' code, which differs in one operator and produced the published curves.
 
+Values that are NaN or infinite, or too large to be squared, change nothing: the moments of their
+batch are left out, of arrays those of the element. One of them would make all later ones NaN.
+
 All numbers are float32, including the count, which is exact up to 2^24 values. `update` counts at
 most 2^20 batches; from then on the statistics are an exponential average over that many. Were they
 to go on, rounding would take the small contributions and leave the large ones, and the moments
@@ -56,10 +59,21 @@ def update(stats: RunningStats, values: Float[Array, " batch *shape"]) -> Runnin
     share = size / total
     delta = batch.mean - stats.mean
     between = jnp.square(delta) * (stats.num_values / total)
-    return RunningStats(
+    merged = RunningStats(
         mean=stats.mean + delta * share,
         variance=stats.variance + share * (batch.variance - stats.variance + between),
         num_values=total,
+    )
+    return _unless_not_finite(merged, stats)
+
+
+def _unless_not_finite(merged: RunningStats, before: RunningStats) -> RunningStats:
+    """Each element's moments after a batch, or those before it if they are no numbers."""
+    is_finite = jnp.isfinite(merged.mean) & jnp.isfinite(merged.variance)
+    return RunningStats(
+        mean=jnp.where(is_finite, merged.mean, before.mean),
+        variance=jnp.where(is_finite, merged.variance, before.variance),
+        num_values=jnp.where(jnp.any(is_finite), merged.num_values, before.num_values),
     )
 
 
@@ -102,11 +116,12 @@ def update_released(
     squares = batch.variance * (size / (size - 1)) if unbiased else batch.variance
     within = stats.variance * stats.num_values + squares * size
     between = jnp.square(delta) * stats.num_values * size / total
-    return RunningStats(
+    merged = RunningStats(
         mean=stats.mean + delta + size / total,
         variance=(within + between) / total,
         num_values=total,
     )
+    return _unless_not_finite(merged, stats)
 
 
 def std(stats: RunningStats) -> Float[Array, " *shape"]:

@@ -4,7 +4,9 @@ Within an episode, b_t = phi(o_t)^T C_{t-1}^{-1} phi(o_t), where C_{t-1} is the 
 phi(o_i) phi(o_i)^T over the steps i < t of the episode plus lambda I (their Section 3.1). With
 one-hot features this is 1 / (n + lambda) for a state visited n times before: a count for
 continuous features. phi is trained alongside on inverse dynamics, so it learns what actions change.
-The inverse is updated as in their Algorithm 1 (Sherman and Morrison, 1950): O(d^2) a step.
+Their Algorithm 1 updates the inverse itself (Sherman and Morrison, 1950). Here S with
+C^{-1} = S S^T is updated, as in Potter's filter (Kaminski, Bryson and Schmidt, 1971), also in
+O(d^2) a step: rounding cannot make a bonus negative or the inverse of large features explode.
 
 As in the authors' code, a step is rewarded for the observation in which its action was taken, and
 the first step of an episode for nothing: nothing is known yet, so its bonus would be
@@ -57,7 +59,7 @@ class E3BConfig(NetworkConfig):
         checks.positive(self, "ridge")
 
 
-Inverse = Float[Array, "lane latent latent"]
+Root = Float[Array, "lane latent latent"]
 
 
 @inherits("encoder")
@@ -66,30 +68,33 @@ class E3BState(NamedTuple):
 
     Attributes:
       encoder: phi and the head that predicts actions, with Adam's state.
-      inverse: C^{-1} of each lane's episode.
+      root: S of each lane's episode, where C^{-1} = S S^T.
       begins: whether the next step is the first of its episode.
       bonuses: b_t of the stored steps.
     """
 
     encoder: InverseDynamicsState
-    inverse: Inverse
+    root: Root
     begins: Bool[Array, " lane"]
     bonuses: ValueRing
 
 
 def elliptical(
-    inverse: Inverse, features: Float[Array, "lane latent"]
-) -> tuple[Float[Array, " lane"], Inverse]:
-    """The bonuses phi^T C^{-1} phi, and the inverses of C + phi phi^T.
+    root: Root, features: Float[Array, "lane latent"]
+) -> tuple[Float[Array, " lane"], Root]:
+    """The bonuses phi^T C^{-1} phi, and the roots S of the inverses of C + phi phi^T.
 
-    float32 at full matmul precision: exact to a few millionths of |phi|^2 / lambda, the bonus of
-    something new, after a thousand steps. 0 is returned where rounding made a bonus negative.
+    With a = S^T phi the bonus is b = |a|^2, and S becomes
+    S - (S a) a^T / (1 + b + sqrt(1 + b)). float32 at full matmul precision: after a thousand steps
+    exact to a few millionths of a bonus of the size of 1 if features are, and to a thousandth if
+    they are a thousand times as large.
     """
     with jax.default_matmul_precision("highest"):
-        projected = jnp.einsum("lij,lj->li", inverse, features)
-    bonus = jnp.maximum(jnp.sum(features * projected, axis=1), 0.0)
-    step = projected[:, :, None] * projected[:, None, :]
-    return bonus, inverse - step / (1.0 + bonus)[:, None, None]
+        seen = jnp.einsum("lij,li->lj", root, features)
+        bonus = jnp.sum(seen * seen, axis=1)
+        gain = jnp.einsum("lij,lj->li", root, seen)
+    gain /= (1.0 + bonus + jnp.sqrt(1.0 + bonus))[:, None]
+    return bonus, root - gain[:, :, None] * seen[:, None, :]
 
 
 def e3b(config: E3BConfig, num_stored: int) -> IntrinsicReward:
@@ -97,22 +102,22 @@ def e3b(config: E3BConfig, num_stored: int) -> IntrinsicReward:
     encoder = controllable_encoder(config)
 
     def empty(latent_dim: int) -> Float[Array, "latent latent"]:
-        return jnp.eye(latent_dim, dtype=jnp.float32) / config.ridge
+        return jnp.eye(latent_dim, dtype=jnp.float32) / jnp.sqrt(jnp.float32(config.ridge))
 
     def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> E3BState:
         latent_dim = encoder.latent_dim(spec)
         return E3BState(
             encoder=encoder.init(key, spec),
-            inverse=jnp.tile(empty(latent_dim), (num_lanes, 1, 1)),
+            root=jnp.tile(empty(latent_dim), (num_lanes, 1, 1)),
             begins=jnp.ones(num_lanes, bool),
             bonuses=value_ring.init(num_stored),
         )
 
     def begun(state: E3BState, ended: Bool[Array, " lane"]) -> E3BState:
         """New episodes of the lanes whose episode has ended."""
-        new = empty(state.inverse.shape[1])
-        inverse = jnp.where(ended[:, None, None], new, state.inverse)
-        return state._replace(inverse=inverse, begins=ended)
+        new = empty(state.root.shape[1])
+        root = jnp.where(ended[:, None, None], new, state.root)
+        return state._replace(root=root, begins=ended)
 
     def restart(state: E3BState, lanes: Bool[Array, " lane"]) -> E3BState:
         return begun(state, lanes)._replace(begins=state.begins | lanes)
@@ -123,10 +128,10 @@ def e3b(config: E3BConfig, num_stored: int) -> IntrinsicReward:
     def remember(
         state: E3BState, step: Step, features: Float[Array, "lane latent"]
     ) -> tuple[E3BState, Int[Array, " lane"]]:
-        episode_memory.check_lanes(len(state.inverse), len(features))
-        bonus, inverse = elliptical(state.inverse, features)
+        episode_memory.check_lanes(len(state.root), len(features))
+        bonus, root = elliptical(state.root, features)
         bonuses, index = value_ring.add(state.bonuses, jnp.where(state.begins, 0.0, bonus))
-        return begun(E3BState(state.encoder, inverse, state.begins, bonuses), step.ended), index
+        return begun(E3BState(state.encoder, root, state.begins, bonuses), step.ended), index
 
     def reward(
         state: E3BState, batch: IntrinsicBatch

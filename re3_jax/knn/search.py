@@ -155,10 +155,12 @@ def _is_settled(
       of_copies: the largest square that counts as 0 if fingerprints are equal; None without them.
     """
     norms = jnp.sum(scored * scored, axis=1)
-    # A product of D terms has a rounding error that grows as sqrt(D). The factor is twice the
-    # largest error measured. A row nearer than the k-th has at most the norm |x| + d.
+    # A product of D terms has a rounding error that grows as sqrt(D); those of the norm and of the
+    # difference do not grow. The largest that was measured is 1.2 at D = 1, 2.5 at 8, 2.9 at 50 and
+    # below half of the bound from 128 on. A row nearer than the k-th has at most the norm |x| + d.
     reach = 2 * jnp.sqrt(norms) + jnp.sqrt(jnp.where(jnp.isfinite(kth), kth, 0.0))
-    rounding = 0.5 * scored.shape[1] ** 0.5 * jnp.finfo(jnp.float32).eps / 2 * reach * reach
+    roundings = 0.5 * scored.shape[1] ** 0.5 + 2.0
+    rounding = roundings * jnp.finfo(jnp.float32).eps / 2 * reach * reach
     harmless = rounding <= TIE_TOLERANCE * kth
     nearest_unseen = norms - best_unseen - rounding
     if of_copies is None:

@@ -119,7 +119,7 @@ def add(
       ValueError: if the batch has more latents than the ring has places.
     """
     capacity, batch_size = ring.latents.shape[0], latents.shape[0]
-    check_batch(batch_size, capacity)
+    check_batch(latents, *ring.latents.shape)
     place = jnp.arange(batch_size, dtype=jnp.int32)
     index = (ring.cursor + place) % capacity
     hashes = fingerprint.of(latents) if fingerprints is None else fingerprints

@@ -80,7 +80,7 @@ def add(
       ValueError: if the batch has more rows than the ring.
     """
     capacity, batch_size = ring.latents.shape[0], latents.shape[0]
-    check_batch(batch_size, capacity)
+    check_batch(latents, *ring.latents.shape)
     index = (ring.cursor + jnp.arange(batch_size, dtype=jnp.int32)) % capacity
     if fingerprints is None:
         fingerprints = fingerprint.of(latents)
@@ -106,7 +106,11 @@ def add(
 def measurable(
     latents: Float[Array, "batch latent"],
 ) -> tuple[Float[Array, "batch latent"], Float[Array, " batch"]]:
-    """The latents, `FAR` in place of those whose square is not finite, and |y_i|^2 of each."""
+    """The latents, `FAR` in place of those whose square is not finite, and |y_i|^2 of each.
+
+    Both are float32: squares of half precision would overflow, and order rows wrongly.
+    """
+    latents = latents.astype(jnp.float32)
     norms = jnp.sum(latents * latents, axis=1)
     is_finite = jnp.isfinite(norms)
     return jnp.where(is_finite[:, None], latents, FAR), jnp.where(is_finite, norms, jnp.inf)
@@ -125,12 +129,18 @@ def check_size(capacity: int, latent_dim: int) -> None:
         )
 
 
-def check_batch(batch_size: int, capacity: int) -> None:
-    """Rejects a batch that would overwrite itself.
+def check_batch(latents: Float[Array, "batch latent"], capacity: int, latent_dim: int) -> None:
+    """Rejects a batch that would overwrite itself, or of latents of another length.
 
     Raises:
-      ValueError: if the batch has more latents than the ring has places.
+      ValueError: if the batch has more latents than the ring has places, or they do not fit them.
     """
+    batch_size, width = latents.shape
+    if width != latent_dim:
+        raise ValueError(
+            f"latents of {width} numbers do not fit a ring of rows of {latent_dim}: make the "
+            "encoder's latent_dim what its encode returns"
+        )
     if batch_size > capacity:
         raise ValueError(
             f"a batch of {batch_size} latents does not fit a ring of {capacity} rows: "

@@ -81,7 +81,7 @@ def add(
     """
     slice_rows, batch_size = ring.latents.shape[0], latents.shape[0]
     capacity = slice_rows * lax.axis_size(AXIS)
-    check_batch(batch_size, capacity)
+    check_batch(latents, capacity, ring.latents.shape[1])
     place = jnp.arange(batch_size, dtype=jnp.int32)
     index = (ring.cursor + place) % capacity
     row, is_own = _in_slice(ring, index)

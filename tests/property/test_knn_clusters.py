@@ -72,6 +72,28 @@ def test_nearest_rows_of_dense_clusters(found, number):
     assert left <= 16 if number < 10 else left > 16
 
 
+@pytest.mark.parametrize(
+    ("dim", "rows", "spread"),
+    [(1, 64, 1e-2), (2, 5, 1e-3), (2, 64, 1e-3), (3, 64, 1e-3), (4, 64, 1e-3), (5, 64, 1e-3)],
+)
+def test_clusters_of_few_dimensions(dim, rows, spread):
+    """256 rings, whose products round by more than the square root of the dimension says."""
+    rng = np.random.default_rng(0)
+    centre = rng.normal(size=(256, 1, dim))
+    latents, queries = (
+        (centre + spread * rng.normal(size=(256, count, dim))).astype(np.float32)
+        for count in (rows, QUERIES)
+    )
+
+    def nearest(rows_and_queries):
+        ring, _ = latent_ring.add(latent_ring.init(rows, dim), rows_and_queries[0])
+        return knn.kth_distance(rows_and_queries[1], ring, k=1)
+
+    found = jax.jit(lambda *both: jax.lax.map(nearest, both))(latents, queries)
+    gaps = queries[:, :, None].astype(np.float64) - latents[:, None].astype(np.float64)
+    np.testing.assert_allclose(found, np.sqrt((gaps**2).sum(-1)).min(-1), rtol=2e-4)
+
+
 def test_copies_of_an_observation_in_a_dense_cluster_count_as_nearest(found):
     """Their latents differ by rounding, and rows of other observations are nearer."""
     latents = clusters(1, 2e-4, seed=5)

@@ -1,7 +1,9 @@
 """Merging batches gives the statistics of all values, however the stream is split."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,3 +32,31 @@ def test_any_split_equals_numpy_on_the_whole(sizes, offset, spread, seed):
         running_stats.std(stats), whole.std(), rtol=1e-4, atol=1e-6 * spread + rounding
     )
     assert stats.num_values == len(values)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e30])
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_batch_that_is_not_finite_changes_nothing(bad, exact):
+    """1e30 is a number, but its square is none."""
+    if exact:
+        stats, step = running_stats.init(), running_stats.update
+    else:
+        stats, step = running_stats.init_released(), running_stats.update_released
+    values = jnp.asarray(np.random.default_rng(0).normal(size=(3, 16)), jnp.float32)
+    before = step(stats, values[0])
+    after = step(before, values[1].at[3].set(bad))
+    jax.tree.map(np.testing.assert_array_equal, after, before)
+    jax.tree.map(np.testing.assert_array_equal, step(after, values[2]), step(before, values[2]))
+    assert np.isfinite(step(step(stats, jnp.full(16, bad)), values[0])).all()
+
+
+def test_an_element_that_is_not_finite_leaves_the_others():
+    values = np.random.default_rng(0).normal(size=(2, 16, 3)).astype(np.float32)
+    bad = values.copy()
+    bad[1, 5, 1] = np.nan
+    good, found = running_stats.init((3,)), running_stats.init((3,))
+    for batch, other in zip(values, bad, strict=True):
+        good, found = update(good, batch), update(found, other)
+    np.testing.assert_array_equal(found.mean[::2], good.mean[::2])
+    np.testing.assert_array_equal(found.variance[::2], good.variance[::2])
+    assert np.isfinite(found.mean).all() and np.isfinite(found.variance).all()

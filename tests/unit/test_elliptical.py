@@ -3,24 +3,35 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from re3_jax.intrinsic.e3b import elliptical
 
 
 def bonuses(features, ridge):
     """Of one episode of one lane; [time, latent] -> [time], and the last inverse."""
-    inverse = jnp.eye(features.shape[1])[None] / ridge
+    root = jnp.eye(features.shape[1])[None] / np.sqrt(ridge)
 
     @jax.jit
-    def run(inverse, features):
-        def step(inverse, row):
-            bonus, inverse = elliptical(inverse, row[None])
-            return inverse, bonus[0]
+    def run(root, features):
+        def step(root, row):
+            bonus, root = elliptical(root, row[None])
+            return root, bonus[0]
 
-        return jax.lax.scan(step, inverse, features)
+        return jax.lax.scan(step, root, features)
 
-    last, paid = run(inverse, jnp.asarray(features))
-    return np.asarray(paid), np.asarray(last)[0]
+    last, paid = run(root, jnp.asarray(features))
+    root = np.asarray(last, np.float64)[0]
+    return np.asarray(paid), root @ root.T
+
+
+def in_float64(features, ridge):
+    """The bonuses by solving for each, and the last covariance."""
+    covariance, expected = ridge * np.eye(features.shape[1]), []
+    for row in features.astype(np.float64):
+        expected.append(row @ np.linalg.solve(covariance, row))
+        covariance += np.outer(row, row)
+    return np.array(expected), covariance
 
 
 def test_one_hot_features_are_counted():
@@ -34,17 +45,14 @@ def test_one_hot_features_are_counted():
 def test_a_long_episode_in_a_few_directions_stays_accurate():
     """1,000 steps among eight features of length 64, against double precision.
 
-    The inverse holds numbers as large as 1 / lambda in float32, so errors are a share of
-    |phi|^2 / lambda, the bonus of something new; no bonus is negative.
+    The inverse holds numbers as large as 1 / lambda, so errors are a share of |phi|^2 / lambda, the
+    bonus of something new.
     """
     rng = np.random.default_rng(0)
     known = rng.normal(size=(8, 64)).astype(np.float32)
     features = known[rng.integers(0, 8, 1_000)]
     paid, last = bonuses(features, 0.1)
-    covariance, expected = 0.1 * np.eye(64), []
-    for row in features.astype(np.float64):
-        expected.append(row @ np.linalg.solve(covariance, row))
-        covariance += np.outer(row, row)
+    expected, covariance = in_float64(features, 0.1)
     assert paid.min() >= 0
     largest = np.square(known).sum(axis=1).max() / 0.1
     np.testing.assert_allclose(paid, expected, rtol=1e-3, atol=5e-6 * largest)
@@ -52,3 +60,11 @@ def test_a_long_episode_in_a_few_directions_stays_accurate():
     # A direction that the episode never showed is as new as at its beginning.
     new = np.linalg.svd(known.astype(np.float64))[2][-1]
     np.testing.assert_allclose(new @ last @ new, 10.0, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("size", "error"), [(1.0, 1e-5), (100.0, 1e-3), (1e3, 1e-2)])
+def test_large_features_stay_accurate(size, error):
+    """Such as unscaled observations; an inverse updated by itself is NaN here after 60 steps."""
+    features = (size * np.random.default_rng(0).normal(size=(1_000, 50))).astype(np.float32)
+    paid, _ = bonuses(features, 0.1)
+    np.testing.assert_allclose(paid, in_float64(features, 0.1)[0], rtol=error)

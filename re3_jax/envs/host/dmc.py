@@ -21,6 +21,9 @@ _DRAWN_ONLY = ("mesh_", "tex_", "skin_", "flex", "bvh_", "oct_", "names", "text_
 _HEIGHT_FIELD = 1
 """mjGEOM_HFIELD."""
 
+_TERRAIN = 0
+"""The number of the only height field of a model."""
+
 
 def spec(task_id: str, config: DMCConfig) -> EnvSpec:
     """Specification of a task; starts nothing and imports no physics engine.
@@ -100,7 +103,7 @@ class Lane:
         return self._env.physics
 
     def begin(self, seed: int) -> None:
-        """Starts the same episode as dm_control with `random=seed`."""
+        """Starts the same episode as dm_control with `random=seed`; lqr's model is that of 0."""
         self._env.task.random.seed(seed)
         self.begin_next()
 
@@ -143,7 +146,10 @@ class Lane:
         return reward if kept else 0.0
 
     def proprioception(self) -> np.ndarray:
-        """dm_control's own observation of the present state, its parts in order: float64 [dim]."""
+        """dm_control's own observation of the present state, its parts in order: float64 [dim].
+
+        Directly after `set_state`, sensors of acceleration still show what was before.
+        """
         parts = self._env.task.get_observation(self.physics)
         return np.concatenate([np.ravel(part) for part in parts.values()])
 
@@ -184,13 +190,29 @@ class Lane:
         import mujoco
 
         mujoco.mj_step1(self.physics.model.ptr, self.physics.data.ptr)
+        self._show_terrain()
+
+    def _has_terrain(self) -> bool:
+        """All quadrupeds have a terrain in their model; only one walks on it."""
+        return bool(np.any(self.physics.model.geom_type == _HEIGHT_FIELD))
+
+    def _show_terrain(self) -> None:
+        """Gives the terrain to OpenGL, as dm_control does at the start of an episode."""
+        if not self._has_terrain():
+            return
+        from dm_control.mujoco.wrapper.mjbindings import mjlib
+
+        contexts = self.physics.contexts
+        with contexts.gl.make_current() as context:
+            context.call(
+                mjlib.mjr_uploadHField, self.physics.model.ptr, contexts.mujoco.ptr, _TERRAIN
+            )
 
     def _model_arrays(self) -> list[tuple[str, np.ndarray]]:
         model = self.physics.model.ptr
-        terrain = np.any(model.geom_type == _HEIGHT_FIELD)
+        terrain = self._has_terrain()
         arrays = []
         for name in sorted(dir(model)):
-            # All quadrupeds have a terrain in their model; only one walks on it.
             if name.startswith(("_", *_DRAWN_ONLY)) or (name == "hfield_data" and not terrain):
                 continue
             value = getattr(model, name)
