@@ -4,6 +4,7 @@ Imports no JAX: worker processes of host environments validate their configurati
 """
 
 import math
+from numbers import Integral
 from typing import Any, get_args
 
 
@@ -13,6 +14,8 @@ def at_least(config: Any, minimum: int, *names: str) -> None:
         value = getattr(config, name)
         if value < minimum:
             raise ValueError(f"{name} must be at least {minimum}, but it is {value}")
+        if not isinstance(value, Integral):
+            raise ValueError(f"{name} must be a whole number, but it is {value!r}")
 
 
 def positive(config: Any, *names: str) -> None:
@@ -25,10 +28,17 @@ def positive(config: Any, *names: str) -> None:
 
 def not_negative(config: Any, *names: str) -> None:
     """Finite numbers of at least 0."""
+    not_below(config, 0, *names)
+
+
+def not_below(config: Any, minimum: int, *names: str) -> None:
+    """Finite numbers of at least `minimum`."""
     for name in names:
         value = getattr(config, name)
-        if not 0 <= value < math.inf:
-            raise ValueError(f"{name} must be a finite number of at least 0, but it is {value}")
+        if not minimum <= value < math.inf:
+            raise ValueError(
+                f"{name} must be a finite number of at least {minimum}, but it is {value}"
+            )
 
 
 def share(config: Any, *names: str) -> None:

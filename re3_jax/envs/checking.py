@@ -77,8 +77,8 @@ def check_env(env: DeviceEnv, num_lanes: int = 4, seed: int = 0) -> Float[Array,
     Raises:
       ValueError: actions or frames are as no agent takes them, a result has a wrong form, an
         episode is longer than `spec.max_agent_steps`, an observation or a reward is not finite,
-        or `final_observation` is not the observation of a step that ended no episode; one
-        sentence.
+        `final_observation` is not the observation of a step that ended no episode, or the next
+        episode does not begin where one ends; one sentence.
 
     Example:
       >>> from re3_jax.envs import registry
@@ -91,10 +91,10 @@ def check_env(env: DeviceEnv, num_lanes: int = 4, seed: int = 0) -> Float[Array,
 
     def one_lane(key: PRNGKeyArray):
         reset_key, key = jax.random.split(key)
-        state, first = checked.reset(reset_key)
+        state, seen = checked.reset(reset_key)
 
         def step(carry, key):
-            state, length, longest = carry
+            state, length, longest, first, later, before = carry
             action_key, step_key = jax.random.split(key)
             (action,) = space.sample(action_key, 1)
             state, timestep = checked.step(state, action, step_key)
@@ -103,16 +103,30 @@ def check_env(env: DeviceEnv, num_lanes: int = 4, seed: int = 0) -> Float[Array,
             numbers = _is_finite(timestep.observation) & _is_finite(timestep.final_observation)
             numbers &= _is_finite(timestep.reward)
             longest = jnp.maximum(longest, length)
-            carry = state, jnp.where(ended, 0, length), longest
-            return carry, (timestep.reward, follows, numbers)
+            # Lengths of the first episode, and of the longest that follows.
+            later = jnp.where(first > 0, jnp.maximum(later, length), later)
+            first = jnp.where(ended & (first == 0), length, first)
+            moves = ~ended & ~jnp.array_equal(timestep.observation, before)
+            begins = ended & ~jnp.array_equal(timestep.observation, timestep.final_observation)
+            length = jnp.where(ended, 0, length)
+            carry = state, length, longest, first, later, timestep.observation
+            return carry, (timestep.reward, follows, numbers, ended, moves, begins)
 
-        start = state, jnp.int32(0), jnp.int32(0)
-        (_, _, longest), outcomes = jax.lax.scan(step, start, jax.random.split(key, 2 * limit))
-        reward, follows, numbers = outcomes
-        return jnp.sum(reward), longest, jnp.all(follows), jnp.all(numbers) & _is_finite(first)
+        nothing = jnp.int32(0)
+        start = state, nothing, nothing, nothing, nothing, seen
+        keys = jax.random.split(key, 2 * limit)
+        (_, _, *lengths, _), outcomes = jax.lax.scan(step, start, keys)
+        reward, follows, numbers, *events = outcomes
+        return (
+            (jnp.sum(reward), jnp.all(follows), jnp.all(numbers) & _is_finite(seen)),
+            lengths,
+            [jnp.sum(event) for event in events],
+        )
 
     keys = jax.random.split(jax.random.key(seed), num_lanes)
-    reward, longest, follows, numbers = jax.jit(jax.vmap(one_lane))(keys)
+    (reward, follows, numbers), lengths, events = jax.jit(jax.vmap(one_lane))(keys)
+    longest, first, later = lengths
+    ends, moves, begins = map(jnp.sum, events)
     if jnp.max(longest) > limit:
         raise ValueError(
             f"an episode of {spec.task} goes on for {jnp.max(longest)} steps, more than its "
@@ -125,6 +139,17 @@ def check_env(env: DeviceEnv, num_lanes: int = 4, seed: int = 0) -> Float[Array,
         raise ValueError(
             f"final_observation of {spec.task} is not the observation of a step that ended no "
             "episode: return the same for both, and differ only where an episode ends"
+        )
+    if jnp.any(first > 1) and ends > 2 * num_lanes and jnp.max(later) == 1:
+        raise ValueError(
+            f"after the first end of an episode of {spec.task} every step ends one: step must "
+            "return the state of the next episode where one ends"
+        )
+    if ends and moves and not begins:
+        raise ValueError(
+            f"where episodes of {spec.task} end, observation is always the same as "
+            "final_observation: return the first observation of the next episode as observation, "
+            "and the last of the old one as final_observation"
         )
     return reward
 

@@ -16,7 +16,7 @@ from jaxtyping import Array
 
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.envs.device.brax import import_brax
-from re3_jax.intrinsic.base import IntrinsicReward, Step
+from re3_jax.intrinsic.base import IntrinsicReward, Step, check_is_bonus
 from re3_jax.intrinsic.rewarding import reward_rollout
 
 envs: Any = import_brax()
@@ -67,6 +67,7 @@ class BonusEnv(envs.Wrapper):
 
     def __init__(self, env: Any, bonus: IntrinsicReward, episode_length: int = 1000):
         """Wraps `env`, brax's `EpisodeWrapper` of a batch."""
+        check_is_bonus(bonus)
         super().__init__(env)
         if not isinstance(env.observation_size, int):
             raise ValueError(

@@ -80,11 +80,6 @@ class NumpyBonus:
           TypeError: if it is no bonus, such as the options of one.
           ValueError: if the bonus does not suit the task, or there is no lane.
         """
-        if not isinstance(bonus, IntrinsicReward):
-            raise TypeError(
-                f"bonus is a {type(bonus).__name__}: give an IntrinsicReward, such as "
-                "re3_jax.intrinsic.from_config makes of a RE3Config"
-            )
         bonus = validated(bonus)
         if num_lanes < 1:
             raise ValueError(f"num_lanes is {num_lanes}: give at least 1")
@@ -301,7 +296,7 @@ def _array(
 
     Raises:
       ValueError: if it has not the shape [*rows, *shape] or not a dtype of the kind of `dtype`, or
-        if it holds what is not finite.
+        if it holds what is not finite or no number of JAX's 32 bits.
     """
     if value is None:
         return None
@@ -319,6 +314,12 @@ def _array(
         raise ValueError(
             f"{name} holds NaN or infinity, first at {place}: a bonus cannot tell how far it is "
             "from others, so mend or leave out the step"
+        )
+    narrow = jax.dtypes.canonicalize_dtype(array.dtype)
+    if np.issubdtype(narrow, np.integer) and (array != array.astype(narrow)).any():
+        raise ValueError(
+            f"{name} holds whole numbers that {np.dtype(narrow)} does not: make them real numbers, "
+            "float32, in the specification, too"
         )
     return array
 

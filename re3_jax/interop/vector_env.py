@@ -12,7 +12,7 @@ import numpy as np
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.envs.names import pip_install
 from re3_jax.interop.numpy_bonus import Info, NumpyBonus
-from re3_jax.intrinsic.base import IntrinsicReward, Step
+from re3_jax.intrinsic.base import IntrinsicReward, Step, check_is_bonus
 
 try:
     from gymnasium import spaces
@@ -59,6 +59,7 @@ class BonusVectorEnv(VectorWrapper):
             them, or if the bonus cannot be paid for a step of all lanes, or where a step may be
             a transition in some lanes only (`NEXT_STEP`) for one lane, or remembers episodes.
         """
+        check_is_bonus(bonus)
         super().__init__(env)
         self._mode = env.metadata.get("autoreset_mode")
         if not isinstance(self._mode, AutoresetMode):
@@ -146,8 +147,8 @@ def spec_of(env: Any) -> EnvSpec:
     seen, acted = (getattr(env, f"{single}{name}_space") for name in ("observation", "action"))
     if not isinstance(seen, spaces.Box):
         raise ValueError(
-            f"a bonus needs observations that are one array, but these are {seen}: wrap the "
-            "environments, for example in gymnasium.wrappers.vector.FlattenObservation"
+            f"a bonus needs observations that are one array, but these are {seen}: wrap each "
+            "environment, for example in gymnasium.wrappers.FlattenObservation"
         )
     if isinstance(acted, spaces.Discrete) and acted.start == 0:
         action_space: Discrete | Box = Discrete(int(acted.n))
@@ -166,12 +167,14 @@ def spec_of(env: Any) -> EnvSpec:
         )
     channels = seen.shape[-1] if is_image else 1
     colours = 3 if not is_image or channels % 3 == 0 else 1
-    is_float = np.issubdtype(seen.dtype, np.floating)
+    dtype = np.dtype(seen.dtype)
+    # JAX has no whole numbers of 64 bits.
+    becomes_float = np.issubdtype(dtype, np.floating) or dtype.itemsize == 8
     registered = getattr(env, "spec", None)
     return EnvSpec(
         task=f"gymnasium:{registered.id if registered else type(env.unwrapped).__name__}",
         observation_shape=seen.shape,
-        observation_dtype=np.dtype(np.float32) if is_float else np.dtype(seen.dtype),
+        observation_dtype=np.dtype(np.float32) if becomes_float else dtype,
         action_space=action_space,
         max_agent_steps=(registered and registered.max_episode_steps) or NO_LIMIT,
         colours=colours,

@@ -91,7 +91,7 @@ class IntrinsicBatch(NamedTuple):
         if known is None:
             return self
         rows = jnp.where(known, jnp.arange(known.shape[0]), jnp.argmax(known))
-        return jax.tree.map(lambda leaf: leaf[rows] if leaf.ndim else leaf, self)
+        return jax.tree.map(lambda leaf: leaf[rows] if jnp.ndim(leaf) else leaf, self)
 
     def paid_for_known(self, reward: Float[Array, " batch"]) -> Float[Array, " batch"]:
         """Rewards that depend on o_{t+1}: 0 where it is not known."""
@@ -173,6 +173,15 @@ class ChainState(NamedTuple):
     transforms: tuple[Any, ...]
 
 
+def check_is_bonus(bonus: Any) -> None:
+    """Refuses what is no bonus, such as the options of one, with a TypeError."""
+    if not isinstance(bonus, IntrinsicReward):
+        raise TypeError(
+            f"bonus is a {type(bonus).__name__}: give an IntrinsicReward, such as "
+            "re3_jax.intrinsic.from_config makes of a RE3Config"
+        )
+
+
 def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicReward:
     """Passes the rewards of `bonus` through `transforms`, left to right, and merges their infos.
 
@@ -185,6 +194,7 @@ def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicRewa
       >>> beta = exponential_decay(0.05, rho=1e-5)
       >>> bonus = chain(re3.re3(config), log1p(), scale_by_schedule(beta))
     """
+    check_is_bonus(bonus)
 
     def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> ChainState:
         return ChainState(bonus.init(key, spec, num_lanes), tuple(t.init() for t in transforms))

@@ -15,6 +15,7 @@ from re3_jax.intrinsic.base import (
     IntrinsicState,
     Observe,
     Step,
+    check_is_bonus,
 )
 
 
@@ -24,7 +25,11 @@ def validated(bonus: IntrinsicReward, strict: bool = False) -> IntrinsicReward:
     Its state must keep structure, shapes and dtypes; the index of a step is int32
     [lane, *index_shape], a reward float32 [batch], and every value of an info a float32 scalar.
     Unless it is `strict`, rewards and infos of whole numbers become float32.
+
+    Raises:
+      TypeError: it is no bonus, such as the options of one.
     """
+    check_is_bonus(bonus)
     number = (lambda value: value) if strict else as_float32
 
     def checked_info(function: str, info: Any) -> Info:

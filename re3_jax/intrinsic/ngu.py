@@ -67,7 +67,8 @@ class NGUConfig(NetworkConfig):
     def __post_init__(self) -> None:
         """Validates the fields."""
         super().__post_init__()
-        checks.at_least(self, 1, "neighbours", "memory_size", "max_modulation")
+        checks.at_least(self, 1, "neighbours", "memory_size")
+        checks.not_below(self, 1, "max_modulation")
         checks.positive(self, "kernel_epsilon", "pseudo_count", "max_similarity")
         checks.not_negative(self, "cluster_distance")
         if self.memory_size < self.neighbours:

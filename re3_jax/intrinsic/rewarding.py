@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from re3_jax import batch_split
@@ -91,7 +92,7 @@ def _trained(
 
     def update(leaves, rows, key):
         # All but the number of agent steps has rows.
-        chosen = jax.tree.map(lambda leaf: leaf[rows] if leaf.ndim else leaf, batch)
+        chosen = jax.tree.map(lambda leaf: leaf[rows] if jnp.ndim(leaf) else leaf, batch)
         after, info = bonus.update(jax.tree.unflatten(form, leaves), chosen, key)
         return jax.tree.leaves(after), info
 

@@ -23,6 +23,7 @@ from re3_jax.intrinsic.base import (
     IntrinsicReward,
     IntrinsicState,
     Step,
+    check_is_bonus,
     observe_rollout,
 )
 
@@ -44,10 +45,12 @@ def sum_of(parts: Mapping[str, IntrinsicReward]) -> IntrinsicReward:
       parts: complete bonuses (`chain(..., scale_by_schedule(beta))`) by their names.
 
     Raises:
-      TypeError: the parts have no names.
+      TypeError: the parts have no names, there are none, or one is no bonus.
     """
-    if not isinstance(parts, Mapping):
+    if not isinstance(parts, Mapping) or not parts:
         raise TypeError('give each bonus a name, as in sum_of({"re3": ..., "e3b": ...})')
+    for part in parts.values():
+        check_is_bonus(part)
     shapes = [part.index_shape for part in parts.values()]
     ends = list(itertools.accumulate(math.prod(shape) for shape in shapes))
     starts = [0, *ends[:-1]]

@@ -246,6 +246,8 @@ def _squared_distances(
     capacity = ring.latents.shape[0]
     shards = 1 if axis_name is None else lax.axis_size(axis_name)
     _check(queries, ring, k, capacity * shards, exclude, fingerprints)
+    if not queries.shape[0]:
+        return jnp.zeros((0, k), jnp.float32)
     own_row = jnp.full(queries.shape[:1], -1, jnp.int32) if exclude is None else exclude
     if axis_name is not None:
         own_row = own_row - lax.axis_index(axis_name) * capacity

@@ -121,6 +121,8 @@ def add(
     capacity, batch_size = ring.latents.shape[0], latents.shape[0]
     check_batch(latents, *ring.latents.shape)
     place = jnp.arange(batch_size, dtype=jnp.int32)
+    if not batch_size:
+        return ring, place
     index = (ring.cursor + place) % capacity
     hashes = fingerprint.of(latents) if fingerprints is None else fingerprints
     latents, norms = measurable(latents)

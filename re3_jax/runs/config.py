@@ -6,6 +6,7 @@ The command line is this dataclass (`re3_jax.runs.options`), the presets fill it
 
 import dataclasses
 import functools
+import keyword
 import math
 import re
 import typing
@@ -31,7 +32,7 @@ from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.rnd import RNDConfig
 from re3_jax.plural import number_of
 from re3_jax.runs import bonuses, option_types
-from re3_jax.runs.agents import AGENTS
+from re3_jax.runs.agents import AGENTS, Agent
 from re3_jax.runs.bonuses import BONUSES, Bonus
 from re3_jax.runs.registry import Values
 
@@ -228,10 +229,38 @@ def config_class() -> type[RunConfig]:
     return _class_of(tuple(AGENTS), tuple(BONUSES))
 
 
+def check_group_of(entry: Agent | Bonus) -> None:
+    """Refuses an entry with options of its own whose group is no name, or another's.
+
+    Raises:
+      ValueError: one sentence.
+    """
+    group = _group_of(entry)
+    if group is None:
+        raise ValueError(
+            f"{entry.name} has a config without a group: name it, as in groups=('{entry.name}',)"
+        )
+    if not group.isidentifier() or keyword.iskeyword(group):
+        raise ValueError(
+            f"the group '{group}' of {entry.name} is no name of a field in Python: choose another"
+        )
+    taken = typing.get_type_hints(config_class()).get(group)
+    if taken is not None and taken is not entry.config:
+        raise ValueError(f"the group {group} of {entry.name} is another's: choose another name")
+
+
+def _group_of(entry: Agent | Bonus) -> str | None:
+    if isinstance(entry, Agent):
+        return entry.group
+    return entry.groups[0] if entry.groups else None
+
+
 @functools.cache
 def _class_of(agents: tuple[str, ...], names: tuple[str, ...]) -> type[RunConfig]:
-    groups = {AGENTS[name].group: AGENTS[name].config for name in agents}
-    groups |= {b.groups[0]: b.config for b in BONUSES.values() if b.config is not None}
+    entries: list[Agent | Bonus] = [*AGENTS.values(), *BONUSES.values()]
+    groups: dict[str, Any] = {
+        str(_group_of(entry)): entry.config for entry in entries if entry.config is not None
+    }
     own = {item.name for item in dataclasses.fields(RunConfig)}
     literal = typing.cast(Any, Literal)
     fields: list[Any] = [

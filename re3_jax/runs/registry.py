@@ -21,10 +21,16 @@ class Registry(dict[str, Entry]):
         self._kind = kind
 
     def register(self, entry: Entry) -> None:
-        """Adds an entry; a ValueError if its name is taken or its config is no group of options."""
+        """Adds an entry; a ValueError if its name is taken or its options cannot be a group."""
         if entry.name in self:
             raise ValueError(f"there is {self._kind} {entry.name} already: choose another name")
+        if "+" in entry.name:
+            raise ValueError(f"{entry.name} has a +, which adds bonuses: choose another name")
         config = getattr(entry, "config", None)
         if isinstance(config, type) and dataclasses.is_dataclass(config):
+            # The module of the configuration imports the registries.
+            from re3_jax.runs.config import check_group_of
+
             check_group(config)
+            check_group_of(entry)
         self[entry.name] = entry

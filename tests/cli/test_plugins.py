@@ -149,6 +149,16 @@ def test_error_sentences_name_a_plugins_options(argv, words):
     assert re.search(words, done.stderr), done.stderr
 
 
+OWN = """
+from dataclasses import dataclass, replace
+from re3_jax.runs import bonuses
+@dataclass(frozen=True)
+class MineConfig:
+    beta: float = 0.5
+bonuses.register(replace(bonuses.BONUSES['rnd'], {}))
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -169,6 +179,20 @@ def test_error_sentences_name_a_plugins_options(argv, words):
             "bonuses.register(own)",
             "MineConfig.widths cannot be an option, because it is annotated tuple[int, ...]",
         ),
+        (OWN.format("name='mine', config=MineConfig"), "the group rnd of mine is another's"),
+        (
+            OWN.format("name='mine', config=MineConfig, groups=('seeds',)"),
+            "the group seeds of mine is another's: choose another name",
+        ),
+        (
+            OWN.format("name='mine', config=MineConfig, groups=()"),
+            "mine has a config without a group: name it, as in groups=('mine',)",
+        ),
+        (
+            OWN.format("name='mine', config=MineConfig, groups=('my-count',)"),
+            "the group 'my-count' of mine is no name of a field in Python",
+        ),
+        (OWN.format("name='a+b'"), "a+b has a +, which adds bonuses: choose another name"),
     ],
 )
 def test_a_bad_file_is_one_sentence(text, words, tmp_path, capsys):

@@ -3,11 +3,13 @@
 from collections import deque
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from re3_jax.replay import latent_ring
+from re3_jax.replay import distinct_ring, latent_ring
 
 DIM = 3
 add = jax.jit(latent_ring.add, donate_argnums=0)
@@ -48,3 +50,21 @@ def test_insertion_into_a_donated_ring_copies_nothing():
     pointer = ring.latents.unsafe_buffer_pointer()
     after, _ = add(ring, np.ones((7, 64), np.float32))
     assert after.latents.unsafe_buffer_pointer() == pointer
+
+
+@pytest.mark.parametrize("kind", [latent_ring, distinct_ring])
+@pytest.mark.parametrize("dtype", [np.float16, np.int32])
+def test_squares_are_those_of_float32(kind, dtype):
+    """In half precision the square of 300 overflows, and in int32 that of 50,000."""
+    latents = np.array([[300.0, 0.0, 1.0], [50_000.0, 0.0, 0.0]]).astype(dtype)
+    ring, _ = kind.add(kind.init(4, DIM), jnp.asarray(latents))
+    expected = np.square(latents.astype(np.float64)).sum(axis=1)
+    np.testing.assert_allclose(np.sort(np.asarray(ring.squared_norms)[:4])[-2:], expected, 1e-6)
+    assert ring.latents.dtype == ring.squared_norms.dtype == np.float32
+
+
+@pytest.mark.parametrize("kind", [latent_ring, distinct_ring])
+def test_latents_of_another_length_are_refused(kind):
+    """A width of 1 would be broadcast into every column."""
+    with pytest.raises(ValueError, match="latents of 1 numbers do not fit a ring of rows of 3"):
+        kind.add(kind.init(4, DIM), jnp.zeros((2, 1)))

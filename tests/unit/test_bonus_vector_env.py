@@ -233,6 +233,11 @@ def test_a_registered_task_is_described_with_its_limit(make):
     assert spec.observation_dtype == np.float32
 
 
+def test_whole_numbers_of_64_bits_become_real():
+    seen = spaces.Box(0, 2**40, (2,), np.int64)
+    assert spec_of(Shown(seen, spaces.Discrete(2))).observation_dtype == np.float32
+
+
 @pytest.mark.parametrize(
     ("seen", "acted", "words"),
     [

@@ -12,11 +12,13 @@ from re3_jax.envs.base import Box, DeviceEnv, Discrete, EnvSpec, TimeStep
 from re3_jax.envs.checking import check_env
 from re3_jax.envs.checking import validated as validated_env
 from re3_jax.interop.numpy_bonus import NumpyBonus
+from re3_jax.interop.vector_env import BonusVectorEnv
 from re3_jax.intrinsic import (
     IntrinsicBatch,
     IntrinsicReward,
     RE3Config,
     Step,
+    chain,
     check_bonus,
     e3b,
     from_config,
@@ -159,13 +161,43 @@ def walk(ends=True, **changed):
     return DeviceEnv(SPEC, reset, step)
 
 
+def line(state_begins=True, seen_begins=True, final_is_next=False):
+    """Five cells with an end at each side, which nobody leaves; episodes begin in the middle."""
+
+    def shown(place):
+        return jnp.full(2, place, jnp.float32)
+
+    def reset(key):
+        return (jnp.int32(2), jnp.int32(0)), shown(2)
+
+    def step(state, action, key):
+        place, steps = state
+        moved = place + jnp.where(action == 0, -1, 1)
+        place, steps = jnp.where((place == 0) | (place == 4), place, moved), steps + 1
+        terminated, truncated = (place <= 0) | (place >= 4), steps >= 20
+        ended = terminated | truncated
+        following = jnp.where(ended & seen_begins, shown(2), shown(place))
+        final = jnp.where(ended & final_is_next, shown(2), shown(place))
+        begun = (jnp.where(ended, 2, place), jnp.where(ended, 0, steps))
+        after = begun if state_begins else (place, steps)
+        return after, TimeStep(following, jnp.float32(1), terminated, truncated, final)
+
+    return DeviceEnv(SPEC, reset, step)
+
+
 def with_spec(**changed):
     return walk()._replace(spec=dataclasses.replace(SPEC, **changed))
 
 
 @pytest.mark.parametrize(
     "env",
-    [walk(), probe_envs.corridor(5), probe_envs.aim(), registry.make("minigrid:DoorKey-5x5")],
+    [
+        walk(),
+        line(),
+        probe_envs.corridor(5),
+        probe_envs.aim(),
+        registry.make("minigrid:DoorKey-5x5"),
+    ],
     ids=lambda env: env.spec.task,
 )
 def test_environments_that_keep_their_promises_pass(env):
@@ -189,6 +221,13 @@ def test_environments_that_keep_their_promises_pass(env):
             "an observation or a reward of car is NaN or infinite",
         ),
         (walk(final_observation=jnp.zeros(2)), "final_observation of car is not the observation"),
+        (
+            line(state_begins=False, seen_begins=False),
+            "after the first end of an episode of car every step ends one",
+        ),
+        (line(state_begins=False), "after the first end of an episode of car every step ends one"),
+        (line(seen_begins=False), "where episodes of car end, observation is always the same as"),
+        (line(final_is_next=True), "where episodes of car end, observation is always the same as"),
         (walk(reward=jnp.zeros(1)), "reward of a step of car is float32[1], where float32[]"),
         (walk(terminated=jnp.int32(0)), "terminated of a step of car is int32[], where bool[]"),
         (
@@ -228,3 +267,22 @@ def test_whole_numbers_are_taken_in_a_run():
     env = validated_env(walk(reward=jnp.int32(2)))
     _, timestep = env.step(jnp.int32(0), jnp.int32(0), jax.random.key(0))
     assert timestep.reward.dtype == jnp.float32 and timestep.reward == 2
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        chain,
+        lambda bonus: sum_of({"re3": bonus}),
+        lambda bonus: check_bonus(bonus, SPEC),
+        lambda bonus: BonusVectorEnv(None, bonus),
+    ],
+)
+def test_options_in_place_of_a_bonus_are_told_what_to_give(use):
+    with pytest.raises(TypeError, match="bonus is a RE3Config: give an IntrinsicReward, such as"):
+        use(ENTROPY)
+
+
+def test_a_sum_of_nothing_is_refused():
+    with pytest.raises(TypeError, match="give each bonus a name"):
+        sum_of({})

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from re3_jax import knn
-from re3_jax.replay import latent_ring
+from re3_jax.replay import distinct_ring, latent_ring
 
 kth = jax.jit(knn.kth_distance, static_argnames="k")
 mean = jax.jit(knn.mean_distance, static_argnames=("k", "first"))
@@ -57,6 +57,15 @@ def test_an_empty_ring_gives_zero(exclude):
         mean(at(3.0, 4.0), ring, k=3, exclude=exclude),
     ):
         np.testing.assert_array_equal(value, 0.0)
+
+
+def test_no_queries_have_no_distances():
+    ring, _ = latent_ring.add(latent_ring.init(5, 2), at(3.0, 4.0))
+    nothing = jnp.zeros((0, 2))
+    assert knn.nearest_distances(nothing, ring, k=2).shape == (0, 2)
+    assert kth(nothing, ring, k=1).shape == (0,)
+    distinct, index = distinct_ring.add(distinct_ring.init(5, 2), nothing)
+    assert index.shape == (0,) and distinct.num_valid == 0
 
 
 def test_a_copy_in_another_row_is_a_neighbour():

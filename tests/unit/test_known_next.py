@@ -93,3 +93,9 @@ def test_nothing_is_paid_for_or_learned_from_what_is_not_known(name):
     if name != "e3b":
         np.testing.assert_array_equal(paid[unknown], 0.0)
         assert (paid[~unknown] != 0).any()
+
+
+def test_agent_steps_may_be_a_number_of_python():
+    given = batch(agent_steps=3).with_known_next()
+    assert given.agent_steps == 3
+    np.testing.assert_array_equal(given.observation[0], batch().observation[1])

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from re3_jax.cpu import compilation
+from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.interop.numpy_bonus import NumpyBonus
 from re3_jax.intrinsic import (
     LearnedEncoderConfig,
@@ -264,6 +265,15 @@ def test_arrays_are_cast_within_their_kind_and_refused_otherwise():
     with pytest.raises(ValueError, match=r"bonus_index must be int32\[4\]"):
         bonus.reward(batch_of(step, np.zeros(3, np.int32), 4))
     assert bonus.agent_steps == LANES
+
+
+def test_whole_numbers_that_jax_does_not_have_are_refused():
+    """They would wrap: 2^32 is 0 in 32 bits."""
+    spec = EnvSpec("tape", (1,), np.dtype(np.int64), Discrete(2), max_agent_steps=9)
+    bonus = NumpyBonus(BONUSES["re3"](), spec, 2)
+    bonus.observe(np.array([[1], [2**31 - 1]]))
+    with pytest.raises(ValueError, match="holds whole numbers that int32 does not: make them real"):
+        bonus.observe(np.array([[1], [2**32]]))
 
 
 def test_only_a_bonus_that_remembers_episodes_needs_every_lane():
