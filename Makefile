@@ -36,10 +36,39 @@ ifneq ($(strip $(UNKNOWN)),)
     ARGS, such as ARGS="--seed 3")
 endif
 
+# Those that a target reads; another would have no effect, as SEEDS= has none on a figure.
+OF_run := ENV AGENT BONUS SEEDS STEPS PRESET OUT RESUME PRETRAIN INIT ARGS
+OF_profile := $(OF_run)
+OF_compile := $(OF_run) TARGET
+OF_compile-here := $(OF_compile)
+OF_compare := RUNS OUT ARGS
+OF_report := RUNS OUT ARGS
+OF_watch := RUN ARGS
+OF_look := RUN OUT ARGS
+OF_figure := FIG ARGS
+OF_bench := BENCH ARGS
+OF_gpu := OUT MINUTES ARGS
+OF_doctor := ARGS
+OF_torture := ARGS
+OF_test := TESTS
+OF_test-all := TESTS
+OF_dist := PYTHONS
+OF_try-docs := PYTHONS ARGS
+READ := PYTHON VENV $(foreach goal,$(MAKECMDGOALS),$(OF_$(goal)))
+UNREAD := $(foreach name,$(filter-out $(READ),$(VARIABLES)),$\
+  $(if $(filter command,$(firstword $(origin $(name)))),$(name)))
+ifneq ($(and $(strip $(MAKECMDGOALS)),$(strip $(UNREAD))),)
+  $(error $(strip $(UNREAD)) would have no effect on $(MAKECMDGOALS): leave it out, or give options $\
+    in ARGS, such as ARGS="--seeds 3")
+endif
+
 # $(call option,VARIABLE,--flag): the flag if VARIABLE was written after `make`; the
 # environment is ignored, because shells have an ENV of their own.
 given = $(if $(filter command,$(origin $(1))),$($(1)))
 option = $(if $(call given,$(1)),$(2) '$(call given,$(1))')
+ifneq ($(filter-out 0 1,$(call given,RESUME)),)
+  $(error RESUME=$(RESUME) is neither 1 nor 0: give RESUME=1 to continue a run)
+endif
 RUN_OPTIONS = $(call option,ENV,--env) $(call option,AGENT,--agent) $(call option,BONUS,--bonus) \
   $(call option,SEEDS,--seeds) $(call option,STEPS,--steps) $(call option,PRESET,--preset) \
   $(call option,PRETRAIN,--pretrain) $(call option,INIT,--init) \
@@ -93,10 +122,10 @@ report: $(RUN_READY)
 	@$(PY) -m experiments.report $(call given,RUNS) $(call option,OUT,--out) $(call given,ARGS)
 
 watch: $(RUN_READY)
-	@$(PY) -m experiments.watch $(call given,RUN) $(call given,ARGS)
+	@$(PY) -m experiments.watch $(call option,RUN) $(call given,ARGS)
 
 look: $(RUN_READY)
-	@$(PY) -m experiments.look $(call given,RUN) $(call option,OUT,--out) $(call given,ARGS)
+	@$(PY) -m experiments.look $(call option,RUN) $(call option,OUT,--out) $(call given,ARGS)
 
 profile: $(RUN_READY)
 	@$(PY) -m experiments.profile $(RUN_OPTIONS)

@@ -30,6 +30,9 @@ def crop_at(images: Images, offsets: Int[Array, "batch 2"], size: tuple[int, int
 
         return jax.vmap(cut)(images, offsets)
 
+    if jnp.issubdtype(images.dtype, jnp.floating):
+        # Of real numbers a gradient may be wanted, which a choice by platform does not have.
+        return elsewhere(images, offsets)
     on_cpu, on_tpu = partial(crop_frames, size=size), partial(crop_by_halves, size=size)
     return by_platform(on_cpu, elsewhere, on_tpu=on_tpu)(images, offsets)
 

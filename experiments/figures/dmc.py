@@ -181,10 +181,10 @@ def _given(pairs: Sequence[str]) -> dict[str, str | bool]:
 def _make(words: command.Words) -> command.Lines:
     reference = _load_reference(words.reference) if words.reference else {}
     wanted: Sequence[Path | None] = words.folders
-    if wanted and (words.state or words.finished or words.options):
+    about_runs = [name for name in OF_FIGURE if getattr(words, name) != DEFAULTS[name]]
+    if wanted and about_runs:
         raise UsageError(
-            "--state, --finished and --options are about the runs of the figure: leave them or "
-            "the folders out"
+            f"--{about_runs[0]} is about the runs of the figure: leave it or the folders out"
         )
     if not wanted:
         all_runs, of_figure = runs.Runs(words.runs, words.jobs), _wanted(words)
@@ -223,6 +223,17 @@ OPTIONS: command.Options = {
 }
 
 OPTIONS |= command.STATE | command.FINISHED | command.STEPS | command.OF_RUNS
+
+OF_FIGURE = (
+    *("tasks", "agent", "preset", "bonuses", "weights", "options"),
+    *("state", "finished", "steps", "seeds", "jobs"),
+)
+"""Options that say which runs there are to be, and have no effect on folders that are named."""
+
+DEFAULTS = {
+    name: (option := OPTIONS[f"--{name}"]).get("default", False if "action" in option else None)
+    for name in OF_FIGURE
+}
 
 main = command.of("dmc", _make, OPTIONS)
 

@@ -125,7 +125,7 @@ class Runs:
             return True
         if not (folder / "summary.json").exists():
             return False
-        reached = json.loads((folder / "summary.json").read_text())
+        reached = _summary(folder)
         remedy = "or name another folder for all runs with --runs"
         now = flatten(self.config(run))
         if len(reached["final_return"]) != run.seeds:
@@ -136,12 +136,15 @@ class Runs:
         then = flatten(run_folder.stored_config(folder, f"move it away, {remedy}"))
         for name, value in now.items():
             is_compared = name not in (*comparison.POOLED, "init", "pretrain")
+            # Of a file its contents count.
+            is_compared &= name not in run_folder.DIGESTS or None in (value, then[name])
             if is_compared and then[name] != value and no_effect(name, now) is None:
                 raise UsageError(
                     f"the run in {folder} has {option_with(name, then[name])}, and this figure "
                     f"needs {option_with(name, value)}: draw it by its name, if the figure takes "
                     f"folders, move it away, {remedy}"
                 )
+        run_folder.check_files(self.config(run), folder)
         # One that was extended may have been interrupted past what is asked for.
         is_whole = bool(reached["complete"]) or then["steps"] > run.steps
         done = is_whole and reached["env_frames"] >= run.steps
@@ -159,7 +162,7 @@ class Runs:
         for run in wanted:
             path, frames = self.folder_of(run) / "summary.json", 0
             if path.exists():
-                reached = json.loads(path.read_text())
+                reached = _summary(path.parent)
                 frames = reached["env_frames"]
                 pace.append((frames * run.seeds, reached["wall_seconds"]))
             finished = self._is_finished(run)
@@ -301,6 +304,15 @@ class Runs:
                 process.wait()
         self._processes.discard(process)
         return process.returncode if process.returncode >= 0 else 128 - process.returncode
+
+
+def _summary(folder: Path) -> dict[str, Any]:
+    """What summary.json says of a run."""
+    path = folder / "summary.json"
+    try:
+        return dict(json.loads(path.read_text()))
+    except (ValueError, TypeError):
+        raise UsageError(f"{path} is broken: delete it, and its run is resumed") from None
 
 
 def seed_by_seed(rows: Iterable[Run], seeds: int) -> list[Run]:

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import matplotlib
+
 from re3_jax.runs import comparison, curves, installing, run_folder
 from re3_jax.runs.errors import Parser, UsageError, in_one_sentence
 
@@ -36,9 +38,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     panels = comparison.panels_of(comparison.rows_of(folders))
     # The profiles are written first, and only here: a folder without them is not a comparison's.
     run_folder.make_empty(words.out, FILES if profile_file.exists() else (), "a comparison")
-    profiles = curves.draw_panels(panels, (4.8, 3.9), across=3, panel=comparison.draw_profiles)
-    profiles.savefig(profile_file)
-    curves.draw_panels(panels, (4.8, 3.9), across=3).savefig(curve_file)
+    # A dollar sign in the name of a folder is no formula.
+    with matplotlib.rc_context({"text.parse_math": False}):
+        profiles = curves.draw_panels(panels, (4.8, 3.9), across=3, panel=comparison.draw_profiles)
+        profiles.savefig(profile_file)
+        curves.draw_panels(panels, (4.8, 3.9), across=3).savefig(curve_file)
     lines = comparison.table(panels)
     curves.write_csv(table_file, [*lines[0]], [[*line.values()] for line in lines])
     print(aligned(comparison.readable(lines)))

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from io import TextIOWrapper
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +96,13 @@ def _last_lines(folder: Path, seen: Progress) -> Iterator[Text]:
     elif seen.is_complete:
         yield Text(f"the run is complete: {folder}")
     else:
-        yield Text(f"no process trains this run now; to continue it: {installing.resuming(folder)}")
+        yield Text("no process trains this run now; to continue it:")
+
+
+def _say_how_to_continue(folder: Path, seen: Progress) -> None:
+    """In a line that only the terminal breaks, so that it can be pasted."""
+    if not seen.is_running and not seen.is_complete:
+        print(installing.resuming(folder))
 
 
 @in_one_sentence
@@ -110,6 +117,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise UsageError(f"give the folder of a run, as in {example}")
     if not 0 < words.every <= threading.TIMEOUT_MAX:
         raise UsageError(f"--every {words.every} is no time to wait: give seconds above 0")
+    # The blocks of the curve are not of every encoding.
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     console, folder = Console(highlight=False), words.run
 
     def show(seen: Progress) -> RenderableType:
@@ -118,6 +128,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     seen = read(folder)
     if not console.is_terminal:
         console.print(show(seen))
+        _say_how_to_continue(folder, seen)
         return 0
     try:
         with Live(show(seen), console=console, auto_refresh=False) as live:
@@ -127,6 +138,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 live.update(show(seen), refresh=True)
     except KeyboardInterrupt:
         return 130
+    _say_how_to_continue(folder, seen)
     return 0
 
 

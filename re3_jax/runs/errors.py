@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import functools
 import logging
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
@@ -26,6 +27,8 @@ class Parser(argparse.ArgumentParser):
 def in_one_sentence(main: Callable[[Sequence[str] | None], int]) -> Callable[..., int]:
     """Makes a command exit with code 2 and one printed line after an error with a remedy.
 
+    After Ctrl-C it exits with 130, silently.
+
     The loggers of libraries do not print the error again.
     """
 
@@ -38,6 +41,8 @@ def in_one_sentence(main: Callable[[Sequence[str] | None], int]) -> Callable[...
         except (UsageError, LostWorkers) as error:
             print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
             return 2
+        except KeyboardInterrupt:
+            return 128 + signal.SIGINT
 
     return command
 

@@ -177,7 +177,7 @@ def claim(config: RunConfig) -> Path:
     folder = Path(config.out) if config.out else default_folder(config)
     if config.resume:
         _check_same(config, stored_config(folder, START_ONE), folder)
-        _check_files(config, folder)
+        check_files(config, folder)
         began = any(path.stat().st_size > 0 for path in folder.glob("*.csv"))
         if began and not has_checkpoint(folder):
             raise UsageError(
@@ -320,7 +320,7 @@ def _check_same(config: RunConfig, stored: RunConfig, folder: Path) -> None:
         # A pre-training run may be extended.
         if name == "pretrain" and None not in (now[name], then[name]):
             continue
-        # Of a file its contents count, which `_check_files` compares.
+        # Of a file its contents count, which `check_files` compares.
         if name in DIGESTS and None not in (now[name], then[name]):
             continue
         # What the run's own program registered may come from a file now.
@@ -344,7 +344,7 @@ def refuse_shorter(config: RunConfig, stored: RunConfig, which: str) -> None:
         )
 
 
-def _check_files(config: RunConfig, folder: Path) -> None:
+def check_files(config: RunConfig, folder: Path) -> None:
     """Refuses files whose contents changed: the resumed run would be another one."""
     stored = json.loads((folder / CONFIG).read_text())
     for option, now in _digests(config).items():

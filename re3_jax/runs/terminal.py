@@ -2,6 +2,8 @@
 
 import importlib.util
 import math
+import os
+import sys
 import time
 from dataclasses import dataclass
 
@@ -42,12 +44,21 @@ class Standing:
         )
 
 
+class _LastingConsole(Console):
+    """Says nothing more after its reader has gone, such as `head`, and lets the run go on."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
 class Terminal:
     """Writes to standard output; safe to call from another thread."""
 
     def __init__(self, quiet: bool = False) -> None:
         """Finds out where standard output goes; nothing is written if `quiet`."""
-        self._console = Console(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
+        self._console = _LastingConsole(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
         # Without ipywidgets, rich warns and shows nothing in a notebook.
         in_notebook = self._console.is_jupyter and importlib.util.find_spec("ipywidgets")
         self._is_live = not quiet and (self._console.is_terminal or bool(in_notebook))

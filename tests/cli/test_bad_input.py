@@ -6,6 +6,7 @@ from experiments.figures import curves
 from re3_jax.commands import evaluate
 from re3_jax.envs.host import gl
 from re3_jax.runs import machine
+from re3_jax.runs.errors import in_one_sentence
 from tests.cli.refusal import DEBUG, DOORKEY, own_folder, refused  # noqa: F401
 
 CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
@@ -312,3 +313,12 @@ def test_a_backend_that_is_not_here_is_refused(capsys, monkeypatch, error):
 
     monkeypatch.setattr("jax.local_devices", devices)
     assert "or set JAX_PLATFORMS=cpu" in refused(capsys, *DOORKEY)
+
+
+def test_ctrl_c_ends_a_command_silently(capsys):
+    @in_one_sentence
+    def interrupted(argv):
+        raise KeyboardInterrupt
+
+    assert interrupted() == 130
+    assert capsys.readouterr() == ("", "")

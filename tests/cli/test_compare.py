@@ -108,6 +108,11 @@ def test_all_of_runs_leaves_out_what_figures_put_there(tmp_path, monkeypatch):
         assert len(table_of(out)) == 2
 
 
+def test_a_dollar_sign_is_no_formula(tmp_path):
+    started = [write_run(tmp_path / name, init=f"runs/${name}_$") for name in ("a", "b")]
+    assert compare(started, tmp_path / "out") == 0
+
+
 def test_rows_are_told_apart_by_what_differs(folders, tmp_path):
     folders += [
         write_run(tmp_path / "beta", re3={"beta": 0.2, "latent_dim": 64}),

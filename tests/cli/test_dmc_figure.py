@@ -288,7 +288,11 @@ def test_the_agent_is_in_the_name_of_a_run_made_for_it(monkeypatch, tmp_path):
         (lambda path: ["--options", "steps=5"], "write it as sac.n_steps=1"),
         (lambda path: ["--state", "--options", "sac.n_stepps=5"], "--sac.n-stepps"),
         (lambda path: ["--state", "--options", "icm.beta=5"], "--icm.beta has no effect"),
-        (lambda path: [write_run(path / "x"), "--state"], "leave them or the folders out"),
+        *(
+            (lambda path, more=more: [write_run(path / "x"), *more], f"{more[0]} is about the runs")
+            for more in (["--state"], ["--options", "sac.n_steps=1"], ["--seeds", "1"])
+        ),
+        (lambda path: [write_run(path / "x"), "--tasks", "hopper_hop"], "leave it or the folders"),
         (lambda path: ["--reference", str(path / "none.csv")], "cannot be read as a reference"),
         (
             lambda path: write_reference(path / "r.csv", "task,seed,step,episode_reward"),

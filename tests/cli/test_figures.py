@@ -78,6 +78,30 @@ def test_a_run_killed_before_its_summary_is_resumed(started, tmp_path):
     assert "--resume" in started[0]
 
 
+def test_a_broken_summary_is_one_sentence(started, tmp_path):
+    (finish(Runs(tmp_path), RUN, RETURNS) / "summary.json").write_text("")
+    with pytest.raises(UsageError, match="summary.json is broken: delete it, and its run is resum"):
+        ensure(tmp_path)
+    assert started == []
+
+
+def test_a_file_counts_by_its_contents_wherever_it_is(started, tmp_path):
+    weights, moved = tmp_path / "a" / "weights", tmp_path / "b" / "weights"
+    for file in (weights, moved):
+        file.parent.mkdir()
+        file.write_bytes(b"1")
+
+    def of(file):
+        changes = {"pretrained.weights": str(file)}
+        return Run("hopper_hop", "imagenet", "small", 1, 100, "rad", changes)
+
+    folder = finish(Runs(tmp_path), of(weights), RETURNS)
+    assert Runs(tmp_path).ensure(of(moved)) == folder and started == []
+    moved.write_bytes(b"2")
+    with pytest.raises(UsageError, match="is not the file that the run in .* was started with"):
+        Runs(tmp_path).ensure(of(moved))
+
+
 def test_a_missing_run_is_started_with_its_changes(started, tmp_path):
     folder = ensure(tmp_path, changes={"re3.normalize": "none"})
     assert folder == tmp_path / f"{FOLDER}-normalize_none"

@@ -67,6 +67,25 @@ def test_make_refuses_a_variable_that_it_does_not_know(given, code):
     assert (f"no variable {name}: known are ENV AGENT" in done.stderr) == (code == 2)
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["figure", "FIG=minigrid", "SEEDS=3"], "SEEDS would have no effect on figure: leave it"),
+        (["run", "ENV=doorkey_6x6", "RUN=runs/a"], "RUN would have no effect on run: leave it out"),
+        (["run", "ENV=doorkey_6x6", "RESUME=no"], "RESUME=no is neither 1 nor 0: give RESUME=1"),
+    ],
+)
+def test_make_refuses_what_a_target_does_not_read(words, sentence):
+    done = subprocess.run(["make", "-n", *words], cwd=installing.ROOT, capture_output=True)
+    assert done.returncode == 2 and sentence in done.stderr.decode()
+
+
+def test_make_quotes_the_folder_of_a_run():
+    words = ["make", "-n", "watch", "RUN=runs/my run"]
+    done = subprocess.run(words, cwd=installing.ROOT, capture_output=True, text=True)
+    assert "-m experiments.watch  'runs/my run'" in done.stdout
+
+
 def test_make_installs_the_lock_once_and_says_so(missing, monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("RE3_JAX_VENV", str(tmp_path))
     installing.ensure_envpool()

@@ -1,6 +1,9 @@
 """The live line shows progress within the width of a terminal."""
 
 import math
+import shlex
+import subprocess
+import sys
 
 import pytest
 
@@ -27,3 +30,15 @@ from re3_jax.runs.terminal import Standing
 def test_line(standing, line):
     assert standing.words() == line
     assert len(line) + len("━" * 10 + " ") <= 80
+
+
+def test_a_reader_that_leaves_does_not_end_the_run():
+    """Such as `head -1`, which closes the pipe."""
+    code = (
+        "import sys; from re3_jax.runs.terminal import Terminal; terminal = Terminal()\n"
+        "for _ in range(2_000): terminal.say(100 * 'x')\n"
+        "print('to its end', file=sys.stderr)"
+    )
+    command = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
+    assert done.stdout == 100 * "x" + "\n" and done.stderr == "to its end\n"

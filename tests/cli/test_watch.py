@@ -173,9 +173,11 @@ def test_a_narrow_terminal_gets_one_character_of_the_line():
     assert dots_of(text_chart.chart(line, width=8, height=5, end=10)).shape == (20, 2)
 
 
-def test_the_command_that_continues_a_run_can_be_pasted(run, terminal):
-    odd = run.rename(run.with_name("it's a run"))
+def test_the_command_that_continues_a_run_can_be_pasted(run, terminal, capsys):
+    """In a line of its own, which no width breaks."""
+    odd = run.rename(run.with_name("it's a run of a long name" + 70 * "x"))
     assert watch.main([str(odd)]) == 0
-    command = " ".join(terminal.getvalue().split()).partition("to continue it: ")[2]
+    assert "to continue it:" in terminal.getvalue()
+    (command,) = capsys.readouterr().out.splitlines()
     words = shlex.split(command)
     assert words[1:4] == ["-m", "re3_jax.commands.train", "--out"] and "--resume" in words

@@ -109,3 +109,14 @@ def test_a_crop_larger_than_the_image_is_refused(height):
     for crop in (augment.centre_crop, lambda *a: augment.random_crop(jax.random.key(0), *a)):
         with pytest.raises(ValueError, match="crop_size.*image_size.*shift"):
             crop(images, 84)
+
+
+def test_crops_of_real_numbers_have_a_gradient():
+    """Each pixel that is kept has a gradient of 1."""
+    images = jnp.asarray(np.random.default_rng(0).normal(size=(3, 6, 5, 2)), jnp.float32)
+    offsets = jnp.array([[0, 1], [2, 0], [1, 1]])
+    gradient = jax.jit(jax.grad(lambda x: augment.crop_at(x, offsets, (4, 4)).sum()))(images)
+    expected = np.zeros(images.shape)
+    for image, (row, column) in enumerate(np.asarray(offsets)):
+        expected[image, row : row + 4, column : column + 4] = 1
+    np.testing.assert_array_equal(gradient, expected)
