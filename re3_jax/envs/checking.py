@@ -56,6 +56,11 @@ def _check_spec(spec: EnvSpec) -> None:
             f"the action space Box(({space.num_outputs},), {space.low:g}, {space.high:g}) and "
             "reshape in step"
         )
+    if not spec.observation_shape:
+        raise ValueError(
+            f"an observation of {spec.task} is a single number: make it a vector of one, and the "
+            "observation_shape (1,)"
+        )
     if spec.frame_stack != 1:
         raise ValueError(
             f"{spec.task} has a frame_stack of {spec.frame_stack}, which is for environments on "

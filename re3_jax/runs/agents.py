@@ -214,7 +214,10 @@ AGENTS = Registry(
             "epsilon": ("noisy", False),
             "noise": ("noisy", True),
             **dict.fromkeys(("num_atoms", "v_min", "v_max"), ("distributional", True)),
-            **dict.fromkeys(("priority_exponent", "priority_weight"), ("prioritized", True)),
+            **dict.fromkeys(
+                ("priority_exponent", "priority_weight", "anneal_agent_steps"),
+                ("prioritized", True),
+            ),
         },
         gives_value=True,
     ),

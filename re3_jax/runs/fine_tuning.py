@@ -112,10 +112,17 @@ def _check_options(config: RunConfig, source: RunConfig, folder: Path) -> None:
     names += [name for part in parts for name in part.inherits]
     here, there = flatten(config), flatten(source)
     for name in names:
+        if name in run_folder.DIGESTS and run_folder.has_the_file(name, config, folder):
+            continue
         if here[name] != there[name]:
             raise UsageError(
                 f"{option_name(name)} is {here[name]}, but the run in {folder} has {there[name]}: "
                 f"add {option_with(name, there[name])}, or leave --init out"
+            )
+        if name in run_folder.DIGESTS and here[name] is not None:
+            raise UsageError(
+                f"{option_name(name)} {here[name]} is not the file that the run in {folder} was "
+                "trained with: put that file back, or leave --init out"
             )
 
 

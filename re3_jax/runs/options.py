@@ -78,9 +78,10 @@ def parse(argv: list[str]) -> RunConfig:
             raise UsageError(f"{option_name(name)} has no effect {why}")
     if values["pretrain"] is not None:
         values["steps"] = values["pretrain"]
-    if values["plugin"] is not None:
+    for name in run_folder.DIGESTS:
         # A run may be resumed from another working directory.
-        values["plugin"] = str(Path(values["plugin"]).resolve())
+        if values[name] is not None:
+            values[name] = str(Path(values[name]).resolve())
     agent = AGENTS[values["agent"]]
     if not agent.on_policy:
         # A transition's number finds its latent, so both rings must keep the same transitions.

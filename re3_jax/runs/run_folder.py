@@ -353,6 +353,13 @@ def check_files(config: RunConfig, folder: Path) -> None:
             raise _not_the_file(option, path, folder)
 
 
+def has_the_file(option: str, config: RunConfig, folder: Path) -> bool:
+    """Whether an option names the file, wherever it is, that the run in a folder began with."""
+    stored = json.loads((folder / CONFIG).read_text())
+    now = _digests(config).get(option)
+    return now is not None and stored.get(DIGESTS[option]) == now
+
+
 def _not_the_file(option: str, path: str, folder: Path) -> UsageError:
     also = ", or another that it imports, has changed" if option == "plugin" else ""
     return UsageError(

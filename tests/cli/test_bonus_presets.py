@@ -1,5 +1,7 @@
 """Weights of every bonus, and the rows "+ PT", as in the paper's tables."""
 
+from pathlib import Path
+
 import pytest
 
 from re3_jax.runs.config import flatten
@@ -126,7 +128,8 @@ def test_the_papers_text_pre_trains_on_the_bare_bonus():
 def test_weights_are_an_option_of_the_bonus():
     words = "--env cheetah_run_sparse --bonus atc --bonus.weights params.pkl".split()
     config = parse([*words, "--bonus.atc-output", "features"])
-    assert config.pretrained.weights == "params.pkl"
+    # A run is read from other folders, too.
+    assert config.pretrained.weights == str(Path("params.pkl").resolve())
     assert config.pretrained.atc_output == "features"
 
 

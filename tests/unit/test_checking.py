@@ -214,6 +214,7 @@ def test_environments_that_keep_their_promises_pass(env):
             "Box((6,), -1, 2)",
         ),
         (with_spec(action_space=Box((), -1.0, 1.0)), "make the action space Box((1,), -1, 1)"),
+        (with_spec(observation_shape=()), "an observation of car is a single number: make it a"),
         (with_spec(frame_stack=2), "car has a frame_stack of 2, which is for environments on the"),
         (walk(reward=jnp.float32(np.nan)), "an observation or a reward of car is NaN or infinite"),
         (

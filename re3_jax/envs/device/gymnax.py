@@ -62,20 +62,24 @@ def make(name: str) -> DeviceEnv:
     action_space, to_gymnax = _actions(name, env.action_space(params))
     dtype = np.dtype(bool if name.endswith("-MinAtar") else np.float32)
 
+    def seen(observation: Any) -> Array:
+        """A single number, such as FrozenLake's, becomes a vector of one."""
+        return jnp.atleast_1d(jnp.asarray(observation, dtype))
+
     def reset(key: PRNGKeyArray):
         observation, state = env.reset(key, params)
-        return _strong(state), jnp.asarray(observation, dtype)
+        return _strong(state), seen(observation)
 
     def step(state, action, key: PRNGKeyArray):
         observation, state, reward, terminated, truncated, info = env.step(
             key, state, to_gymnax(action), params
         )
         return _strong(state), TimeStep(
-            observation=jnp.asarray(observation, dtype),
+            observation=seen(observation),
             reward=jnp.asarray(reward, jnp.float32),
             terminated=jnp.asarray(terminated, jnp.bool),
             truncated=jnp.asarray(truncated, jnp.bool),
-            final_observation=jnp.asarray(info["final_observation"], dtype),
+            final_observation=seen(info["final_observation"]),
         )
 
     observation = jax.eval_shape(lambda key: env.reset(key, params)[0], jax.random.key(0))
@@ -83,7 +87,7 @@ def make(name: str) -> DeviceEnv:
         raise ValueError(f"gymnax:{name} observes more than one array, which no agent here reads")
     spec = EnvSpec(
         task=f"gymnax:{name}",
-        observation_shape=observation.shape,
+        observation_shape=observation.shape or (1,),
         observation_dtype=dtype,
         action_space=action_space,
         max_agent_steps=int(params.max_steps_in_episode),
