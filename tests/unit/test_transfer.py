@@ -45,7 +45,7 @@ BONUSES = {
     "icm": ({"bonus/params"}, {"bonus/opt_state"}),
     "e3b": (
         {"bonus/encoder/params", "transforms"},
-        {"bonus/encoder/opt_state", "bonus/inverse", "bonus/begins", "bonus/bonuses"},
+        {"bonus/encoder/opt_state", "bonus/root", "bonus/begins", "bonus/bonuses"},
     ),
     "noveld": (
         {"bonus/rnd/target", "bonus/rnd/predictor"},
