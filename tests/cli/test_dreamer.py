@@ -111,7 +111,7 @@ def test_bad_input_is_one_sentence(task, more, words):
     ("option", "value", "words"),
     [
         ("--dreamer.sequence-length", "51", "lower --dreamer.sequence-length"),
-        ("--dreamer.replay-capacity", "50", "raise --dreamer.replay-capacity to 51 or more"),
+        ("--dreamer.replay-capacity", "50", "raise --dreamer.replay-capacity to 101 or more"),
         ("--dreamer.prefill-env-frames", "999", "raise --dreamer.prefill-env-frames to 1000"),
     ],
 )
