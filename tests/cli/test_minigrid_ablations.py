@@ -25,7 +25,7 @@ def asked(monkeypatch):
         folder.mkdir(parents=True)
         final = 0.05 if run == DEFAULT.run._replace(seeds=2, steps=100) else len(asked) / 100
         rows = [f"{seed},{frames},{y}" for seed in (1, 2) for frames, y in ((0, 0), (100, final))]
-        (folder / "eval.csv").write_text("seed,env_frames,return_mean\n" + "\n".join(rows))
+        (folder / "eval.csv").write_text("\n".join(["seed,env_frames,return_mean", *rows, ""]))
         return folder
 
     monkeypatch.setattr(Runs, "ensure", ensure)
