@@ -202,7 +202,7 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
         ((*CHEETAH, "--bonus", "atc"), ["--bonus atc", "params.pkl", "--bonus.weights"]),
         (
             (*CHEETAH, "--bonus", "imagenet", "--bonus.weights", "nowhere.pth"),
-            ["no file nowhere.pth", "ResNet-50"],
+            ["there is no file", "nowhere.pth: the bonus imagenet needs", "ResNet-50"],
         ),
         ((*CHEETAH, "--bonus.weights", "a.pth"), ["--bonus.weights", "--bonus re3", "imagenet"]),
         (
