@@ -39,7 +39,7 @@ def evaluate(
       UsageError: there is no run or no intact checkpoint.
     """
     stored = run_folder.stored_config(run, "name the folder of a run with --run")
-    run_folder.check_files(stored, run)
+    run_folder.check_files(stored, run, [run_folder.WEIGHTS])
     if not run_folder.has_checkpoint(run):
         raise UsageError(f"{run} has no checkpoint to evaluate: train it first")
     if video or strip:

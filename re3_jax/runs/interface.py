@@ -115,7 +115,7 @@ def load(folder: str | Path, progress: bool = True) -> "Run":
     """
     folder = Path(folder)
     config = run_folder.stored_config(folder, "name the folder of a run")
-    run_folder.check_files(config, folder)
+    run_folder.check_files(config, folder, [run_folder.WEIGHTS])
     nothing = UsageError(f"{folder} has no checkpoint to load: train it first")
     # Opening the store would make its folder.
     if not run_folder.has_checkpoint(folder):

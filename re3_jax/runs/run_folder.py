@@ -32,6 +32,8 @@ NO_RUNS = "drawn", "figures", "gpu", "compare", "report.html"
 DIGESTS = {"pretrained.weights": "bonus_weights_sha256", "plugin": "plugin_sha256"}
 """Option that names a file -> key in config.json of the file's digest."""
 
+WEIGHTS = "pretrained.weights"
+
 CONFIG_DIGEST = "config_sha256"
 """Key in config.json of the digest of its `config`."""
 
@@ -344,10 +346,14 @@ def refuse_shorter(config: RunConfig, stored: RunConfig, which: str) -> None:
         )
 
 
-def check_files(config: RunConfig, folder: Path) -> None:
-    """Refuses files whose contents changed: the resumed run would be another one."""
+def check_files(config: RunConfig, folder: Path, options: Collection[str] = tuple(DIGESTS)) -> None:
+    """Refuses files whose contents changed: the resumed run would be another one.
+
+    `options` are those to look at; of a run that is only read, `stored_config` has loaded the
+    plugin, from wherever it is.
+    """
     stored = json.loads((folder / CONFIG).read_text())
-    for option, now in _digests(config).items():
+    for option, now in _digests(config, options).items():
         then, path = stored.get(DIGESTS[option], now), flatten(config)[option]
         if now != then and not (option == "plugin" and plugins.is_of(path, then)):
             raise _not_the_file(option, path, folder)
@@ -356,7 +362,7 @@ def check_files(config: RunConfig, folder: Path) -> None:
 def has_the_file(option: str, config: RunConfig, folder: Path) -> bool:
     """Whether an option names the file, wherever it is, that the run in a folder began with."""
     stored = json.loads((folder / CONFIG).read_text())
-    now = _digests(config).get(option)
+    now = _digests(config, [option]).get(option)
     return now is not None and stored.get(DIGESTS[option]) == now
 
 
@@ -372,11 +378,11 @@ def _sha256(values: Any) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def _digests(config: RunConfig) -> dict[str, str]:
-    """Each option that names a file, and the file's SHA-256."""
+def _digests(config: RunConfig, options: Collection[str] = tuple(DIGESTS)) -> dict[str, str]:
+    """Each of `options` that names a file, and the file's SHA-256."""
     digests = {}
     for option, path in flatten(config).items():
-        if option not in DIGESTS or path is None:
+        if option not in options or path is None:
             continue
         try:
             if option == "plugin":
