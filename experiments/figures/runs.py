@@ -25,6 +25,7 @@ from re3_jax.plural import number_of
 from re3_jax.runs import comparison, run_folder
 from re3_jax.runs.config import PresetName, RunConfig, flatten, option_name, option_with
 from re3_jax.runs.errors import UsageError
+from re3_jax.runs.given_files import DIGESTS
 from re3_jax.runs.options import no_effect, parse
 from re3_jax.runs.resolve import resolve
 
@@ -127,7 +128,8 @@ class Runs:
             return False
         reached = _summary(folder)
         remedy = "or name another folder for all runs with --runs"
-        now = flatten(self.config(run))
+        config = self.config(run)
+        now = flatten(config)
         if len(reached["final_return"]) != run.seeds:
             raise UsageError(
                 f"the run in {folder} has {number_of(len(reached['final_return']), 'seed')}, "
@@ -137,14 +139,14 @@ class Runs:
         for name, value in now.items():
             is_compared = name not in (*comparison.POOLED, "init", "pretrain")
             # Of a file its contents count.
-            is_compared &= name not in run_folder.DIGESTS or None in (value, then[name])
+            is_compared &= name not in DIGESTS or None in (value, then[name])
             if is_compared and then[name] != value and no_effect(name, now) is None:
                 raise UsageError(
                     f"the run in {folder} has {option_with(name, then[name])}, and this figure "
                     f"needs {option_with(name, value)}: draw it by its name, if the figure takes "
                     f"folders, move it away, {remedy}"
                 )
-        run_folder.check_files(self.config(run), folder)
+        run_folder.check_files(config, folder)
         # One that was extended may have been interrupted past what is asked for.
         is_whole = bool(reached["complete"]) or then["steps"] > run.steps
         done = is_whole and reached["env_frames"] >= run.steps

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from re3_jax.plural import number_of
 from re3_jax.runs import curves, statistics
 from re3_jax.runs.curves import Curve
 
@@ -88,4 +89,4 @@ def interval(row: Row, column: str = "final_return_mean") -> Interval:
 def seeds_and_frames(row: Row) -> str:
     """How much ran, of a row of a table."""
     seeds = int(row["seeds"])
-    return f"{seeds} seed{'s' * (seeds > 1)}, {int(row['env_frames']):,} frames"
+    return f"{number_of(seeds, 'seed')}, {int(row['env_frames']):,} frames"

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from experiments.reproduction.entry import Verdict
 from experiments.reproduction.results import Interval, Row, interval
+from re3_jax.plural import number_of
 from re3_jax.runs import statistics
 from re3_jax.runs.curves import Curve, areas
 
@@ -185,4 +186,4 @@ def below(found: Interval, seeds: int, number: float, reproduced: Verdict) -> Ju
 
 def too_few(seeds: int) -> str:
     """Why so few seeds decide nothing."""
-    return f"{seeds} seed{'s' * (seeds > 1)}: no comparison"
+    return f"{number_of(seeds, 'seed')}: no comparison"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from re3_jax.runs import evaluation, machine, plugins, run_folder
+from re3_jax.runs import evaluation, given_files, machine, plugins, run_folder
 from re3_jax.runs import video as mp4
 from re3_jax.runs.build import build, fitted, prepared
 from re3_jax.runs.errors import Parser, UsageError, in_one_sentence, refuse_lack_of_memory, refusing
@@ -39,7 +39,7 @@ def evaluate(
       UsageError: there is no run or no intact checkpoint.
     """
     stored = run_folder.stored_config(run, "name the folder of a run with --run")
-    run_folder.check_files(stored, run, [run_folder.WEIGHTS])
+    run_folder.check_files(stored, run, [given_files.WEIGHTS])
     if not run_folder.has_checkpoint(run):
         raise UsageError(f"{run} has no checkpoint to evaluate: train it first")
     if video or strip:

@@ -228,8 +228,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise UsageError("--init has no effect on how long an update takes: leave it out")
     on_host = suites.host_of(config.env) is not None
     if on_host or config.devices_per_seed > 1:
-        wanted = build.cpu_devices(config) if on_host else config.devices_per_seed
-        machine.use_cpu_devices(wanted)
+        machine.use_cpu_devices(build.cpu_devices(config) if on_host else config.devices_per_seed)
     config, spec = build.prepared(config)
     folder = (
         Path(config.out) if config.out else run_folder.default_folder(config, run_folder.PROFILE)

@@ -85,9 +85,9 @@ def elliptical(
     """The bonuses phi^T C^{-1} phi, and the roots S of the inverses of C + phi phi^T.
 
     With a = S^T phi the bonus is b = |a|^2, and S becomes
-    S - (S a) a^T / (1 + b + sqrt(1 + b)). float32 at full matmul precision: after a thousand steps
-    exact to a few millionths of a bonus of the size of 1 if features are, and to a thousandth if
-    they are a thousand times as large.
+    S - (S a) a^T / (1 + b + sqrt(1 + b)). float32 at full matmul precision: over a thousand steps
+    of random directions, errors are below 5e-6 of a bonus if features have the size of 1, and below
+    5e-3 if they are a thousand times as large.
     """
     with jax.default_matmul_precision("highest"):
         seen = jnp.einsum("lij,li->lj", root, features)

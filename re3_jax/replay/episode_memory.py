@@ -6,6 +6,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, DTypeLike, Int, Shaped
 
+from re3_jax.plural import number_of
+
 
 class EpisodeMemory(NamedTuple):
     """Rows of the present episode of each lane, oldest first until the ring is full.
@@ -54,7 +56,7 @@ def check_lanes(made_for: int, shown: int) -> None:
     """
     if made_for != shown:
         raise ValueError(
-            f"this bonus remembers the episodes of {made_for} lane{'s' * (made_for > 1)} but is "
+            f"this bonus remembers the episodes of {number_of(made_for, 'lane')} but is "
             f"shown {shown}: give init the number of lanes"
         )
 

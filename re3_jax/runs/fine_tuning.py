@@ -17,6 +17,7 @@ from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.build import task_spec
 from re3_jax.runs.config import RunConfig, flatten, option_name, option_with
 from re3_jax.runs.errors import UsageError
+from re3_jax.runs.given_files import DIGESTS
 from re3_jax.training import transfer
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.train_state import TrainState
@@ -112,14 +113,16 @@ def _check_options(config: RunConfig, source: RunConfig, folder: Path) -> None:
     names += [name for part in parts for name in part.inherits]
     here, there = flatten(config), flatten(source)
     for name in names:
-        if name in run_folder.DIGESTS and run_folder.has_the_file(name, config, folder):
+        # Of a file its contents count.
+        is_file = name in DIGESTS and None not in (here[name], there[name])
+        if is_file and run_folder.has_the_file(name, config, folder):
             continue
         if here[name] != there[name]:
             raise UsageError(
                 f"{option_name(name)} is {here[name]}, but the run in {folder} has {there[name]}: "
                 f"add {option_with(name, there[name])}, or leave --init out"
             )
-        if name in run_folder.DIGESTS and here[name] is not None:
+        if is_file:
             raise UsageError(
                 f"{option_name(name)} {here[name]} is not the file that the run in {folder} was "
                 "trained with: put that file back, or leave --init out"

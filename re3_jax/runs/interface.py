@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Shaped, UInt8
 
-from re3_jax.runs import evaluation, history, loggers, machine, run_folder, summary, video
+from re3_jax.runs import (
+    evaluation,
+    given_files,
+    history,
+    loggers,
+    machine,
+    run_folder,
+    summary,
+    video,
+)
 from re3_jax.runs.build import build, cpu_devices, fitted, task_spec
 from re3_jax.runs.config import RunConfig, option_name
 from re3_jax.runs.errors import UsageError, refuse_lack_of_memory, refusing
@@ -115,7 +124,7 @@ def load(folder: str | Path, progress: bool = True) -> "Run":
     """
     folder = Path(folder)
     config = run_folder.stored_config(folder, "name the folder of a run")
-    run_folder.check_files(config, folder, [run_folder.WEIGHTS])
+    run_folder.check_files(config, folder, [given_files.WEIGHTS])
     nothing = UsageError(f"{folder} has no checkpoint to load: train it first")
     # Opening the store would make its folder.
     if not run_folder.has_checkpoint(folder):

@@ -28,6 +28,7 @@ from re3_jax.runs.config import (
     unflatten,
 )
 from re3_jax.runs.errors import UsageError, refusing
+from re3_jax.runs.given_files import DIGESTS
 from re3_jax.runs.help import show
 from re3_jax.runs.registry import Values
 from re3_jax.runs.resolve import resolve
@@ -78,7 +79,7 @@ def parse(argv: list[str]) -> RunConfig:
             raise UsageError(f"{option_name(name)} has no effect {why}")
     if values["pretrain"] is not None:
         values["steps"] = values["pretrain"]
-    for name in run_folder.DIGESTS:
+    for name in DIGESTS:
         # A run may be resumed from another working directory.
         if values[name] is not None:
             values[name] = str(Path(values[name]).resolve())

@@ -14,11 +14,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from re3_jax.runs import loggers, machine, plugins
+from re3_jax.runs import given_files, loggers, machine, plugins
 from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.bonuses import BONUSES, PLUS
 from re3_jax.runs.config import NOT_COMPARED_ON_RESUME, RunConfig, flatten, from_dict, option_name
 from re3_jax.runs.errors import UsageError
+from re3_jax.runs.given_files import DIGESTS
 from re3_jax.runs.validate import validate
 from re3_jax.training.whole_file import part_of, replacing
 
@@ -29,10 +30,8 @@ RUNS = Path("runs")
 NO_RUNS = "drawn", "figures", "gpu", "compare", "report.html"
 """What figures and other commands put there by default."""
 
-DIGESTS = {"pretrained.weights": "bonus_weights_sha256", "plugin": "plugin_sha256"}
-"""Option that names a file -> key in config.json of the file's digest."""
-
-WEIGHTS = "pretrained.weights"
+PROFILE = "profile-"
+"""Begins the names of the folders of `make profile`."""
 
 CONFIG_DIGEST = "config_sha256"
 """Key in config.json of the digest of its `config`."""
@@ -42,10 +41,6 @@ COMPARED_ON_RESUME = {
     "versions": {"jax": "jax", "jaxlib": "jaxlib"},
 }
 """Values of `machine.describe` that can change the bits of a result, and their labels."""
-
-
-PROFILE = "profile-"
-"""Begins the names of the folders of `make profile`."""
 
 
 def default_folder(config: RunConfig, before: str = "") -> Path:
@@ -139,7 +134,7 @@ def _load_plugin(stored: dict[str, Any], sha256: str | None, folder: Path) -> No
                 "its contents was named: put it there again, or name it with --plugin FILE"
             )
         if not plugins.is_of(path, sha256):
-            raise _not_the_file("plugin", path, folder)
+            raise given_files.not_the_file("plugin", path, folder)
     plugins.load(path, sha256)
     for kind, known in (("agent", AGENTS), ("bonus", BONUSES)):
         name = stored.get(kind)
@@ -228,12 +223,12 @@ def write_config(folder: Path, config: RunConfig) -> None:
     path = folder / CONFIG
     values = dataclasses.asdict(dataclasses.replace(config, out=str(folder), resume=False))
     if config.resume:
-        stored = json.loads(path.read_text())
+        stored = _written(folder)
         stored["config"] = values
         stored.setdefault("resumed", []).append(machine.describe())
     else:
         stored = {"config": values, **machine.describe()}
-    for option, digest in _digests(config).items():
+    for option, digest in given_files.digests(config).items():
         stored.setdefault(DIGESTS[option], digest)
     stored[CONFIG_DIGEST] = _sha256(stored["config"])
     write_json(path, stored)
@@ -244,7 +239,7 @@ def changes_since_start(folder: Path) -> list[str]:
 
     Only what can change the bits of a result; nothing that config.json does not record.
     """
-    stored, now = json.loads((folder / CONFIG).read_text()), machine.describe()
+    stored, now = _written(folder), machine.describe()
     return [
         f"{label} {stored[part][name]} -> {now[part][name]}"
         for part, names in COMPARED_ON_RESUME.items()
@@ -352,50 +347,21 @@ def check_files(config: RunConfig, folder: Path, options: Collection[str] = tupl
     `options` are those to look at; of a run that is only read, `stored_config` has loaded the
     plugin, from wherever it is.
     """
-    stored = json.loads((folder / CONFIG).read_text())
-    for option, now in _digests(config, options).items():
-        then, path = stored.get(DIGESTS[option], now), flatten(config)[option]
-        if now != then and not (option == "plugin" and plugins.is_of(path, then)):
-            raise _not_the_file(option, path, folder)
+    if (option := given_files.changed(config, _written(folder), options)) is not None:
+        raise given_files.not_the_file(option, flatten(config)[option], folder)
 
 
 def has_the_file(option: str, config: RunConfig, folder: Path) -> bool:
     """Whether an option names the file, wherever it is, that the run in a folder began with."""
-    stored = json.loads((folder / CONFIG).read_text())
-    now = _digests(config, [option]).get(option)
-    return now is not None and stored.get(DIGESTS[option]) == now
+    return given_files.changed(config, _written(folder), [option]) is None
 
 
-def _not_the_file(option: str, path: str, folder: Path) -> UsageError:
-    also = ", or another that it imports, has changed" if option == "plugin" else ""
-    return UsageError(
-        f"{option_name(option)} {path} is not the file that the run in {folder} was started with"
-        f"{also}: put that file back to continue, or start a new run with another --out"
-    )
+def _written(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / CONFIG).read_text()))
 
 
 def _sha256(values: Any) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-
-
-def _digests(config: RunConfig, options: Collection[str] = tuple(DIGESTS)) -> dict[str, str]:
-    """Each of `options` that names a file, and the file's SHA-256."""
-    digests = {}
-    for option, path in flatten(config).items():
-        if option not in options or path is None:
-            continue
-        try:
-            if option == "plugin":
-                digests[option] = plugins.digest(path)
-                continue
-            with Path(path).open("rb") as file:
-                digests[option] = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise UsageError(
-                f"{option_name(option)} {path} cannot be read "
-                f"({os.strerror(error.errno or 0)}): put the file there, or name the right one"
-            ) from None
-    return digests
 
 
 def _make_writable(folder: Path) -> list[str]:

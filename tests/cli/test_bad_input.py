@@ -204,6 +204,18 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
             (*CHEETAH, "--bonus", "imagenet", "--bonus.weights", "nowhere.pth"),
             ["there is no file", "nowhere.pth: the bonus imagenet needs", "ResNet-50"],
         ),
+        (
+            (
+                "--env",
+                "gymnax:CartPole-v1",
+                "--agent",
+                "rainbow",
+                "--rainbow.no-prioritized",
+                "--rainbow.anneal-agent-steps",
+                "500",
+            ),
+            ["--rainbow.anneal-agent-steps has no effect", "--rainbow.prioritized"],
+        ),
         ((*CHEETAH, "--bonus.weights", "a.pth"), ["--bonus.weights", "--bonus re3", "imagenet"]),
         (
             (*CHEETAH, "--bonus", "imagenet", "--bonus.atc-output", "code"),

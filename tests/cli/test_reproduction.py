@@ -175,4 +175,5 @@ def test_a_comparison_of_few_seeds_says_p_if_the_table_has_it():
     compared = rules.by_column(row | {"better_than_none_p": "0.0571429"}, {"seeds": "5"})
     said = ", higher with probability 0.94 (0.62 to 1.00), p = 0.057"
     assert rules.in_words(compared) == said
+    assert rules.in_words(compared, "a larger area").startswith(", a larger area with probability")
     assert rules.in_words(compared.turned()).endswith("0.060 (0.000 to 0.380), p = 0.057")

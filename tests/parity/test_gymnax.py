@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from re3_jax.envs.base import Box, Discrete
+from re3_jax.envs.checking import check_env
 from re3_jax.envs.device import gymnax as adapter
 
 NEEDS_DOWNLOAD = {"MNISTBandit-bsuite"}
@@ -85,6 +86,14 @@ def test_every_step_equals_gymnax(name, policy):
     close(ours.final_observation, info["final_observation"])
     later = jax.tree.map(lambda leaf: leaf[1:], states)
     jax.tree.map(lambda mine, other: close(mine, other[:-1]), later, after)
+
+
+def test_an_observation_of_one_number_is_a_vector():
+    env, (theirs, params) = adapter.make("FrozenLake-misc"), gymnax.make("FrozenLake-misc")
+    assert env.spec.observation_shape == (1,)
+    key = jax.random.key(0)
+    assert env.reset(key)[1].tolist() == [float(theirs.reset(key, params)[0])]
+    assert check_env(env).shape == (4,)
 
 
 @pytest.mark.slow

@@ -94,6 +94,29 @@ def test_clusters_of_few_dimensions(dim, rows, spread):
     np.testing.assert_allclose(found, np.sqrt((gaps**2).sum(-1)).min(-1), rtol=2e-4)
 
 
+@pytest.mark.parametrize("spread", [1.0, 0.1, 1e-3])
+@pytest.mark.parametrize("dim", [1, 2, 4, 8, 16, 50, 128, 512])
+def test_products_round_by_no_more_than_the_bound(dim, spread):
+    """In clusters of a spread in parts of their distance from the origin."""
+    rng = np.random.default_rng(dim)
+    centre = rng.normal(size=(20, 1, dim)) * (spread < 1)
+    x, y = (
+        (centre + spread * rng.normal(size=(20, 400, dim))).astype(np.float32) for _ in range(2)
+    )
+
+    @jax.jit
+    def squares(x, y):
+        product = jnp.matmul(x, y.swapaxes(1, 2), precision="highest")
+        return (x * x).sum(-1)[..., None] - (2 * product - (y * y).sum(-1)[:, None])
+
+    wide = [each.astype(np.float64) for each in (x, y)]
+    norms = [(each**2).sum(-1) for each in wide]
+    exact = norms[0][..., None] + norms[1][:, None] - 2 * wide[0] @ wide[1].swapaxes(1, 2)
+    reach = 2 * np.sqrt(norms[0])[..., None] + np.sqrt(np.maximum(exact, 0))
+    units = np.abs(np.asarray(squares(x, y)) - exact) / (2.0**-24 * reach**2)
+    assert 0.1 < units.max() < search_module.most_roundings(dim)
+
+
 def test_copies_of_an_observation_in_a_dense_cluster_count_as_nearest(found):
     """Their latents differ by rounding, and rows of other observations are nearer."""
     latents = clusters(1, 2e-4, seed=5)
