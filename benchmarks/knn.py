@@ -77,6 +77,18 @@ def walk_latents(count: int, dim: int) -> np.ndarray:
     return np.tanh(latents / latents.std(axis=1, keepdims=True)).astype(np.float32)
 
 
+def circle_latents(count: int, dim: int) -> np.ndarray:
+    """Latents near a circle far smaller than its distance from the origin, as a pendulum's frames.
+
+    A product in float32 does not order most of them.
+    """
+    rng = np.random.default_rng(0)
+    angle = rng.uniform(high=2 * np.pi, size=count)
+    circle = np.stack([0.3 * np.cos(angle), 0.3 * np.sin(angle), np.full(count, 4.3)], axis=1)
+    latents = circle @ np.linalg.qr(rng.normal(size=(dim, 3)))[0].T
+    return (latents + 1e-3 / dim**0.5 * rng.normal(size=(count, dim))).astype(np.float32)
+
+
 def fill(rows: np.ndarray, capacity: int) -> latent_ring.LatentRing:
     """A ring that holds `rows`."""
     return latent_ring.add(latent_ring.init(capacity, rows.shape[1]), jnp.asarray(rows))[0]
@@ -294,6 +306,9 @@ def main() -> None:
     cases = {
         "minigrid_a2c": report_case(grid, 128, 5, CALLS_IN_SCAN, "float64", words),
         "rad": report_case(walk, 512, 4, 1, "float32", words),
+        "pendulum_small": report_case(
+            circle_latents(words.rows // 10, 50), 64, 3, CALLS_IN_SCAN, "float32", words
+        ),
         "dreamer": report_case(walk[::40].copy(), 2500, 53, 1, "float32", words),
     }
     if jax.default_backend() != "cpu":

@@ -18,6 +18,9 @@ SMALL_K = 64
 WORTH_A_SEARCH = 16
 """Queries that take as long one by one as another search of all together."""
 
+SPARE_GROUPS = 3
+"""Groups that a repeated search compares beyond the fewest: each settles half of what was left."""
+
 TIE_TOLERANCE = 3e-4
 """Tolerated relative error of a squared distance where the product cannot order rows."""
 
@@ -66,10 +69,10 @@ def search_ring(
 def _search_tile(
     queries: Queries, own_row, rows: Rows, last_row, k: int, excluding: bool, plan: Plan
 ) -> Float[Array, "batch {k}"]:
-    def around(centre):
-        return _search_around(centre, queries, own_row, rows, last_row, k, excluding, plan)
+    def around(centre, spare: int):
+        return _search_around(centre, queries, own_row, rows, last_row, k, excluding, plan, spare)
 
-    nearest, settled = around(None)
+    nearest, settled = around(None, 0)
     if settled is None:
         return nearest
     nearest, settled = _search_around_queries(queries, nearest, settled, around)
@@ -85,8 +88,12 @@ def _search_around(
     k: int,
     excluding: bool,
     plan: Plan,
+    spare: int,
 ) -> tuple[Float[Array, "batch {k}"], Bool[Array, " batch"] | None]:
     """Both stages with `centre` as the origin of stage 1: rounding grows with the distance to it.
+
+    Stage 2 compares `spare` groups more than the k nearest rows can lie in. Their rows need not be
+    told from those of the k-th by rounded scores.
 
     Returns:
       The squares, and whether each query is settled; None if every row was a candidate.
@@ -94,7 +101,7 @@ def _search_around(
     scored = queries.latents if centre is None else queries.latents - centre
     scores = score_groups(scored, rows, last_row, plan, centre, queries.scalars)
     # The excluded row may be the only good row of the best group: take one group more.
-    candidates = best_groups(scores, min(k + excluding, plan.num_groups), plan)
+    candidates = best_groups(scores, min(k + excluding + spare, plan.num_groups), plan)
     place = candidates.rows
     differences = rows.latents.at[place].get(mode="promise_in_bounds") - queries.latents[:, None]
     squared = sum_of_squares(differences)
@@ -177,7 +184,7 @@ def most_roundings(latent_dim: int) -> float:
 
 
 def _search_around_queries(queries: Queries, nearest, settled, around):
-    """Repeats the search around a query that is not settled, while that settles many others.
+    """Repeats the search around queries that are not settled, while that settles many.
 
     Queries of one dense cluster become settled together: observations that hardly change, such as
     those of a body at rest, have latents far nearer to each other than to the origin.
@@ -185,10 +192,10 @@ def _search_around_queries(queries: Queries, nearest, settled, around):
 
     def body(carry):
         nearest, settled, _ = carry
-        found, now = around(queries.latents[jnp.argmin(settled)])
-        new = now & ~settled
+        found, now = around(_centre_of(queries.latents, settled), SPARE_GROUPS)
+        new = ~settled if now is None else now & ~settled
         nearest = jnp.where(new[:, None], found, nearest)
-        return nearest, settled | now, jnp.sum(new) >= WORTH_A_SEARCH
+        return nearest, settled | new, jnp.sum(new) >= WORTH_A_SEARCH
 
     def goes_on(carry):
         _, settled, was_worth_it = carry
@@ -197,6 +204,16 @@ def _search_around_queries(queries: Queries, nearest, settled, around):
     # True, but of a type that varies over the devices of shard_map as the others do.
     start = nearest, settled, jnp.any(settled) | True
     return lax.while_loop(goes_on, body, start)[:2]
+
+
+def _centre_of(
+    latents: Float[Array, "batch latent"], settled: Bool[Array, " batch"]
+) -> Float[Array, " latent"]:
+    """The mean of the queries nearest to the first that is not settled, that one included."""
+    away = sum_of_squares(latents - latents[jnp.argmin(settled)])
+    away = jnp.where(settled, jnp.inf, away)
+    _, near = top_k(-away[None], min(WORTH_A_SEARCH // 2, len(latents)))
+    return jnp.mean(latents[near[0]], axis=0)
 
 
 def _search_one_by_one(
