@@ -2,7 +2,7 @@
 
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import jax
 import jax.numpy as jnp
@@ -23,8 +23,11 @@ def save(path: str | Path, state: Any) -> None:
       state: a pytree of arrays and keys of any shapes and dtypes, such as `bonus.init` returns.
     """
     path = Path(path)
-    with replacing(path) as part, part.open("wb") as file:
-        np.savez(file, **_as_numpy(state))
+    # `np.savez` takes the arrays as keywords beside its own, `file` and `allow_pickle`.
+    with replacing(path) as part, ZipFile(part, "w") as archive:
+        for name, array in _as_numpy(state).items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
 
 
 def restore(path: str | Path, like: Any) -> Any:

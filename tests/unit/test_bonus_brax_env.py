@@ -56,6 +56,19 @@ def played(env):
     return states
 
 
+def test_the_options_of_a_bonus_are_no_bonus(brax_env, line):
+    with pytest.raises(TypeError, match="bonus is a RE3Config: give an IntrinsicReward"):
+        brax_env.wrap(line, bonus=RE3Config())
+
+
+def test_typed_keys_begin_the_same_as_bare_ones(brax_env, line):
+    reset = jax.jit(brax_env.wrap(line, LIMIT, bonus=RE3).reset)
+    bare, typed = (
+        reset(jax.random.split(of(3), LANES)) for of in (jax.random.PRNGKey, jax.random.key)
+    )
+    jax.tree.map(np.testing.assert_array_equal, bare, typed)
+
+
 @pytest.mark.parametrize("bonus", [pytest.param(RE3, marks=pytest.mark.slow), ICM])
 def test_rewards_are_those_of_a_loop_by_hand(brax_env, line, bonus):
     """Observations of the end of an episode included, which brax's auto-reset hides."""

@@ -27,6 +27,16 @@ def test_numbers_that_numpy_does_not_know_are_kept(dtype, tmp_path):
     ]
 
 
+def test_leaves_may_have_the_names_of_numpys_own_arguments(tmp_path):
+    state = {"file": np.arange(3), "allow_pickle": np.float32(2), "compressed": np.eye(2)}
+    state_file.save(tmp_path / "state.npz", state)
+    again = state_file.restore(tmp_path / "state.npz", jax.tree.map(np.zeros_like, state))
+    assert all(np.array_equal(again[name], state[name]) for name in state)
+    # Any NumPy reads the file.
+    with np.load(tmp_path / "state.npz") as arrays:
+        assert sorted(arrays.files) == sorted(state)
+
+
 @pytest.mark.parametrize(("name", "task"), CASES)
 def test_a_loop_of_functions_gets_its_state_back(name, task, tmp_path):
     state, stream = start(name, task)
