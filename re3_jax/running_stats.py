@@ -5,7 +5,8 @@ values seen, however they were split into batches. `update_released` is the recu
 authors' code, which differs in one operator and produced the published curves.
 
 Values that are NaN or infinite, or too large to be squared, change nothing: the moments of their
-batch are left out, of arrays those of the element. One of them would make all later ones NaN.
+batch are left out, of arrays those of the element, which has a count of its own. One of them would
+make all later ones NaN.
 
 All numbers are float32, including the count, which is exact up to 2^24 values. `update` counts at
 most 2^20 batches; from then on the statistics are an exponential average over that many. Were they
@@ -26,7 +27,7 @@ class RunningStats(NamedTuple):
 
     mean: Float[Array, " *shape"]
     variance: Float[Array, " *shape"]
-    num_values: Float[Array, ""]
+    num_values: Float[Array, " *shape"]
 
 
 class _BatchMoments(NamedTuple):
@@ -44,8 +45,7 @@ def _batch_moments(values: Float[Array, " batch *shape"]) -> _BatchMoments:
 def init(shape: tuple[int, ...] = ()) -> RunningStats:
     """Statistics of no values of this shape: count 0."""
     # Separate arrays, because a donated state must not hold one buffer twice.
-    mean, variance = jnp.zeros(shape, jnp.float32), jnp.zeros(shape, jnp.float32)
-    return RunningStats(mean, variance, num_values=jnp.zeros((), jnp.float32))
+    return RunningStats(*(jnp.zeros(shape, jnp.float32) for _ in RunningStats._fields))
 
 
 def update(stats: RunningStats, values: Float[Array, " batch *shape"]) -> RunningStats:
@@ -71,9 +71,7 @@ def _unless_not_finite(merged: RunningStats, before: RunningStats) -> RunningSta
     """Each element's moments after a batch, or those before it if they are no numbers."""
     is_finite = jnp.isfinite(merged.mean) & jnp.isfinite(merged.variance)
     return RunningStats(
-        mean=jnp.where(is_finite, merged.mean, before.mean),
-        variance=jnp.where(is_finite, merged.variance, before.variance),
-        num_values=jnp.where(jnp.any(is_finite), merged.num_values, before.num_values),
+        *(jnp.where(is_finite, after, old) for after, old in zip(merged, before, strict=True))
     )
 
 

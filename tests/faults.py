@@ -259,8 +259,8 @@ FAULTS = [
     Fault(
         "PPO: sums of rewards go on with the next episode",
         "re3_jax/agents/ppo/reward_scale.py",
-        "return jnp.where(ends, 0.0, total), total",
-        "return total, total",
+        "jnp.where(ends | ~jnp.isfinite(total), 0.0, total)",
+        "jnp.where(~jnp.isfinite(total), 0.0, total)",
         "tests/parity/test_ppo.py tests/unit/test_ppo.py",
     ),
     Fault(

@@ -17,20 +17,21 @@ Options = dict[str, Mapping[str, Any]]
 """Option -> its keywords for argparse."""
 
 
-def _at_least_one(word: str) -> int:
+def at_least_one(word: str) -> int:
+    """The type of an option that counts."""
     if not word.isdecimal() or int(word) < 1:
         raise ArgumentTypeError(f"{word} is no whole number above 0")
     return int(word)
 
 
 OF_RUNS: Options = {
-    "--seeds": {"type": _at_least_one, "help": "by default the figure's"},
+    "--seeds": {"type": at_least_one, "help": "by default the figure's"},
     "--jobs": {"type": int, "default": 1, "help": "runs at a time, each on its cores"},
     "--runs": {"type": Path, "default": Path("runs/figures"), "help": "folder of all runs"},
 }
 """Options of a figure that trains missing runs."""
 
-STEPS: Options = {"--steps": {"type": _at_least_one, "help": "env frames; by default the figure's"}}
+STEPS: Options = {"--steps": {"type": at_least_one, "help": "env frames; by default the figure's"}}
 
 STATE: Options = {
     "--state": {"action": "store_true", "help": "say how far all runs are, and do nothing"}

@@ -153,7 +153,10 @@ OPTIONS: command.Options = {
     "--presets": {"nargs": "+", "default": ["recommended"], "choices": get_args(PresetName)},
     "--tasks": command.some_of(TASKS),
     "--rows": command.some_of(VARIANTS),
-    "--seeds": {"type": int, "help": f"N for the seeds 11 to 10 + N, by default {SEEDS}"},
+    "--seeds": {
+        "type": command.at_least_one,
+        "help": f"N for the seeds 11 to 10 + N, by default {SEEDS}",
+    },
 }
 
 main = command.of("minigrid", _make, command.FINISHED | command.OF_RUNS | OPTIONS)

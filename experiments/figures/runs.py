@@ -140,6 +140,8 @@ class Runs:
             is_compared = name not in (*comparison.POOLED, "init", "pretrain")
             # Of a file its contents count.
             is_compared &= name not in DIGESTS or None in (value, then[name])
+            # A run's configuration names the renderer that was chosen for `auto`.
+            is_compared &= not (name.endswith(".renderer") and value == "auto")
             if is_compared and then[name] != value and no_effect(name, now) is None:
                 raise UsageError(
                     f"the run in {folder} has {option_with(name, then[name])}, and this figure "
@@ -308,13 +310,20 @@ class Runs:
         return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
+SUMMARISED = {"complete", "env_frames", "wall_seconds"}
+"""What is read of a summary.json, beside the returns."""
+
+
 def _summary(folder: Path) -> dict[str, Any]:
     """What summary.json says of a run."""
     path = folder / "summary.json"
     try:
-        return dict(json.loads(path.read_text()))
-    except (ValueError, TypeError):
-        raise UsageError(f"{path} is broken: delete it, and its run is resumed") from None
+        found = dict(json.loads(path.read_text()))
+        if isinstance(found["final_return"], dict) and found.keys() >= SUMMARISED:
+            return found
+    except (ValueError, TypeError, KeyError):
+        pass
+    raise UsageError(f"{path} is broken: delete it, and its run is resumed")
 
 
 def seed_by_seed(rows: Iterable[Run], seeds: int) -> list[Run]:

@@ -101,7 +101,10 @@ def _named(config: RunConfig, devices: int) -> dict[str, Any]:
     """What tells a run from others in a file: names, numbers, and options unlike the preset's."""
     named = {name: getattr(config, name) for name in NAMES}
     words = [word for name in NAMES for word in (option_name(name), str(named[name]))]
-    preset, _ = build.prepared(parse(words))
+    # Unchecked: the preset alone may lack what the given options mend, such as a file of weights.
+    preset = parse(words, check=False)
+    with contextlib.suppress(UsageError):
+        preset, _ = build.prepared(preset)
     of_preset = flatten(preset)
     options = {
         name: value
@@ -252,7 +255,10 @@ def _kept(path: Path | None, target: Target) -> list[dict[str, Any]]:
         whole = json.loads(path.read_text())
     if not isinstance(whole, dict) or not whole.items() >= _heading(target).items():
         raise UsageError(f"{path} is not of {target.name} and these compilers: name another file")
-    return list(whole["runs"])
+    runs = whole.get("runs")
+    if not isinstance(runs, list) or not all(isinstance(run, dict) for run in runs):
+        raise UsageError(f"{path} holds no list of runs: name another file")
+    return runs
 
 
 def _write(path: Path, target: Target, runs: list[dict[str, Any]]) -> None:

@@ -84,12 +84,13 @@ class BonusEnv(envs.Wrapper):
 
     def reset(self, rng: Array) -> Any:
         """Resets all lanes; the bonus begins anew, with a key from the first lane's."""
+        if jnp.issubdtype(rng.dtype, jax.dtypes.prng_key):
+            # brax's wrappers count the lanes by the shape of bare keys.
+            rng = jax.random.key_data(rng)
         state = self.env.reset(rng)
         lanes = state.done.shape[0]
-        is_typed = jnp.issubdtype(rng.dtype, jax.dtypes.prng_key)
-        first = rng[0] if is_typed else jax.random.wrap_key_data(rng[0])
         # Apart from what the first lane's own environment draws from its key.
-        key = jax.random.fold_in(first, BONUS_STREAM)
+        key = jax.random.fold_in(jax.random.wrap_key_data(rng[0]), BONUS_STREAM)
         init_key, stream = jax.random.split(key)
         intrinsic = self._bonus.init(init_key, self._spec, lanes)
         # As plain numbers, because brax casts every leaf of its states.

@@ -316,7 +316,7 @@ def _array(
             "from others, so mend or leave out the step"
         )
     narrow = jax.dtypes.canonicalize_dtype(array.dtype)
-    if np.issubdtype(narrow, np.integer) and (array != array.astype(narrow)).any():
+    if np.issubdtype(narrow, np.integer) and (given != array.astype(narrow)).any():
         raise ValueError(
             f"{name} holds whole numbers that {np.dtype(narrow)} does not: make them real numbers, "
             "float32, in the specification, too"

@@ -21,6 +21,9 @@ def save(path: str | Path, state: Any) -> None:
     Args:
       path: of the file.
       state: a pytree of arrays and keys of any shapes and dtypes, such as `bonus.init` returns.
+
+    Raises:
+      ValueError: if two leaves have one path, such as a/b and b in a, or a name ends in .npy.
     """
     path = Path(path)
     # `np.savez` takes the arrays as keywords beside its own, `file` and `allow_pickle`.
@@ -101,11 +104,18 @@ def _as_numpy(state: Any) -> dict[str, Any]:
 
     NumPy writes a dtype that is not its own as bytes without a name, so the name goes to the path.
     """
-    leaves = {}
+    leaves: dict[str, Any] = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(state):
-        array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
+        array, name = (
+            np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf),
+            name_of(path),
+        )
         if array.dtype.kind == "V":
-            leaves[f"{name_of(path)}:{array.dtype}"] = array.view(f"u{array.dtype.itemsize}")
-        else:
-            leaves[name_of(path)] = array
+            name, array = f"{name}:{array.dtype}", array.view(f"u{array.dtype.itemsize}")
+        if name in leaves or name.endswith(".npy"):
+            raise ValueError(
+                f"a leaf of the state is called {name}, as another is or as NumPy calls files: "
+                "rename one"
+            )
+        leaves[name] = array
     return leaves

@@ -237,8 +237,15 @@ def _squared_distances(
 
 
 def _merge(mean: Mean, values: Float[Array, "lane rank"], counts: Bool[Array, " lane"]) -> Mean:
-    """Merges the rows that count into a running mean; the others must be 0."""
+    """Merges the rows that count into a running mean; the others must be 0.
+
+    Values that are not finite change nothing: one would make all later means NaN.
+    """
     added = jnp.sum(counts, dtype=jnp.float32) * values.shape[1]
     total = mean.num_values + added
     moved = (jnp.sum(values) - added * mean.mean) / jnp.maximum(total, 1.0)
-    return Mean(mean.mean + moved, total)
+    is_finite = jnp.isfinite(moved)
+    return Mean(
+        jnp.where(is_finite, mean.mean + moved, mean.mean),
+        jnp.where(is_finite, total, mean.num_values),
+    )

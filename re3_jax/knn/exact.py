@@ -80,7 +80,7 @@ def kth_joint_distance(
       ring_scalars: float32 [capacity], v_j of each row, the same for all copies of a
         `DistinctRing`.
       k: the rank of the neighbour; 1 is the nearest.
-      scale: c.
+      scale: c, positive.
       exclude: int32 [batch], see `nearest_distances`.
       fingerprints: uint32 [batch], see `nearest_distances`; copies of an observation differ in
         their scalars alone.

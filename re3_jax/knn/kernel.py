@@ -105,8 +105,9 @@ def score_groups(
             zeros = jnp.zeros((TILE_ROWS, TILE_QUERIES), jnp.float32)
             product = lax.fori_loop(0, padded_dim // TILE_DIMS, add_products, zeros)
             norm = triton.load(norms, mask=is_row, other=jnp.inf)
-            grouped = (2 * product - norm[:, None]).reshape(tile_groups, group, TILE_QUERIES)
-            write(jnp.max(grouped, axis=1))
+            # The product with a row that is `latent_ring.FAR` may overflow.
+            scored = jnp.where(norm[:, None] == jnp.inf, -jnp.inf, 2 * product - norm[:, None])
+            write(jnp.max(scored.reshape(tile_groups, group, TILE_QUERIES), axis=1))
 
         @pl.when(first >= last_row[0])
         def _():

@@ -68,7 +68,8 @@ def score_groups(
         product = lax.dot_general(
             latents, doubled, (((1,), (1,)), ((), ())), precision=lax.Precision.HIGHEST
         )
-        scores = product - norms[:, None]
+        # The product with a row that is `latent_ring.FAR` may overflow.
+        scores = jnp.where(norms[:, None] == jnp.inf, -jnp.inf, product - norms[:, None])
         if scalars is not None and rows.scalars is not None and rows.scale is not None:
             beside = lax.dynamic_slice_in_dim(rows.scalars, start, size)
             gap = gap_between(beside[:, None], scalars, rows.scale)

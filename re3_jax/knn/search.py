@@ -178,9 +178,10 @@ def _is_settled(
 def most_roundings(latent_dim: int) -> float:
     """The largest error of |x|^2 - (2 x.y - |y|^2), in rounding units of (2 |x| + |x - y|)^2.
 
-    That of a product of D terms grows as sqrt(D); those of the norms and the difference do not.
+    That of a product of D terms grows as D where each sum is rounded the same way, such as those of
+    equal terms; as sqrt(D) otherwise. Those of the norms and the difference do not grow.
     """
-    return 0.5 * latent_dim**0.5 + 2.5
+    return 0.16 * latent_dim + 3.0
 
 
 def _search_around_queries(queries: Queries, nearest, settled, around):

@@ -126,9 +126,11 @@ def add(
     index = (ring.cursor + place) % capacity
     hashes = fingerprint.of(latents) if fingerprints is None else fingerprints
     latents, norms = measurable(latents)
-    twin = _first_copy(latents, norms, hashes)
+    # A latent that is `FAR` is no copy of any, however large its tolerance.
+    scale = jnp.where(jnp.isfinite(norms), norms, 0.0)
+    twin = _first_copy(latents, scale, hashes)
     # All copies follow the first of them: by rounding, a copy of a copy may exceed the tolerance.
-    found = _find(ring, latents, norms, hashes)[twin]
+    found = _find(ring, latents, scale, hashes)[twin]
 
     overwritten = ring.row_of.at[index].get(mode="promise_in_bounds")
     copies = ring.copies.at[_only(found >= 0, found, capacity)].add(1, mode="drop")

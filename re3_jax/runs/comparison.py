@@ -55,10 +55,16 @@ class Row(NamedTuple):
 def rows_of(folders: Iterable[Path]) -> list[Row]:
     """The rows, in the order of the folders; a `UsageError` if some cannot be compared."""
     pooled: dict[str, tuple[Options, list[Path]]] = {}
+    files: dict[str, str] = {}
     for folder in folders:
         every = flatten_dict(run_folder.config_with(KIND, folder), sep=".")
         options = {name: value for name, value in every.items() if name not in POOLED}
         options["env"] = BARE.get(options["env"], options["env"])
+        # Of a file its contents count, not where it is.
+        for name, digest in run_folder.digests_of(folder).items():
+            if options.get(name) is not None:
+                label = f"{Path(options[name]).name} ({digest[:8]})"
+                options[name] = files.setdefault(digest, label)
         key = json.dumps(options, sort_keys=True)
         pooled.setdefault(key, (options, []))[1].append(folder)
     rows = []

@@ -245,7 +245,9 @@ def check_group_of(entry: Agent | Bonus) -> None:
             f"the group '{group}' of {entry.name} is no name of a field in Python: choose another"
         )
     taken = typing.get_type_hints(config_class()).get(group)
-    if taken is not None and taken is not entry.config:
+    # Of the class itself, such as its properties.
+    is_own = taken is None and hasattr(RunConfig, group)
+    if is_own or (taken is not None and taken is not entry.config):
         raise ValueError(f"the group {group} of {entry.name} is another's: choose another name")
 
 
@@ -350,13 +352,19 @@ def option_with(dotted: str, value: Any) -> str:
 def with_options(sentence: str, names: Iterable[str]) -> str:
     """A sentence of the library with these fields, dotted, replaced by their options.
 
-    If two groups have a field of the same name, the first group's option is used.
+    If two groups have a field of the same name, the first group's option is used. A switch has no
+    value: "set greedy to false" becomes "set --evaluation.no-greedy".
     """
-    options: dict[str, str] = {}
+    dotted: dict[str, str] = {}
     for name in names:
-        options.setdefault(name.rpartition(".")[2], option_name(name))
-    fields = rf"(?<![\w.-])({'|'.join(options)})\b"
-    return re.sub(fields, lambda found: options[found[0]], sentence)
+        dotted.setdefault(name.rpartition(".")[2], name)
+
+    def option(found: re.Match[str]) -> str:
+        name, value = found.groups()
+        return option_with(dotted[name], value == "true") if value else option_name(dotted[name])
+
+    fields = rf"(?<![\w.-])({'|'.join(dotted)})\b(?: to (false|true)\b)?"
+    return re.sub(fields, option, sentence)
 
 
 def neighbours_option(values: Values, bonus: Bonus) -> str | None:

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import functools
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -43,6 +44,10 @@ def in_one_sentence(main: Callable[[Sequence[str] | None], int]) -> Callable[...
             return 2
         except KeyboardInterrupt:
             return 128 + signal.SIGINT
+        except BrokenPipeError:
+            # The reader has gone, such as `head`; what is left would be flushed at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 128 + signal.SIGPIPE
 
     return command
 

@@ -45,8 +45,8 @@ OF_SEARCHES = ("re3.ring_size", "re3.search_size", "re3.merge_copies", "re3.ring
 """Options of a search in the ring of latents."""
 
 
-def parse(argv: list[str]) -> RunConfig:
-    """Resolves the command line.
+def parse(argv: list[str], check: bool = True) -> RunConfig:
+    """Resolves the command line, and checks what it says unless told otherwise.
 
     Values not given come from the preset; with `--resume`, from the run that is resumed.
 
@@ -93,13 +93,16 @@ def parse(argv: list[str]) -> RunConfig:
             values["re3.search_size"] = None
     with refusing(ValueError):
         config = unflatten(values)
-    validate(config)
+    if check:
+        validate(config)
     return config
 
 
 def _load_plugin(words: list[str]) -> None:
     """Imports the plugin that the words name, or that of the run that they resume."""
     named = plugins.named_in(words)
+    if named is not None and "--resume" in words and (out := plugins.named_in(words, "--out")):
+        run_folder.load_plugin(Path(out), Path(named))
     plugins.load(named)
     if named is None and "--resume" in words and (out := plugins.named_in(words, "--out")):
         run_folder.load_plugin(Path(out))

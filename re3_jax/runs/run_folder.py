@@ -155,6 +155,12 @@ def config_with(names: Sequence[str], folder: Path) -> dict[str, Any]:
         raise UsageError(f"{folder} holds no run: give folders with a config.json") from None
 
 
+def digests_of(folder: Path) -> dict[str, str]:
+    """Option that names a file -> the file's digest as the run in a folder recorded it."""
+    written = _written(folder)
+    return {option: written[key] for option, key in DIGESTS.items() if written.get(key)}
+
+
 def _of_this_version(stored: Any) -> Any:
     """A stored configuration; before there was `loggers`, TensorBoard was a switch."""
     if not isinstance(stored, dict) or "tensorboard" not in stored:
@@ -260,7 +266,8 @@ def of_runs(named: Iterable[Path], out: Path) -> list[Path]:
     return [
         path
         for path in named
-        if (whole := path.resolve()) not in others
+        if (path / CONFIG).is_file()
+        or (whole := path.resolve()) not in others
         and not (whole.parent == runs and whole.name.startswith(PROFILE))
     ]
 

@@ -241,7 +241,7 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
         ((*DOORKEY, "--re3.ring-size", "9" * 20), ["--re3.ring-size", "too large"]),
         (
             (*DOORKEY, "--re3.ring-size", "536870913"),
-            ["536870912", "--re3.ring-size", "merge-copies to false"],
+            ["536870912", "--re3.ring-size", "set --re3.no-merge-copies"],
         ),
         (
             (*DOORKEY, "--bonus", "rnd", "--rnd.hidden-dim", "2147483647"),
@@ -254,7 +254,7 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
         (("--env", "gymnax:DeepSea-bsuite-46341"), ["DeepSea-bsuite-46341", "46340"]),
         (
             (*DOORKEY, "--re3.ring-shards", "2"),
-            ["merges copies", "merge-copies to false"],
+            ["merges copies", "set --re3.no-merge-copies or"],
         ),
         (
             (*DOORKEY, "--re3.no-merge-copies", "--re3.ring-shards", "7"),

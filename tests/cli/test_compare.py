@@ -1,6 +1,7 @@
 """`python -m experiments.compare` on run folders written by hand."""
 
 import csv
+import json
 import shutil
 
 import numpy as np
@@ -10,6 +11,7 @@ import scipy.stats
 from re3_jax.commands.compare import main
 from re3_jax.runs.comparison import panels_of, rows_of
 from re3_jax.runs.curves import at
+from re3_jax.runs.given_files import DIGESTS, WEIGHTS
 from re3_jax.runs.run_folder import CONFIG
 from re3_jax.runs.statistics import bootstrap_interval, interquartile_mean
 from tests.cli.written_runs import write_run
@@ -106,6 +108,33 @@ def test_all_of_runs_leaves_out_what_figures_put_there(tmp_path, monkeypatch):
     for out in (tmp_path / "runs" / "compare", tmp_path / "elsewhere"):
         assert compare(every, out) == 0
         assert len(table_of(out)) == 2
+
+
+def test_a_run_that_is_named_counts_wherever_it_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    named = [write_run(tmp_path / "runs" / name, b) for name, b in (("gpu", "none"), ("b", "re3"))]
+    named.append(write_run(tmp_path / "runs" / "profile-fast", "rnd"))
+    assert compare(named, tmp_path / "out") == 0
+    assert len(table_of(tmp_path / "out")) == 3
+
+
+def test_of_a_file_its_contents_count_and_not_its_place(tmp_path):
+    def trained(name, path, digest, first):
+        folder = write_run(tmp_path / name, "atc", first=first, pretrained={"weights": path})
+        whole = json.loads((folder / CONFIG).read_text())
+        (folder / CONFIG).write_text(json.dumps(whole | {DIGESTS[WEIGHTS]: digest}))
+        return folder
+
+    folders = [
+        trained("one", "/a/params.pkl", "1" * 64, 1),
+        trained("moved", "/b/params.pkl", "1" * 64, 3),
+        trained("other", "/a/params.pkl", "2" * 64, 1),
+    ]
+    rows = rows_of(folders)
+    assert [row.folders for row in rows] == [folders[:2], folders[2:]]
+    assert [row.curve.label.split()[-2:] for row in rows] == [
+        ["params.pkl", f"({digit * 8})"] for digit in "12"
+    ]
 
 
 def test_a_dollar_sign_is_no_formula(tmp_path):

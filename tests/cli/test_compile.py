@@ -1,5 +1,6 @@
 """`python -m experiments.compile`: what is asked for, and how it is refused."""
 
+import json
 import re
 
 import pytest
@@ -78,6 +79,13 @@ def test_a_run_with_other_options_is_another_run():
     assert not command._is_of(plain | measured, plain | {"devices": 4})
 
 
+def test_the_given_options_may_mend_what_the_preset_alone_lacks():
+    """Rainbow's returns of several steps leave no room for ICM."""
+    words = ["--env", "gymnax:Breakout-MinAtar", "--agent", "rainbow", "--bonus", "icm"]
+    config = parse([*words, "--rainbow.n-steps", "1"])
+    assert command._named(config, 1)["options"]["rainbow.n_steps"] == 1
+
+
 def test_the_table_says_what_fits():
     program = {
         "argument_bytes": 3e9, "temporary_bytes": 2e6, "largest_copy_bytes": 0, "operations": 5e9,
@@ -105,3 +113,12 @@ def test_a_file_that_cannot_be_written_is_one_sentence(tmp_path, monkeypatch, ca
     assert capsys.readouterr().err.startswith("error: ")
     with pytest.raises(UsageError, match="No such file"):
         command._write(tmp_path / "gone" / "x.json", TARGETS["v5e"], [])
+
+
+@pytest.mark.parametrize("runs", [{}, {"runs": None}, {"runs": [1]}])
+def test_a_file_without_runs_is_refused(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "_heading", lambda target: {"target": "v5e"})
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"target": "v5e"} | runs))
+    with pytest.raises(UsageError, match="holds no list of runs: name another file"):
+        command._kept(path, TARGETS["v5e"])

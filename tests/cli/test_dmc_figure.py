@@ -153,6 +153,23 @@ def test_a_finished_run_of_other_options_is_refused(monkeypatch, tmp_path, capsy
     assert "has --sac.n-steps 1, and this figure needs --sac.n-steps 3" in capsys.readouterr().err
 
 
+def test_a_run_names_the_renderer_that_was_chosen_for_it(monkeypatch, tmp_path):
+    """`auto` in the preset is `gl` or `warp` in a run's config.json."""
+    monkeypatch.setattr(Runs, "start", None)
+    runs, finished = Runs(tmp_path / "runs"), []
+    for bonus in ("none", "re3"):
+        run = Run("walker_walk", bonus, "debug", seeds=1, steps=5_000, agent="rad")
+        assert runs.config(run).dmc.renderer == "auto"
+        chosen = run._replace(changes={"dmc.renderer": "warp"})
+        folder = finish(runs, chosen, {0: 0.0, 5000: 1.0})
+        folder.rename(runs.folder_of(run))
+        finished += runs.finished([run])
+    assert [folder.name for folder in finished] == [
+        "walker_walk-rad-none-debug",
+        "walker_walk-rad-re3-debug",
+    ]
+
+
 def test_options_go_to_every_run_and_into_its_name(monkeypatch, tmp_path):
     monkeypatch.setattr(Runs, "ensure", lambda runs, run: finish(runs, run, {0: 0.0, 5000: 1.0}))
     words = ["--tasks", "walker_walk", "--preset", "small", "--seeds", "1", "--steps", "5000"]

@@ -78,8 +78,9 @@ def test_a_run_killed_before_its_summary_is_resumed(started, tmp_path):
     assert "--resume" in started[0]
 
 
-def test_a_broken_summary_is_one_sentence(started, tmp_path):
-    (finish(Runs(tmp_path), RUN, RETURNS) / "summary.json").write_text("")
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"final_return": null}', '{"final_return": {}}'])
+def test_a_broken_summary_is_one_sentence(text, started, tmp_path):
+    (finish(Runs(tmp_path), RUN, RETURNS) / "summary.json").write_text(text)
     with pytest.raises(UsageError, match="summary.json is broken: delete it, and its run is resum"):
         ensure(tmp_path)
     assert started == []

@@ -112,6 +112,10 @@ def test_a_moved_plugin_is_the_same_plugin(tmp_path):
     done = command(*longer)
     missing = f"{out} was trained with the plugin {file}, which is not there"
     assert done.returncode == 2 and missing in done.stderr
+    other = tmp_path / "other.py"
+    other.write_text(moved.read_text() + "OTHER = 1\n")
+    done = command(*longer, "--plugin", str(other))
+    assert done.returncode == 2 and f"--plugin {other} is not the file that" in done.stderr
     done = command(*longer, "--plugin", str(moved))
     assert done.returncode == 0, done.stderr
 
@@ -183,6 +187,10 @@ bonuses.register(replace(bonuses.BONUSES['rnd'], {}))
         (
             OWN.format("name='mine', config=MineConfig, groups=('seeds',)"),
             "the group seeds of mine is another's: choose another name",
+        ),
+        (
+            OWN.format("name='mine', config=MineConfig, groups=('title',)"),
+            "the group title of mine is another's: choose another name",
         ),
         (
             OWN.format("name='mine', config=MineConfig, groups=()"),

@@ -2,6 +2,7 @@
 
 import math
 import shlex
+import signal
 import subprocess
 import sys
 
@@ -42,3 +43,17 @@ def test_a_reader_that_leaves_does_not_end_the_run():
     command = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
     assert done.stdout == 100 * "x" + "\n" and done.stderr == "to its end\n"
+
+
+def test_a_command_whose_reader_leaves_ends_quietly():
+    code = (
+        "from re3_jax.runs.errors import in_one_sentence\n"
+        "main = in_one_sentence(lambda argv: [print(100 * 'x') for _ in range(20_000)])\n"
+        "raise SystemExit(main([]))"
+    )
+    command = (
+        f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} | head -1; exit ${{PIPESTATUS[0]}}"
+    )
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
+    assert done.stdout == 100 * "x" + "\n" and done.stderr == ""
+    assert done.returncode == 128 + signal.SIGPIPE

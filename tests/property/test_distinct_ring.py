@@ -76,6 +76,21 @@ def test_a_collision_of_fingerprints_loses_nothing():
         check(ring, plain)
 
 
+def test_a_latent_that_is_not_finite_is_no_copy():
+    """The tolerance of copies grows with the norm, and that of this one is infinite."""
+    latents = np.float32([[1, 0], [0, 2], [5, 5], [np.nan, 0]])
+    prints = jnp.array([7, 8, 9, 7], jnp.uint32)
+    rings = distinct_ring, latent_ring
+    of_distinct, of_plain = (
+        knn.nearest_distances(latents[:1], ring.add(ring.init(4, 2), latents, prints)[0], k=3)
+        for ring in rings
+    )
+    np.testing.assert_array_equal(of_distinct, of_plain)
+    ring, _ = distinct_ring.add(distinct_ring.init(4, 2), latents[:3], prints[:3])
+    ring, _ = distinct_ring.add(ring, latents[3:], prints[3:])
+    np.testing.assert_array_equal(knn.nearest_distances(latents[:1], ring, k=3), of_plain)
+
+
 @functools.partial(jax.jit, static_argnums=(2, 3))
 def search(queries, ring, first, k, exclude=None):
     return knn.nearest_and_mean(queries, ring, k=k, first=first, exclude=exclude)

@@ -106,12 +106,27 @@ def test_clusters_of_few_dimensions(dim, rows, spread):
     np.testing.assert_allclose(found, np.sqrt((gaps**2).sum(-1)).min(-1), rtol=2e-4)
 
 
+def equal_numbers(rng, dim):
+    """Each sum of a product is rounded the same way as the one before."""
+    return np.repeat(rng.normal(size=(20, 1, 1)), dim, axis=2)
+
+
+def one_large_number(rng, dim):
+    """The products of the others are added to a sum that is far larger than each."""
+    return np.where(np.arange(dim) == 0, 100.0, 0.01) * np.ones((20, 1, 1))
+
+
+def normal_numbers(rng, dim):
+    return rng.normal(size=(20, 1, dim))
+
+
+@pytest.mark.parametrize("centres", [normal_numbers, equal_numbers, one_large_number])
 @pytest.mark.parametrize("spread", [1.0, 0.1, 1e-3])
 @pytest.mark.parametrize("dim", [1, 2, 4, 8, 16, 50, 128, 512])
-def test_products_round_by_no_more_than_the_bound(dim, spread):
+def test_products_round_by_no_more_than_the_bound(dim, spread, centres):
     """In clusters of a spread in parts of their distance from the origin."""
     rng = np.random.default_rng(dim)
-    centre = rng.normal(size=(20, 1, dim)) * (spread < 1)
+    centre = centres(rng, dim) * (spread < 1)
     x, y = (
         (centre + spread * rng.normal(size=(20, 400, dim))).astype(np.float32) for _ in range(2)
     )

@@ -73,8 +73,22 @@ def test_equals_sorting_all_differences(batch, capacity, dim, lattice, interpret
         np.testing.assert_allclose(others, nearest(queries, latents, rows, own_row), rtol=1e-6)
 
 
+def test_scores_are_of_the_differences_from_the_centre():
+    """Near each other and far from the origin, rows cannot be told apart by products around it."""
+    latents = 300 + 1e-3 * np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
+    centre = latents[0]
+    rows, queries = (each.astype(np.float64) for each in (latents - centre, latents[:40] - centre))
+    norms = (rows**2).sum(1)
+    scores = kernel.score_groups(
+        jnp.asarray(queries, jnp.float32), jnp.asarray(latents), jnp.asarray(norms, jnp.float32),
+        jnp.asarray(centre), jnp.int32(300), group=4, num_groups=75, interpret=True,
+    )  # fmt: skip
+    expected = (2 * rows @ queries.T - norms[:, None]).reshape(75, 4, 40).max(1)
+    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-11)
+
+
 def test_a_dense_cluster_far_from_the_origin(interpreted):
-    """The kernel scores around a query, where it could not tell the rows apart."""
+    """The search is repeated around a point of the cluster."""
     latents = 300 + 1e-3 * points(2, 500, 8, 5)
 
     @jax.jit

@@ -62,11 +62,13 @@ def test_the_options_of_a_bonus_are_no_bonus(brax_env, line):
 
 
 def test_typed_keys_begin_the_same_as_bare_ones(brax_env, line):
-    reset = jax.jit(brax_env.wrap(line, LIMIT, bonus=RE3).reset)
+    env = brax_env.wrap(line, LIMIT, bonus=RE3)
+    reset, step = jax.jit(env.reset), compilation.jit(env.step)
     bare, typed = (
-        reset(jax.random.split(of(3), LANES)) for of in (jax.random.PRNGKey, jax.random.key)
+        step(reset(jax.random.split(of(3), LANES)), jnp.zeros((LANES, 1)))
+        for of in (jax.random.PRNGKey, jax.random.key)
     )
-    jax.tree.map(np.testing.assert_array_equal, bare, typed)
+    jax.tree.map(partial(np.testing.assert_array_equal, strict=True), bare, typed)
 
 
 @pytest.mark.parametrize("bonus", [pytest.param(RE3, marks=pytest.mark.slow), ICM])

@@ -161,6 +161,25 @@ def walk(ends=True, **changed):
     return DeviceEnv(SPEC, reset, step)
 
 
+def cliff():
+    """Twenty steps if each is the one action of twenty that does not end the episode."""
+
+    def reset(key):
+        return jnp.int32(0), jnp.zeros(2)
+
+    def step(state, action, key):
+        state = state + 1
+        terminated = action != 0
+        truncated = (state >= 20) & ~terminated
+        seen = jnp.full(2, state, jnp.float32)
+        state = jnp.where(terminated | truncated, 0, state)
+        following = jnp.where(terminated | truncated, 0.0, seen)
+        return state, TimeStep(following, jnp.float32(1), terminated, truncated, seen)
+
+    spec = dataclasses.replace(SPEC, action_space=Discrete(20))
+    return DeviceEnv(spec, reset, step)
+
+
 def line(state_begins=True, seen_begins=True, final_is_next=False):
     """Five cells with an end at each side, which nobody leaves; episodes begin in the middle."""
 
@@ -187,6 +206,11 @@ def line(state_begins=True, seen_begins=True, final_is_next=False):
 
 def with_spec(**changed):
     return walk()._replace(spec=dataclasses.replace(SPEC, **changed))
+
+
+def test_episodes_may_nearly_all_last_one_step():
+    for seed in range(12):
+        check_env(cliff(), seed=seed)
 
 
 @pytest.mark.parametrize(

@@ -274,6 +274,13 @@ def test_whole_numbers_that_jax_does_not_have_are_refused():
     bonus.observe(np.array([[1], [2**31 - 1]]))
     with pytest.raises(ValueError, match="holds whole numbers that int32 does not: make them real"):
         bonus.observe(np.array([[1], [2**32]]))
+    narrow = NumpyBonus(
+        BONUSES["re3"](), dataclasses.replace(spec, observation_dtype=np.dtype(np.int16)), 2
+    )
+    with pytest.raises(ValueError, match="observation holds whole numbers that int16 does not"):
+        narrow.observe(np.array([[1], [2**16 + 1]]))
+    with pytest.raises(ValueError, match="action holds whole numbers that int32 does not"):
+        bonus.observe(np.array([[1], [2]]), np.array([0, 2**32]))
 
 
 def test_only_a_bonus_that_remembers_episodes_needs_every_lane():

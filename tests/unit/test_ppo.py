@@ -89,6 +89,18 @@ def test_rewards_are_divided_by_the_deviation_of_all_sums_so_far(continues):
         np.testing.assert_allclose(state.discounted_sum, present, rtol=1e-5, atol=1e-6)
 
 
+def test_a_reward_that_is_not_finite_leaves_the_later_ones():
+    rng, ends = np.random.default_rng(0), np.zeros((8, 2), bool)
+    state = reward_scale.init(2)
+    for number in range(4):
+        reward = rng.normal(size=(8, 2)).astype(np.float32)
+        reward[3, 1] = np.nan if number == 1 else reward[3, 1]
+        scaled, state = scale(state, reward, ends, 0.9)
+    # The batch of that reward alone is left out.
+    assert state.stats.num_values == 3 * 16
+    assert np.isfinite(scaled).all() and np.isfinite(state.discounted_sum).all()
+
+
 def test_rewards_that_are_all_0_stay_so_and_large_ones_are_clipped():
     ends, zeros = np.zeros((4, 1), bool), np.zeros((4, 1), np.float32)
     scaled, state = scale(reward_scale.init(1), zeros, ends, 0.9)

@@ -37,6 +37,13 @@ def test_leaves_may_have_the_names_of_numpys_own_arguments(tmp_path):
         assert sorted(arrays.files) == sorted(state)
 
 
+def test_two_leaves_of_one_path_are_refused(tmp_path):
+    for state in ({"a": {"b": np.zeros(2)}, "a/b": np.ones(2)}, {"x.npy": np.zeros(2)}):
+        with pytest.raises(ValueError, match="rename one"):
+            state_file.save(tmp_path / "state.npz", state)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(("name", "task"), CASES)
 def test_a_loop_of_functions_gets_its_state_back(name, task, tmp_path):
     state, stream = start(name, task)

@@ -40,13 +40,13 @@ def scale(
 ) -> tuple[Float[Array, "time lane"], RewardScale]:
     """A rollout's rewards over the deviation of all sums, its own included.
 
-    They stay as they are while all sums are equal.
+    They stay as they are while all sums are equal. A sum that is not finite begins anew.
     """
 
     def add(before: Float[Array, " lane"], step):
         reward, ends = step
         total = discount * before + reward
-        return jnp.where(ends, 0.0, total), total
+        return jnp.where(ends | ~jnp.isfinite(total), 0.0, total), total
 
     present, sums = jax.lax.scan(add, state.discounted_sum, (reward, ends))
     stats = running_stats.update(state.stats, sums.reshape(-1))
