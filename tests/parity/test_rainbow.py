@@ -16,6 +16,7 @@ from re3_jax.agents.rainbow.learner import make_learner
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.intrinsic.base import none
 from re3_jax.networks import noisy
+from tests.equal import equal_arrays
 from tests.torch_oracle.rainbow import TorchRainbow
 from tests.torch_oracle.weights import assert_close, data, random_state, random_weights, values
 
@@ -105,7 +106,7 @@ def test_one_update(change):
     np.testing.assert_allclose(info["gradient_norm"], norm, rtol=1e-3)
     np.testing.assert_allclose(priority, expected, rtol=1e-4)
     assert_close(after.online, values(oracle.online), atol=2e-5)
-    jax.tree.map(np.testing.assert_array_equal, after.target, state.target)
+    jax.tree.map(equal_arrays, after.target, state.target)
     moved = jax.tree.map(
         lambda new, old: float(jnp.abs(new - old).max()), after.online, state.online
     )
@@ -130,11 +131,11 @@ def test_projection_keeps_mass_and_mean():
 def test_the_target_network_is_copied_every_so_many_updates():
     (_, update, state), batch = start(CONFIG), make_batch()
     first, *_ = update(state, batch, jax.random.key(1))
-    jax.tree.map(np.testing.assert_array_equal, first.target, state.target)
+    jax.tree.map(equal_arrays, first.target, state.target)
     second, *_ = update(first, batch, jax.random.key(2))
-    jax.tree.map(np.testing.assert_array_equal, second.target, second.online)
+    jax.tree.map(equal_arrays, second.target, second.online)
     third, *_ = update(second, batch, jax.random.key(3))
-    jax.tree.map(np.testing.assert_array_equal, third.target, second.online)
+    jax.tree.map(equal_arrays, third.target, second.online)
 
 
 def test_agent_steps_of_the_first_copies():

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from re3_jax.replay import frame_ring
+from tests.equal import equal_arrays
 
 SHAPE, BATCH, ACTIONS = (2, 1, 3), 64, 2
 # Capacity, stack and shortest episode; in the last two the ring wraps within an episode.
@@ -222,7 +223,7 @@ def test_lanes_equal_replays_of_one_lane():
         together = insert(together, *step)
         for lane, model in enumerate(models):
             model.replay = add(model.replay, *(x[lane : lane + 1] for x in step))
-        jax.tree.map(np.testing.assert_array_equal, together, lanes_of(models))
+        jax.tree.map(equal_arrays, together, lanes_of(models))
 
 
 def test_draws_are_uniform_over_the_lanes_transitions():
@@ -255,7 +256,7 @@ def test_a_state_restored_from_numpy_continues_exactly():
     ours.replay = jax.tree.map(lambda leaf: jnp.asarray(np.array(leaf)), ours.replay)
     ours.run(np.random.default_rng(1), [6] * 9)
     theirs.run(np.random.default_rng(1), [6] * 9)
-    jax.tree.map(np.testing.assert_array_equal, ours.replay, theirs.replay)
+    jax.tree.map(equal_arrays, ours.replay, theirs.replay)
     assert ours.check(3) == 20
 
 

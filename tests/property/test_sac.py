@@ -14,6 +14,7 @@ from re3_jax.agents.sac.agent import draw, make_sac
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs.base import Box, EnvSpec, LaneStep
 from re3_jax.replay.transitions import Later, Transitions
+from tests.equal import equal_arrays
 
 BATCH = 4
 CONFIG = SACConfig(num_filters=2, latent_dim=5, hidden_dim=8, crop_size=16, batch_size=BATCH)
@@ -63,7 +64,7 @@ def policy(state, observation):
 
 
 def assert_equal(ours, theirs):
-    jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+    jax.tree.map(equal_arrays, ours, theirs)
 
 
 def test_acting_without_exploring_is_the_tanh_of_the_mean_of_the_centre(agent, state):

@@ -12,6 +12,7 @@ from scipy import stats
 
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.replay import transition_ring
+from tests.equal import equal_arrays
 
 CAPACITY, BATCH = 11, 64
 SPEC = EnvSpec("test:box", (3,), np.dtype(np.float32), Box((2,), -1.0, 1.0), 10)
@@ -73,7 +74,7 @@ def test_vmapped_equals_one_by_one():
     one_by_one = [sample(key, ring, 9) for key, ring in zip(keys, theirs, strict=True)]
     for found, expected in ((ours, theirs), (drawn, one_by_one)):
         expected = jax.tree.map(lambda *leaves: np.stack(leaves), *expected)
-        jax.tree.map(np.testing.assert_array_equal, found, expected)
+        jax.tree.map(equal_arrays, found, expected)
 
 
 @pytest.mark.parametrize("seeds", [None, 3])

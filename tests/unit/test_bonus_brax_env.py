@@ -12,6 +12,7 @@ from re3_jax.cpu import compilation
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.intrinsic import RE3Config, from_config, icm, reward_rollout
 from re3_jax.intrinsic.base import Step
+from tests.equal import equal_arrays
 from tests.prediction_tasks import SIZES
 
 LANES, STEPS, LIMIT = 3, 12, 4
@@ -68,7 +69,7 @@ def test_typed_keys_begin_the_same_as_bare_ones(brax_env, line):
         step(reset(jax.random.split(of(3), LANES)), jnp.zeros((LANES, 1)))
         for of in (jax.random.PRNGKey, jax.random.key)
     )
-    jax.tree.map(partial(np.testing.assert_array_equal, strict=True), bare, typed)
+    jax.tree.map(equal_arrays, bare, typed)
 
 
 @pytest.mark.parametrize("bonus", [pytest.param(RE3, marks=pytest.mark.slow), ICM])

@@ -13,6 +13,7 @@ from re3_jax.intrinsic import counts, e3b, ngu, noveld
 from re3_jax.intrinsic.base import IntrinsicBatch, chain
 from re3_jax.intrinsic.sums import sum_of
 from tests import episodic_reference
+from tests.equal import equal_arrays
 from tests.probe_envs import corridor
 from tests.unit.test_episodic_bonus import CAPACITY, LANES, LENGTH, RAINBOW
 
@@ -130,7 +131,7 @@ def test_restarted_episodes_are_forgotten_like_ended_ones(name):
         return [jax.tree.leaves(known) for known in jax.device_get(play(jax.random.key(0), ended))]
 
     (goes_on, restarted, in_two), (after_end, _, _) = leaves(False), leaves(True)
-    jax.tree.map(np.testing.assert_array_equal, restarted, after_end)
-    jax.tree.map(np.testing.assert_array_equal, in_two, restarted)
+    jax.tree.map(equal_arrays, restarted, after_end)
+    jax.tree.map(equal_arrays, in_two, restarted)
     differs = any((one != other).any() for one, other in zip(goes_on, restarted, strict=True))
     assert differs == (name != "counts")

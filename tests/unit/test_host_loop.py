@@ -14,6 +14,7 @@ from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3 import RE3Config, from_config
 from re3_jax.training.host_evaluation import lane_seeds
 from re3_jax.training.host_loop import HostProgram
+from tests.equal import equal_arrays
 from tests.probe_host_env import EPISODE, DotLanes, spec, watched
 
 CAPACITY, INITIAL, CHUNK = 300, 50, 50
@@ -93,7 +94,7 @@ def to_numpy(state):
 
 
 def assert_same(a, b):
-    jax.tree.map(np.testing.assert_array_equal, to_numpy(a), to_numpy(b))
+    jax.tree.map(equal_arrays, to_numpy(a), to_numpy(b))
 
 
 @pytest.fixture(scope="module")

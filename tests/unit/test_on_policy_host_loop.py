@@ -14,6 +14,7 @@ from re3_jax.intrinsic.re3 import RE3Config, from_config
 from re3_jax.replay.frame_stack import FrameStack
 from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.host_rollout import whole
+from tests.equal import equal_arrays
 from tests.probe_host_env import DotLanes, GreyLanes, grey_spec, spec, watched
 
 LANES, LENGTH = 2, 20
@@ -135,7 +136,7 @@ def to_numpy(state):
 
 
 def assert_same(a, b):
-    jax.tree.map(np.testing.assert_array_equal, to_numpy(a), to_numpy(b))
+    jax.tree.map(equal_arrays, to_numpy(a), to_numpy(b))
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from re3_jax.agents.sac.config import SACConfig
 from re3_jax.agents.sac.learner import make_learner
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.intrinsic.base import none
+from tests.equal import equal_arrays
 from tests.probe_envs import aim
 
 IMAGES = EnvSpec("probe:images", (100, 100, 9), np.dtype(np.uint8), Box((6,), -1, 1), 500, 2)
@@ -98,7 +99,7 @@ def test_initial_weights_are_orthogonal_and_biases_zero(state):
 
 
 def test_the_target_starts_as_the_critic_and_the_temperature_as_stated(state):
-    jax.tree.map(np.testing.assert_array_equal, state.target, state.critic)
+    jax.tree.map(equal_arrays, state.target, state.critic)
     np.testing.assert_allclose(jnp.exp(state.log_alpha), 0.1, rtol=1e-6)
 
 

@@ -15,6 +15,7 @@ from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.sums import sum_of
 from re3_jax.intrinsic.transforms import scale_by_schedule
 from re3_jax.training import off_policy, transfer
+from tests.equal import equal_arrays
 from tests.prediction_tasks import BATCH, SIZES, TASKS, make_batch
 from tests.probe_envs import aim
 from tests.unit.test_transfer import abstract, split
@@ -66,7 +67,7 @@ def test_it_is_what_its_parts_pay_alone(names):
     np.testing.assert_allclose(rewards, expected, rtol=3e-7)
     assert all(alone[name][0].min() > 0 for name in names)
     for name in names:
-        jax.tree.map(np.testing.assert_array_equal, state.parts[name], alone[name][2])
+        jax.tree.map(equal_arrays, state.parts[name], alone[name][2])
         for found, own in zip(infos, alone[name][1], strict=True):
             for key, value in own.items():
                 row = key if key.startswith(f"{name}_") else f"{name}_{key}"
