@@ -18,7 +18,7 @@ SMALL_K = 64
 WORTH_A_SEARCH = 16
 """Queries that take as long one by one as another search of all together."""
 
-SPARE_GROUPS = 3
+SPARE_GROUPS = 5
 """Groups that a repeated search compares beyond the fewest: each settles half of what was left."""
 
 TIE_TOLERANCE = 3e-4
