@@ -317,12 +317,10 @@ SUMMARISED = {"complete", "env_frames", "wall_seconds"}
 def _summary(folder: Path) -> dict[str, Any]:
     """What summary.json says of a run."""
     path = folder / "summary.json"
-    try:
+    with contextlib.suppress(ValueError, TypeError, KeyError):
         found = dict(json.loads(path.read_text()))
         if isinstance(found["final_return"], dict) and found.keys() >= SUMMARISED:
             return found
-    except (ValueError, TypeError, KeyError):
-        pass
     raise UsageError(f"{path} is broken: delete it, and its run is resumed")
 
 

@@ -176,10 +176,12 @@ def _is_settled(
 
 
 def most_roundings(latent_dim: int) -> float:
-    """The largest error of |x|^2 - (2 x.y - |y|^2), in rounding units of (2 |x| + |x - y|)^2.
+    """A bound on the error of |x|^2 - (2 x.y - |y|^2), in rounding units of (2 |x| + |x - y|)^2.
 
-    That of a product of D terms grows as D where each sum is rounded the same way, such as those of
-    equal terms; as sqrt(D) otherwise. Those of the norms and the difference do not grow.
+    That of a product of D terms grows as D where each sum is rounded the same way, as sqrt(D)
+    otherwise; those of the norms and the difference do not grow. Equal terms come to 0.13 D, which
+    is the most that is known; the worst that rounding allows, 0.5 D, would leave many queries of
+    dense clusters to be searched again.
     """
     return 0.16 * latent_dim + 3.0
 
@@ -210,7 +212,10 @@ def _search_around_queries(queries: Queries, nearest, settled, around):
 def _centre_of(
     latents: Float[Array, "batch latent"], settled: Bool[Array, " batch"]
 ) -> Float[Array, " latent"]:
-    """The mean of the queries nearest to the first that is not settled, that one included."""
+    """The mean of the queries nearest to the first that is not settled, that one included.
+
+    Of half as many as are worth a search: more might lie in another cluster.
+    """
     away = sum_of_squares(latents - latents[jnp.argmin(settled)])
     away = jnp.where(settled, jnp.inf, away)
     _, near = top_k(-away[None], min(WORTH_A_SEARCH // 2, len(latents)))

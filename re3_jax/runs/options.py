@@ -101,11 +101,9 @@ def parse(argv: list[str], check: bool = True) -> RunConfig:
 def _load_plugin(words: list[str]) -> None:
     """Imports the plugin that the words name, or that of the run that they resume."""
     named = plugins.named_in(words)
-    if named is not None and "--resume" in words and (out := plugins.named_in(words, "--out")):
-        run_folder.load_plugin(Path(out), Path(named))
+    if "--resume" in words and (out := plugins.named_in(words, "--out")):
+        run_folder.load_plugin(Path(out), Path(named) if named else None)
     plugins.load(named)
-    if named is None and "--resume" in words and (out := plugins.named_in(words, "--out")):
-        run_folder.load_plugin(Path(out))
 
 
 def words_of(options: Mapping[str, Any]) -> list[str]:

@@ -260,15 +260,20 @@ def has_checkpoint(folder: Path) -> bool:
 
 
 def of_runs(named: Iterable[Path], out: Path) -> list[Path]:
-    """What `RUNS="runs/*"` names, without `out` and what commands put there beside runs."""
+    """What `RUNS="runs/*"` names, without `out` and what commands put there beside runs.
+
+    A run counts whatever its name.
+    """
     others = {out.resolve(), *((RUNS / name).resolve() for name in NO_RUNS)}
     runs = RUNS.resolve()
     return [
         path
         for path in named
         if (path / CONFIG).is_file()
-        or (whole := path.resolve()) not in others
-        and not (whole.parent == runs and whole.name.startswith(PROFILE))
+        or not (
+            (whole := path.resolve()) in others
+            or (whole.parent == runs and whole.name.startswith(PROFILE))
+        )
     ]
 
 

@@ -221,6 +221,12 @@ def test_a_file_that_is_no_search_is_refused(tmp_path, text):
         minigrid_betas.searched(tmp_path / "recommended.json")
 
 
+@pytest.mark.parametrize("seeds", ["0", "-3"])
+def test_a_figure_of_no_seeds_is_refused(seeds, capsys):
+    assert minigrid.main(["--finished", "--seeds", seeds]) == 2
+    assert f"argument --seeds: {seeds} is no whole number above 0" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_options_of_every_row_are_options_of_a_run(name):
     run = VARIANTS[name].run("doorkey_6x6", "recommended", 0.01)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 from re3_jax import fingerprint, knn
 from re3_jax.knn import search as search_module
@@ -142,6 +143,34 @@ def test_products_round_by_no_more_than_the_bound(dim, spread, centres):
     reach = 2 * np.sqrt(norms[0])[..., None] + np.sqrt(np.maximum(exact, 0))
     units = np.abs(np.asarray(squares(x, y)) - exact) / (2.0**-24 * reach**2)
     assert 0.1 < units.max() < search_module.most_roundings(dim)
+
+
+def test_one_large_coordinate_hides_no_neighbour():
+    """The product drops the small coordinates that only the nearest row has."""
+    rng, dim, each = np.random.default_rng(0), 1024, 40
+    small = 0.01 * rng.choice([-1.0, 1.0], size=(QUERIES, dim))
+    others = np.repeat(small, each, axis=0)
+    others[:, np.arange(dim) % 8 < 4] = 0
+    queries, rows = small + 2e-4 * rng.normal(size=small.shape), np.concatenate([small, others])
+    queries[:, 0] = rows[:, 0] = 100
+    queries, rows = queries.astype(np.float32), rng.permutation(rows).astype(np.float32)
+    ring, _ = latent_ring.add(latent_ring.init(len(rows), dim), jnp.asarray(rows))
+    found = knn.kth_distance(jnp.asarray(queries), ring, k=1)
+    np.testing.assert_allclose(found, cdist(queries, rows).min(axis=1), rtol=2e-4)
+
+
+@pytest.mark.parametrize("size", [1e15, 1e18])
+def test_rows_that_are_not_finite_leave_large_ones_alone(size):
+    rng = np.random.default_rng(0)
+    latents = (size * (1 + 0.3 * rng.normal(size=(2_000, 64)))).astype(np.float32)
+    queries = latents[:32] + (0.01 * size * rng.normal(size=(32, 64))).astype(np.float32)
+    broken = rng.permutation(2_000)[:400]
+    ring, _ = latent_ring.add(
+        latent_ring.init(2_000, 64), jnp.asarray(latents).at[broken].set(np.nan)
+    )
+    found = knn.nearest_distances(jnp.asarray(queries), ring, k=K)
+    finite = np.delete(latents, broken, axis=0)
+    np.testing.assert_allclose(found, np.sort(cdist(queries, finite), axis=1)[:, :K], rtol=1e-5)
 
 
 def test_copies_of_an_observation_in_a_dense_cluster_count_as_nearest(found):

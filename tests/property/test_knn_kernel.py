@@ -128,6 +128,17 @@ def test_a_latent_that_is_not_finite_is_nobodys_neighbour(interpreted):
     )
 
 
+def test_rows_that_are_not_finite_score_nothing():
+    """The product of such a row with a large query overflows."""
+    latents = np.full((8, 4), 1e18, np.float32)
+    ring, _ = latent_ring.add(latent_ring.init(8, 4), jnp.asarray(latents).at[1].set(np.nan))
+    scores = kernel.score_groups(
+        jnp.asarray(latents[:2]), 10 * ring.latents, ring.squared_norms, jnp.zeros(4),
+        jnp.int32(8), group=1, num_groups=8, interpret=True,
+    )  # fmt: skip
+    assert np.isneginf(scores[1]).all() and np.isfinite(np.delete(scores, 1, axis=0)).all()
+
+
 def test_the_switch(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: True)
     for value, wanted in (("0", False), ("1", True)):

@@ -162,7 +162,7 @@ def walk(ends=True, **changed):
 
 
 def cliff():
-    """Twenty steps if each is the one action of twenty that does not end the episode."""
+    """Four steps if each is the one action of twenty that does not end the episode."""
 
     def reset(key):
         return jnp.int32(0), jnp.zeros(2)
@@ -170,13 +170,13 @@ def cliff():
     def step(state, action, key):
         state = state + 1
         terminated = action != 0
-        truncated = (state >= 20) & ~terminated
+        truncated = (state >= 4) & ~terminated
         seen = jnp.full(2, state, jnp.float32)
         state = jnp.where(terminated | truncated, 0, state)
         following = jnp.where(terminated | truncated, 0.0, seen)
         return state, TimeStep(following, jnp.float32(1), terminated, truncated, seen)
 
-    spec = dataclasses.replace(SPEC, action_space=Discrete(20))
+    spec = dataclasses.replace(SPEC, action_space=Discrete(20), max_agent_steps=4)
     return DeviceEnv(spec, reset, step)
 
 

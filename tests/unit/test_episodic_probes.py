@@ -138,6 +138,17 @@ def test_noveld_pays_for_crossing_into_novelty_once_an_episode():
     np.testing.assert_array_equal(bonus[9:], 0)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_ngus_mean_leaves_out_distances_that_are_not_finite(bad):
+    config = ngu.NGUConfig(**SIZES, neighbours=2, kernel_epsilon=0.01)
+    stored, good = jnp.array([2, 2]), jnp.array([[1.0, 3.0], [2.0, 2.0]])
+    start = ngu.Mean(jnp.float32(4.0), jnp.float32(4.0))
+    _, after = ngu.episodic_reward(config, good.at[0, 0].set(bad), stored, start)
+    assert after == start
+    _, after = ngu.episodic_reward(config, good, stored, after)
+    assert after == (3.0, 8.0)
+
+
 def test_ngu_pays_more_for_a_lifelong_novelty():
     """RND knows the places 0 to 5; without RND, the same rewards are not modulated."""
     state = trained("ngu", 400, 6, noisy=False)

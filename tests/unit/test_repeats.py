@@ -1,5 +1,6 @@
 """Repeated elements of a batch, against NumPy."""
 
+import math
 from functools import partial
 
 import jax
@@ -7,13 +8,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from re3_jax.cpu.branches import tracing_for
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.intrinsic.base import IntrinsicBatch, Step
 from re3_jax.intrinsic.re3 import encoder_from
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import state_entropy
-from re3_jax.repeats import ALL_PAIRS, first_places, once_each, once_each_element
-from re3_jax.repeats import AT_ONCE_ON_A_CPU as AT_ONCE
+from re3_jax.repeats import (
+    ALL_PAIRS,
+    AT_ONCE,
+    AT_ONCE_ON_A_CPU,
+    first_places,
+    once_each,
+    once_each_element,
+)
 
 
 @pytest.mark.parametrize("size", [1, 7, ALL_PAIRS, ALL_PAIRS + 1, 1000])
@@ -29,16 +37,23 @@ def test_where_a_value_comes_first(size, kinds):
     np.testing.assert_array_equal(first_places(jnp.asarray(signed)), first[inverse])
 
 
-@pytest.mark.parametrize("size", [AT_ONCE, AT_ONCE + 1, 5 * AT_ONCE - 3])
-def test_work_is_done_once_for_each_value(size):
-    calls = []
+@pytest.fixture(params=["cpu", "gpu"])
+def at_once(request):
+    """Distinct values for which work is done together, on the platform that is traced for."""
+    with tracing_for(request.param):
+        yield {"cpu": AT_ONCE_ON_A_CPU, "gpu": AT_ONCE}[request.param]
+
+
+@pytest.mark.parametrize("tiles", [1.0, 1.01, 4.99])
+def test_work_is_done_once_for_each_value(tiles, at_once):
+    calls, size = [], math.ceil(tiles * at_once)
 
     def function(values):
         jax.debug.callback(lambda x: calls.append(x), values)
         return {"square": values * values, "pair": jnp.stack([values, -values], axis=1)}
 
     program = jax.jit(lambda values: once_each(function, values))
-    for kinds in (1, AT_ONCE, AT_ONCE + 1, 10**6):
+    for kinds in (1, at_once, at_once + 1, 10**6):
         values = np.random.default_rng(kinds).integers(0, kinds, size, dtype=np.int32)
         calls.clear()
         found = jax.block_until_ready(program(values))
@@ -46,7 +61,7 @@ def test_work_is_done_once_for_each_value(size):
         np.testing.assert_array_equal(found["pair"], np.stack([values, -values], axis=1))
         jax.effects_barrier()
         distinct = np.unique(values)
-        assert len(calls) == (1 if size <= AT_ONCE else -(-len(distinct) // AT_ONCE)), kinds
+        assert len(calls) == (1 if size <= at_once else -(-len(distinct) // at_once)), kinds
         np.testing.assert_array_equal(np.unique(calls), distinct)
 
 
@@ -56,8 +71,9 @@ def test_batches_of_several_members():
     np.testing.assert_array_equal(found, values**2)
 
 
-@pytest.mark.parametrize("size", [AT_ONCE, 900])
-def test_equal_elements_share_their_result_and_hashes_may_collide(size):
+@pytest.mark.parametrize("tiles", [1, 4])
+def test_equal_elements_share_their_result_and_hashes_may_collide(tiles, at_once):
+    size = tiles * at_once
     elements = np.random.default_rng(1).integers(0, 2, (size, 3, 2), dtype=np.uint8)
     # 32 hashes of 64 kinds of elements.
     hashes = elements.reshape(size, -1)[:, :5] @ np.array([1, 2, 4, 8, 16], np.uint32)
@@ -73,7 +89,7 @@ def test_equal_elements_share_their_result_and_hashes_may_collide(size):
     # Once for the kind that comes first with its hash, each time for the other one.
     _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
     others = (elements != elements[first[inverse]]).any(axis=(1, 2)).sum()
-    assert len(calls) == (1 if size == AT_ONCE else -(-(len(first) + others) // AT_ONCE))
+    assert len(calls) == (1 if tiles == 1 else -(-(len(first) + others) // at_once))
     np.testing.assert_array_equal(once_each_element(function, elements, hashes), found)
 
 
