@@ -21,9 +21,9 @@ from re3_jax.runs import curves
 from re3_jax.runs.config import PresetName
 
 LOSSES = {
-    "rnd_loss": ("rnd", "RND: predictor's squared error"),
+    "rnd_loss": ("rnd", "RND: norm of the predictor's error"),
     "icm_forward_loss": ("icm", "ICM: forward model's squared error"),
-    "icm_inverse_loss": ("icm", "ICM: inverse model's squared error"),
+    "icm_inverse_loss": ("icm", "ICM: norm of the action's error"),
     "contrastive_loss": ("contrastive", "SE w/ Contrastive: cross-entropy"),
     "inverse_dynamics_loss": ("inverse_dynamics", "SE w/ Inverse Dynamics: squared error"),
 }

@@ -3,12 +3,13 @@
 Compiles the programs of a run down to the machine code of a GPU or TPU, with the options of
 `re3_jax.commands.train`, and prints what each takes: memory, copies, operations, bytes, and the
 least time by the roofline. Without `--env` it does so for every agent at the paper's size. Nothing
-runs: the numbers are estimates. `--out FILE` keeps them as JSON; runs that the file has are not
-repeated.
+runs: the numbers are estimates. `--out FILE` keeps them as JSON; runs that the file has of the same
+code are not repeated.
 """
 
 import contextlib
 import difflib
+import hashlib
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -114,8 +115,19 @@ def _named(config: RunConfig, devices: int) -> dict[str, Any]:
     return named | {"devices": devices} | ({"options": options} if options else {})
 
 
-def _is_of(run: dict[str, Any], named: dict[str, Any]) -> bool:
-    return {name: value for name, value in run.items() if name in (*named, "options")} == named
+def _place(runs: list[dict[str, Any]], named: dict[str, Any]) -> int:
+    """Where a file has this run, of whatever code; its length if nowhere."""
+    of = [{name: run[name] for name in run if name in (*named, "options")} for run in runs]
+    return of.index(named) if named in of else len(runs)
+
+
+def _code() -> str:
+    """A digest of the package's sources: other code may make other programs."""
+    package = Path(__file__).parents[1]
+    whole = hashlib.sha256()
+    for source in sorted(package.rglob("*.py")):
+        whole.update(source.relative_to(package).as_posix().encode() + source.read_bytes())
+    return whole.hexdigest()[:12]
 
 
 def _described(result: Report, target: Target) -> dict[str, Any]:
@@ -221,7 +233,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _check_compiler(target)
     # A plugin without its device would be tried, and complain.
     jax.config.update("jax_platforms", "cpu")
-    runs = _kept(own.out, target)
+    runs, code = _kept(own.out, target), _code()
     if own.out is not None:
         # Before minutes are spent on a program.
         with refusing(OSError):
@@ -229,14 +241,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     for options, devices in _asked(words, own.devices):
         # The renderer does not matter to a program; the one of this machine may not exist.
         config, spec = build.prepared(parse(options))
-        named = _named(config, devices)
-        if any(_is_of(run, named) for run in runs):
+        place = _place(runs, _named(config, devices))
+        if any(run.get("code") == code for run in runs[place : place + 1]):
             print(f"{own.out} has {config.title()} on {number_of(devices, 'device')} already")
             continue
         with refusing(RuntimeError, ImportError):
             targets.devices(target)
-        runs.append(compile_run(config, spec, target, devices))
-        print(table(runs[-1], target), end="\n\n", flush=True)
+        run = compile_run(config, spec, target, devices) | {"code": code}
+        runs[place : place + 1] = [run]
+        print(table(run, target), end="\n\n", flush=True)
         if own.out is not None:
             _write(own.out, target, runs)
     return 0

@@ -72,11 +72,31 @@ def test_a_run_with_other_options_is_another_run():
     plain, wide = named(), named("--a2c.num-envs", "64")
     assert "options" not in plain and wide["options"]["a2c.num_envs"] == 64
     assert named("--steps", "99999", "--seed", "7", "--no-video") == plain
-    measured = {"programs": {}, "fits": True}
-    assert command._is_of(plain | measured, plain) and command._is_of(wide | measured, wide)
-    assert not command._is_of(plain | measured, wide)
-    assert not command._is_of(wide | measured, plain)
-    assert not command._is_of(plain | measured, plain | {"devices": 4})
+    measured = {"programs": {}, "fits": True, "code": "of then"}
+    runs = [plain | measured, wide | measured]
+    assert [command._place(runs, run) for run in (plain, wide)] == [0, 1]
+    assert command._place(runs[:1], wide) == command._place(runs[1:], plain) == 1
+    assert command._place(runs, plain | {"devices": 4}) == 2
+
+
+def test_runs_of_other_code_are_compiled_again_in_their_place(tmp_path, monkeypatch, capsys):
+    out, done = tmp_path / "x.json", []
+
+    def compiled(config, spec, target, devices):
+        done.append(config.seeds)
+        return command._named(config, devices) | {"programs": {}}
+
+    monkeypatch.setattr(command, "_check_compiler", lambda target: None)
+    monkeypatch.setattr(command, "compile_run", compiled)
+    monkeypatch.setattr(command.targets, "devices", lambda target: [])
+    words = ["--target", "v5e", "--out", str(out), "--env", "doorkey_6x6", "--preset", "debug"]
+    for code in ("one", "one", "two"):
+        monkeypatch.setattr(command, "_code", lambda code=code: code)
+        for seeds in ("1", "2"):
+            assert command.main([*words, "--seeds", seeds]) == 0
+    assert done == [1, 2, 1, 2] and capsys.readouterr().out.count("already") == 2
+    runs = json.loads(out.read_text())["runs"]
+    assert [(run["seeds"], run["code"]) for run in runs] == [(1, "two"), (2, "two")]
 
 
 def test_the_given_options_may_mend_what_the_preset_alone_lacks():

@@ -11,6 +11,16 @@ from re3_jax.accelerators.targets import TARGETS
 ROOT = Path(__file__).parents[2]
 RESULTS = sorted((ROOT / "benchmarks" / "results").glob("compile_*.json"))
 
+COPIES = {
+    # A chunk of several seeds turns flat observations when it begins and ends.
+    ("v5e", "brax:halfcheetah", 4, 1): 205e6,
+    ("v6e", "brax:halfcheetah", 4, 1): 205e6,
+    # RE3's ring of 10,000 latents, once in a chunk.
+    ("v5e", "doorkey_6x6", 1, 1): 5.2e6,
+    ("v5e", "doorkey_6x6", 4, 4): 5.2e6,
+}
+"""Bytes of the copies that docs/accelerators.md says are left, on a device."""
+
 
 def row(target, run):
     """A line of the table."""
@@ -41,16 +51,18 @@ def test_no_program_copies_a_replay_or_talks_between_seeds(path):
     whole = json.loads(path.read_text())
     assert whole["target"] == TARGETS[whole["target"]["name"]]._asdict()
     for run in whole["runs"]:
+        left = COPIES.get((whole["target"]["name"], *(run[n] for n in ("env", "seeds", "devices"))))
         for name, program in run["programs"].items():
             if "refused" in program:
                 continue
             assert program["collectives"] == 0
             if name == "store":
                 assert max(program["temporary_bytes"], program["largest_copy_bytes"]) < 50e6
-            of_one = program["largest_copy_bytes"] * run["devices"] / run["seeds"]
-            # DrQ has activations of two views.
-            most = 200e6 if run["agent"] == "drq" else 100e6
-            assert of_one < most, "more than the activations of one seed"
+            if name == "act":  # Without the replay.
+                continue
+            # Arguments are a replay, but for little; PPO and A2C have rings of a few MB.
+            most = left or max(0.07 * program["argument_bytes"], 5e6)
+            assert program["largest_copy_bytes"] < most, (run["env"], run["agent"], name)
 
 
 def test_the_page_has_the_bytes_of_the_search():

@@ -1,5 +1,6 @@
 """On a GPU: no sum of floats in open order in any update, and none at all with the option."""
 
+import dataclasses
 import re
 import warnings
 from contextlib import nullcontext
@@ -13,14 +14,16 @@ import pytest
 from re3_jax.accelerators import targets
 from re3_jax.accelerators.hlo import parse as parse_program
 from re3_jax.accelerators.targets import TARGETS
+from re3_jax.agents.sac import learner as sac
 from re3_jax.cpu import compilation
 from re3_jax.losses import batched_index
 from re3_jax.runs import build
 from re3_jax.runs.options import parse
 from re3_jax.training import seeds
 from re3_jax.training.host_loop import HostProgram
+from tests.probe_host_env import SIZE, spec
 from tests.scatters import unordered_scatters
-from tests.unit.test_no_copies import HOST
+from tests.unit import test_no_copies as small
 
 PROGRAM = """
 HloModule m
@@ -88,6 +91,19 @@ def on_policy_program(agent, devices=None, **options):
     words = ["--env", "doorkey_6x6", "--agent", agent, "--preset", "debug", "--seeds", "1"]
     config, _ = build.prepared(parse([*words, *(["--deterministic"] if options else [])]))
     return build.device_program(config, build.make_environment(config.env), devices)
+
+
+def pixels(augmentation, **sizes):
+    """RAD's crop or DrQ's shifts."""
+    config = dataclasses.replace(small.SAC, augmentation=augmentation, **sizes)
+    return sac.make_learner(config, spec(), small.re3(SIZE - 1))
+
+
+HOST = {
+    **small.HOST,
+    "rad": partial(pixels, "crop", crop_size=SIZE - 1),
+    "drq": partial(pixels, "shift", num_augmentations=2),
+}
 
 
 def host_program(agent, devices=None, **options):
