@@ -123,24 +123,33 @@ def test_probability_of_improvement_is_the_mean_over_tasks():
     assert probability_of_improvement(SCORES, OTHERS) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize(("count", "others"), [(2, 3), (4, 4), (7, 7)])
+@pytest.mark.parametrize(("count", "others"), [(2, 3), (4, 4), (7, 7), (30, 30), (60, 60)])
 def test_p_value_is_mann_and_whitneys(count, others):
-    ours, theirs = SCORES[0, :count] + RNG.normal(size=count), RNG.normal(size=others)
+    ours, theirs = RNG.normal(0.3, size=count), RNG.normal(size=others)
     exact = scipy.stats.mannwhitneyu(ours, theirs, method="exact").pvalue
     assert permutation_p_value(ours, theirs) == pytest.approx(exact, rel=1e-12)
     assert permutation_p_value(theirs, ours) == pytest.approx(exact, rel=1e-12)
 
 
-def test_p_value_of_ties_and_of_random_splits():
+def test_p_value_of_ties():
     # Two of the 70 ways to split eight seeds leave four equal ones together.
     assert permutation_p_value(np.array([3.0, 1, 4, 5]), np.zeros(4)) == pytest.approx(2 / 70)
     assert permutation_p_value(np.zeros(4), np.zeros(3)) == 1
     generator = np.random.default_rng(6)
-    ours, theirs = generator.normal(0.5, size=30), generator.normal(size=30)
-    asymptotic = scipy.stats.mannwhitneyu(ours, theirs, method="asymptotic").pvalue
-    found = permutation_p_value(ours, theirs)
-    assert found == pytest.approx(asymptotic, abs=0.01) == permutation_p_value(ours, theirs)
-    assert 0.01 < asymptotic < 0.2
+    ours, theirs = generator.integers(0, 4, 7), generator.integers(0, 3, 6)
+    ranks = np.split(scipy.stats.rankdata(np.concatenate([ours, theirs])), [7])
+    every_split = scipy.stats.permutation_test(ranks, lambda x, y: x.mean(), n_resamples=np.inf)
+    assert permutation_p_value(ours, theirs) == pytest.approx(every_split.pvalue, rel=1e-12)
+    assert 0.05 < every_split.pvalue < 0.95
+
+
+def test_p_value_of_many_seeds_is_the_approximation():
+    generator = np.random.default_rng(6)
+    ours, theirs = generator.normal(0.2, size=80), generator.normal(size=80)
+    for count in (60, 80):
+        pair = ours[:count], theirs[:count]
+        found = scipy.stats.mannwhitneyu(*pair, method="asymptotic").pvalue
+        assert permutation_p_value(*pair) == pytest.approx(found, rel=1e-12 if count > 60 else 0.02)
 
 
 def test_bootstrap_interval_of_several_tasks_is_stratified():
