@@ -26,7 +26,8 @@ def crop_at(images: Images, offsets: Int[Array, "batch 2"], size: tuple[int, int
 
     def elsewhere(images, offsets):
         def cut(image, offset):
-            return lax.dynamic_slice(image, (*offset, 0), (*size, image.shape[2]))
+            start = *offset, jnp.zeros_like(offset[0])
+            return lax.dynamic_slice(image, start, (*size, image.shape[2]))
 
         return jax.vmap(cut)(images, offsets)
 

@@ -1,17 +1,18 @@
 """Running mean and variance of a stream of rewards: exact, or by the released code's recursion.
 
 `update` merges batches by Chan's formula: the result is the population mean and variance of all
-values seen, however they were split into batches. `update_released` is the recursion of the
-authors' code, which differs in one operator and produced the published curves.
+values seen, however they were split into batches of like sizes. `update_released` is the recursion
+of the authors' code, which differs in one operator and produced the published curves.
 
 Values that are NaN or infinite, or too large to be squared, change nothing: the moments of their
 batch are left out, of arrays those of the element, which has a count of its own. One of them would
 make all later ones NaN.
 
 All numbers are float32, including the count, which is exact up to 2^24 values. `update` counts at
-most 2^20 batches; from then on the statistics are an exponential average over that many. Were they
-to go on, rounding would take the small contributions and leave the large ones, and the moments
-would drift.
+most 2^20 times as many values as its batch has; from then on the statistics are an exponential
+average over that many batches. Were they to go on, rounding would take the small contributions and
+leave the large ones, and the moments would drift. So a batch a million times smaller than what came
+before weighs more than its part.
 """
 
 from typing import NamedTuple
@@ -51,14 +52,15 @@ def init(shape: tuple[int, ...] = ()) -> RunningStats:
 def update(stats: RunningStats, values: Float[Array, " batch *shape"]) -> RunningStats:
     """Merges a batch: the result is the mean and population variance of all values seen.
 
-    Of more than `MOST_BATCHES` batches it is an average in which the old fade.
+    What came before counts as at most `MOST_BATCHES` batches of this size: of more of them it is an
+    average in which the old fade.
     """
     batch = _batch_moments(values)
     size = values.shape[0]
     total = jnp.minimum(stats.num_values + size, MOST_BATCHES * size)
     share = size / total
     delta = batch.mean - stats.mean
-    between = jnp.square(delta) * (stats.num_values / total)
+    between = jnp.square(delta) * jnp.minimum(stats.num_values / total, 1.0)
     merged = RunningStats(
         mean=stats.mean + delta * share,
         variance=stats.variance + share * (batch.variance - stats.variance + between),

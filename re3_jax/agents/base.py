@@ -115,7 +115,7 @@ class OnPolicyLearner(NamedTuple):
       acting: how it acts.
       init: (key, frame[lane]) -> state.
       learn: (state, rollout, agent_steps, key) -> (state, info); agent steps taken before it.
-      forget: state of the bonus -> the same without episodes that could not be restored.
+      forget: state -> (agent, bonus) without episodes that could not be restored.
       observed: memory of the acting lanes -> the observation in it, by default all of it.
     """
 
@@ -127,7 +127,10 @@ class OnPolicyLearner(NamedTuple):
     learn: Callable[
         [LearnerState, Rollout, Int[Array, ""], PRNGKeyArray], tuple[LearnerState, Info]
     ]
-    forget: Callable[[IntrinsicState], IntrinsicState] = lambda state: state
+    forget: Callable[[LearnerState], tuple[AgentState, IntrinsicState]] = lambda state: (
+        state.agent,
+        state.intrinsic,
+    )
     observed: Callable[[Memory], Observation] = lambda memory: memory
 
 
@@ -150,6 +153,7 @@ def on_policy_learner(
     agent_init: Callable[[PRNGKeyArray], AgentState],
     acting: Acting,
     learn: Callable[..., tuple[LearnerState, Info]],
+    agent_forget: Callable[[AgentState], AgentState] = lambda agent: agent,
 ) -> OnPolicyLearner:
     """The learner of an agent that keeps no replay.
 
@@ -161,6 +165,7 @@ def on_policy_learner(
       agent_init: key -> the agent's state.
       acting: how it acts.
       learn: as of `OnPolicyLearner`.
+      agent_forget: the agent's state -> the same without episodes that could not be restored.
     """
 
     def init(key: PRNGKeyArray, frame: Frame) -> LearnerState:
@@ -180,7 +185,10 @@ def on_policy_learner(
         acting=acting,
         init=init,
         learn=learn,
-        forget=lambda intrinsic: bonus.restart(intrinsic, jnp.ones(num_lanes, bool)),
+        forget=lambda state: (
+            agent_forget(state.agent),
+            bonus.restart(state.intrinsic, jnp.ones(num_lanes, bool)),
+        ),
     )
 
 

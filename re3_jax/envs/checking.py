@@ -155,7 +155,8 @@ def check_env(env: DeviceEnv, num_lanes: int = 4, seed: int = 0) -> Float[Array,
         raise ValueError(
             f"where episodes of {spec.task} end, observation is always the same as "
             "final_observation: return the first observation of the next episode as observation, "
-            "and the last of the old one as final_observation"
+            "and the last of the old one as final_observation (ignore this if every episode ends "
+            "as the next begins)"
         )
     return reward
 

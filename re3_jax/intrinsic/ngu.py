@@ -28,7 +28,7 @@ from re3_jax.knn import scores
 from re3_jax.replay import episode_memory, value_ring
 from re3_jax.replay.episode_memory import EpisodeMemory
 from re3_jax.replay.value_ring import ValueRing
-from re3_jax.running_stats import RunningStats
+from re3_jax.running_stats import MOST_BATCHES, RunningStats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,10 +239,11 @@ def _squared_distances(
 def _merge(mean: Mean, values: Float[Array, "lane rank"], counts: Bool[Array, " lane"]) -> Mean:
     """Merges the rows that count into a running mean; the others must be 0.
 
-    Values that are not finite change nothing: one would make all later means NaN.
+    Values that are not finite change nothing: one would make all later means NaN. Of more than
+    `MOST_BATCHES` steps it is an average in which the old fade (see `running_stats`).
     """
     added = jnp.sum(counts, dtype=jnp.float32) * values.shape[1]
-    total = mean.num_values + added
+    total = jnp.minimum(mean.num_values + added, MOST_BATCHES * values.size)
     moved = (jnp.sum(values) - added * mean.mean) / jnp.maximum(total, 1.0)
     is_finite = jnp.isfinite(moved)
     return Mean(

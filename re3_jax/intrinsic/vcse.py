@@ -153,7 +153,7 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
         values = state.values
         if values is not None:
             stored = step.required("value")
-            values = values.at[index].set(stored, unique_indices=True)
+            values = values.at[index].set(stored.astype(values.dtype), unique_indices=True)
         return VCSEState(state.encoder, ring, values), index
 
     def reward(

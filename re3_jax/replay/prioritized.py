@@ -70,7 +70,8 @@ class NStepTransitions(NamedTuple):
       action: a_t.
       reward: sum of gamma^k r_{t+k} over k < n, up to the end of the episode.
       discount: gamma^n, 0 if the task ended within the n steps.
-      next_observation: stacks that end at o_{t+n}; meaningless where the discount is 0.
+      ended: whether the task ended within the n steps.
+      next_observation: stacks that end at o_{t+n}; meaningless where the task ended.
       slot: leaf of each transition in the tree.
       bonus_index: the index that the bonus returned for o_t.
       probability: with which each transition was drawn.
@@ -80,6 +81,7 @@ class NStepTransitions(NamedTuple):
     action: Int[Array, " batch"]
     reward: Float[Array, " batch"]
     discount: Float[Array, " batch"]
+    ended: Bool[Array, " batch"]
     next_observation: Shaped[Array, " batch *stack"]
     slot: Int[Array, " batch"]
     bonus_index: Int[Array, " batch *index"]
@@ -237,11 +239,13 @@ def sample(
     ends_before = jnp.cumsum(terminated, axis=1) - terminated > 0
     factor = jnp.where(ends_before, 0.0, gamma ** jnp.arange(n))
     reward = jnp.sum(factor * replay.reward[window, lane[:, None]], axis=1)
+    ended = jnp.any(terminated, axis=1)
     return NStepTransitions(
         observation=_stacks(replay, row, lane, stack),
         action=replay.action[row, lane],
         reward=reward,
-        discount=jnp.where(jnp.any(terminated, axis=1), 0.0, gamma**n),
+        discount=jnp.where(ended, 0.0, gamma**n),
+        ended=ended,
         next_observation=_stacks(replay, (row + n) % rows, lane, stack),
         slot=slot,
         bonus_index=replay.bonus_index[row, lane],

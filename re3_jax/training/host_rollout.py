@@ -60,15 +60,18 @@ def collecting(learner: OnPolicyLearner) -> Learner:
         cut = step._replace(
             frame=step.frame.at[newest].set(frame), truncated=step.truncated.at[newest].set(True)
         )
-        # The bonus has seen no step of this rollout, and the first ones may go on with an episode.
-        forgotten = learner.forget(state.intrinsic)
-        intrinsic, first = jax.tree.map(
+        # Agent and bonus have learned from no step of this rollout, whose first ones may go on with
+        # an episode.
+        (agent, intrinsic), first = jax.tree.map(
             lambda new, old: jnp.where(stored.taken == 0, new, old),
-            (forgotten, memory),
-            (state.intrinsic, stored.first),
+            (learner.forget(state), memory),
+            ((state.agent, state.intrinsic), stored.first),
         )
         return state._replace(
-            intrinsic=intrinsic, replay=stored._replace(first=first, step=cut), memory=memory
+            agent=agent,
+            intrinsic=intrinsic,
+            replay=stored._replace(first=first, step=cut),
+            memory=memory,
         )
 
     def store(state: LearnerState, action: Action, step: LaneStep) -> LearnerState:

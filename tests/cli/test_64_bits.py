@@ -12,7 +12,7 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
-from re3_jax import random_encoder
+from re3_jax import augment, random_encoder
 from re3_jax.envs import registry
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.intrinsic import RE3Config, Step, from_config, icm, vcse
@@ -54,6 +54,11 @@ seen = jnp.asarray(np.random.default_rng(4).normal(size=(50, 3))[kind], jnp.floa
 steps = Step(seen, value=jnp.asarray(kind, jnp.float32))
 start = valued.init(jax.random.key(1), spec, 4)
 found["reward of VCSE"] = reward_rollout(valued, start, steps, jnp.int32(0), key)[0]
+images = np.random.default_rng(5).integers(0, 255, (6, 12, 12, 3), dtype=np.uint8)
+for kind in (jnp.uint8, jnp.float32):
+    given = jnp.asarray(images, kind)
+    found[f"crop of {kind.__name__}"] = augment.random_crop(key, given, 8)
+    found[f"shift of {kind.__name__}"] = augment.random_shift(key, given, 2)
 np.savez(sys.argv[1], **found)
 """
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from re3_jax import running_stats
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.intrinsic import e3b, ngu, noveld
 from re3_jax.intrinsic.base import IntrinsicBatch, Step
@@ -147,6 +148,20 @@ def test_ngus_mean_leaves_out_distances_that_are_not_finite(bad):
     assert after == start
     _, after = ngu.episodic_reward(config, good, stored, after)
     assert after == (3.0, 8.0)
+
+
+def test_ngus_mean_of_a_long_run_does_not_drift():
+    """Past 2^24 values, small contributions of a distance below the mean would be rounded away."""
+
+    def body(i, mean):
+        is_far = jax.random.uniform(jax.random.fold_in(jax.random.key(0), i)) < 0.1
+        values = jnp.full((1, 10), jnp.where(is_far, 5.5, 0.5))
+        return ngu._merge(mean, values, jnp.ones(1, bool))
+
+    start = ngu.Mean(jnp.float32(1.0), jnp.float32(2.0**28))
+    after = jax.jit(lambda: jax.lax.fori_loop(0, 5_000_000, body, start))()
+    assert abs(after.mean - 1) < 0.03
+    assert after.num_values == running_stats.MOST_BATCHES * 10
 
 
 def test_ngu_pays_more_for_a_lifelong_novelty():

@@ -226,15 +226,32 @@ def test_a_rollout_cut_by_new_episodes_is_truncated_there(trained, monkeypatch):
 def test_episodes_that_are_not_restored_are_forgotten_between_rollouts_only(trained, chunks):
     """In the middle of a rollout, the bonus has still to see the steps before the cut."""
     captured = trained[1][chunks - 1]
-    learner = ppo(re3())._replace(forget=lambda state: jax.tree.map(jnp.zeros_like, state))
+    learner = ppo(re3())._replace(
+        forget=lambda state: jax.tree.map(jnp.zeros_like, (state.agent, state.intrinsic))
+    )
     program = program_of(learner, DotLanes)
     lanes = DotLanes(LANES)
     lanes.reset(np.array([98, 99]))
     lanes.can_restore = False
     program._env = lanes
-    begun = program.resume(jax.tree.map(jnp.copy, captured)).intrinsic
-    expected = captured.intrinsic if chunks == 1 else jax.tree.map(jnp.zeros_like, begun)
-    assert_same(begun, expected)
+    begun = program.resume(jax.tree.map(jnp.copy, captured))
+    expected = captured.agent, captured.intrinsic
+    if chunks != 1:
+        expected = jax.tree.map(jnp.zeros_like, expected)
+    assert_same((begun.agent, begun.intrinsic), expected)
+
+
+def test_ppos_sums_of_rewards_end_with_episodes_that_are_not_restored():
+    """The bonus's go on, as they do from one episode to the next."""
+    learner = ppo(re3(), scaled_rewards="all", intrinsic_value_head=True)
+    state = learner.init(jax.random.key(0), jnp.zeros((LANES, *learner.spec.observation_shape)))
+    scales = jax.tree.map(lambda leaf: leaf + 3, state.agent.reward_scales)
+    state = state._replace(agent=state.agent._replace(reward_scales=scales))
+    agent, _ = learner.forget(state)
+    stats, sums = agent.reward_scales.extrinsic
+    np.testing.assert_array_equal(sums, np.zeros(LANES))
+    assert_same((stats, agent.reward_scales.intrinsic), (scales.extrinsic.stats, scales.intrinsic))
+    assert_same(agent.params, state.agent.params)
 
 
 @pytest.mark.slow

@@ -99,6 +99,13 @@ def test_many_values_neither_overflow_nor_stop():
     assert 0.0 < after.mean < 1e-5
 
 
+def test_a_batch_far_smaller_than_those_before_weighs_no_more_than_its_limit():
+    stats = running_stats.RunningStats(jnp.zeros(()), jnp.ones(()), jnp.float32(1e7))
+    after, share = update(stats, jnp.full(1, 100.0)), 1 / running_stats.MOST_BATCHES
+    assert float(after.mean) == pytest.approx(100 * share)
+    assert float(after.variance) == pytest.approx(1 - share + 100**2 * share * (1 - share))
+
+
 def test_the_oldest_of_very_many_batches_fade():
     """As if 10^8 zeros had come one at a time, then ones: were all counted, the mean were 0.01."""
     stats = running_stats.RunningStats(jnp.zeros(()), jnp.zeros(()), jnp.float32(1e8))

@@ -36,6 +36,14 @@ def init_scales(config: PPOConfig) -> RewardScales:
     )
 
 
+def forget_episodes(scales: RewardScales) -> RewardScales:
+    """The same where no lane's episode goes on: the sums of the task's rewards begin anew."""
+    if not isinstance(scales.extrinsic, RewardScale):
+        return scales
+    nothing = jnp.zeros_like(scales.extrinsic.discounted_sum)
+    return scales._replace(extrinsic=scales.extrinsic._replace(discounted_sum=nothing))
+
+
 def estimate(
     config: PPOConfig,
     rollout: Rollout,

@@ -6,6 +6,7 @@ import jax
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from re3_jax.agents.base import Info, LearnerState, OnPolicyLearner, on_policy_learner, reported
+from re3_jax.agents.ppo.advantages import forget_episodes
 from re3_jax.agents.ppo.agent import PPOState, make_ppo, shuffled, steps_of
 from re3_jax.agents.ppo.config import PPOConfig
 from re3_jax.agents.ppo.memory import past_of
@@ -66,5 +67,8 @@ def make_learner(config: PPOConfig, spec: EnvSpec, bonus: IntrinsicReward) -> On
         agent_init=agent.init,
         acting=agent.acting,
         learn=learn,
+        agent_forget=lambda state: state._replace(
+            reward_scales=forget_episodes(state.reward_scales)
+        ),
     )
     return learner._replace(observed=lambda belief: belief.observation) if recurrent else learner

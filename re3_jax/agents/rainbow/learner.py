@@ -122,7 +122,7 @@ def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -
             bonus_key,
             partial(agent.value, state.agent),
             # The replay has the frame of the next episode where the task ended.
-            next_is_known=drawn.discount > 0,
+            next_is_known=~drawn.ended,
         )
         with jax.named_scope("update"):
             learned, priority, info = agent.update(state.agent, batch, agent_key)
