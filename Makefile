@@ -59,7 +59,7 @@ UNREAD := $(foreach name,$(filter-out $(READ),$(VARIABLES)),$\
   $(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 ifneq ($(and $(strip $(MAKECMDGOALS)),$(strip $(UNREAD))),)
   $(error $(strip $(UNREAD)) would have no effect on $(MAKECMDGOALS): leave it out, or give options $\
-    in ARGS, such as ARGS="--seeds 3")
+    in ARGS, such as ARGS="--seeds 3"; $(foreach goal,$(MAKECMDGOALS),$(goal) reads $(OF_$(goal))))
 endif
 
 # $(call option,VARIABLE,--flag): the flag if VARIABLE was written after `make`; the
@@ -175,6 +175,9 @@ figure: $(RUN_READY)
 # beside_torch trains for hours, in a folder that it is given.
 BENCH ?= $(filter-out beside_torch,$(call programs,benchmarks))
 bench: $(TEST_READY)
+	@$(if $(filter-out $(call programs,benchmarks),$(BENCH)),echo "no benchmark \
+	  '$(filter-out $(call programs,benchmarks),$(BENCH))': give one as BENCH=; known: \
+	  $(call programs,benchmarks)" >&2; exit 2)
 	@for name in $(BENCH); do $(PY) -m benchmarks.$$name $(call given,ARGS) || exit; done
 
 TESTS ?= tests

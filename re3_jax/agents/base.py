@@ -192,16 +192,29 @@ def on_policy_learner(
     )
 
 
+OF_THE_LOOP = frozenset(
+    {
+        *("seed", "env_frames", "wall_seconds", "state_coverage", "screens_seen"),
+        *("reward_mean", "episodes", "episode_return_mean", "episode_length_mean"),
+    }
+)
+"""Names of what the loops measure, and of columns that every table has."""
+
+
 def reported(by_agent: Info, by_bonus: Info) -> Info:
     """Merges what the agent and the bonus report of an update.
 
     Raises:
-      ValueError: if both report something of the same name.
+      ValueError: if both report something of the same name, or one what the loop does.
     """
-    if both := by_agent.keys() & by_bonus.keys():
-        raise ValueError(
-            f"the bonus reports {', '.join(sorted(both))}, as the agent does: give it another name"
-        )
+    taken = {"agent": OF_THE_LOOP, "bonus": OF_THE_LOOP | by_agent.keys()}
+    for who, names in (("agent", by_agent.keys()), ("bonus", by_bonus.keys())):
+        if both := names & taken[who]:
+            others = "the loop" if both <= OF_THE_LOOP else "the agent"
+            raise ValueError(
+                f"the {who} reports {', '.join(sorted(both))}, as {others} does: give it another "
+                "name"
+            )
     return {**by_agent, **by_bonus}
 
 

@@ -219,21 +219,21 @@ def check_speed() -> list[str]:
     return [
         f"speed     {measured:,.0f} env frames/s: {SPEED_TASK}, {config.agent} + {config.bonus}, "
         f"one seed (first chunk, compile included: {first_chunk_seconds:.1f} s)",
-        *_compared(measured, config.agent, config.bonus),
+        *_compared(measured, config.agent, config.bonus, config.re3.merge_copies),
     ]
 
 
-def _compared(measured: float, agent: str, bonus: str) -> Iterator[str]:
+def _compared(measured: float, agent: str, bonus: str, merge_copies: bool) -> Iterator[str]:
     """Lines that compare frames per second with each committed benchmark of the same program."""
     for path in sorted(RESULTS.glob("*.json")):
         result = json.loads(path.read_text())
-        if (result.get("benchmark"), result.get("task")) != (agent, SPEED_TASK):
+        if (result.get("agent"), result.get("task")) != (agent, SPEED_TASK):
             continue
         hardware = result["hardware"]
         kinds = ", ".join(f"{count} x {kind}" for kind, count in hardware["devices"].items())
         where = f"{kinds} ({hardware['cpu']}, {hardware['cores']} cores)"
         for row in result["throughput"]:
-            if (row["bonus"], row["seeds"]) == (bonus, 1):
+            if (row["bonus"], row["merge_copies"], row["seeds"]) == (bonus, merge_copies, 1):
                 there = row["env_frames_per_second"]
                 yield f"          {measured / there:.2f} of the {there:,.0f} measured on {where}"
 

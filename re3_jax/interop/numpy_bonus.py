@@ -102,6 +102,7 @@ class NumpyBonus:
 
         intrinsic, stream = compilation.jit(init)(jax.random.key(seed))
         self._state = NumpyBonusState(intrinsic, stream, np.int64(0))
+        self._num_indices = 1  # Zeros are for a bonus that uses none.
         self._observe = compilation.jit(bonus.observe, donate_argnums=0)
         self._restart = compilation.jit(bonus.restart, donate_argnums=0)
         self._reward = compilation.jit(bonus.reward, donate_argnums=0)
@@ -173,14 +174,16 @@ class NumpyBonus:
         step = self._checked(given, (self._lanes(len(observation)),))
         intrinsic, index = self._observe(self._state.intrinsic, step)
         self._advance(step.observation.shape[0], intrinsic)
-        return np.array(index)
+        found = np.array(index)
+        self._num_indices = max(self._num_indices, int(found.max()) + 1)
+        return found
 
     def reward(self, batch: IntrinsicBatch) -> tuple[Float32[np.ndarray, " batch"], Info]:
         """Rewards a batch with beta_t r_i, against all that was observed so far.
 
         Args:
-          batch: NumPy arrays; `bonus_index` as `observe` returned it, and `agent_steps` is usually
-            this object's.
+          batch: NumPy arrays; `bonus_index` as `observe` returned it, at most as many steps ago as
+            the bonus stores, and `agent_steps` is usually this object's.
 
         Returns:
           The rewards, float32 [batch], and the info.
@@ -243,6 +246,7 @@ class NumpyBonus:
             bonus's; the state is then left as it was.
         """
         self._state = state_file.restore(path, self._state)
+        self._num_indices = np.iinfo(np.int32).max
 
     def _advance(self, steps: int, intrinsic: IntrinsicState) -> None:
         agent_steps = np.int64(self.agent_steps + steps)
@@ -283,6 +287,7 @@ class NumpyBonus:
         index = _array(
             "bonus_index", batch.bonus_index, rows, self._index_shape, np.dtype(np.int32)
         )
+        _check_range("bonus_index", np.asarray(index), self._num_indices)
         known = _array("next_is_known", batch.next_is_known, rows, (), np.dtype(bool))
         agent_steps: Any = _as_int32(batch.agent_steps)
         seen = step.observation, step.action, step.next_observation

@@ -56,9 +56,14 @@ class Step(NamedTuple):
         """Whether the episode ended at this step.
 
         Raises:
-          ValueError: if the step does not say, which a bonus that remembers episodes must know.
+          ValueError: if the step does not say, which a bonus that remembers episodes must know, or
+            not as bools of one shape.
         """
-        return self.required("terminated") | self.required("truncated")
+        flags = self.required("terminated"), self.required("truncated")
+        if flags[0].shape != flags[1].shape or {flag.dtype for flag in flags} != {jnp.dtype(bool)}:
+            found = " and ".join(f"{flag.dtype}{list(flag.shape)}" for flag in flags)
+            raise ValueError(f"terminated and truncated are {found}: give bools, one of each lane")
+        return flags[0] | flags[1]
 
 
 class IntrinsicBatch(NamedTuple):
@@ -69,7 +74,9 @@ class IntrinsicBatch(NamedTuple):
       action: a_t.
       next_observation: o_{t+1} of the same episode, where `next_is_known`.
       bonus_index: the index that `observe` returned for each o_t. A bonus uses it to look up a
-        stored latent instead of encoding again. A sum of bonuses has one for each part.
+        stored latent instead of encoding again, so what it stores must hold as many steps as the
+        replay: a row that was overwritten since is that of another observation. A sum of bonuses
+        has one for each part.
       agent_steps: agent steps taken so far by all lanes together, the argument of the beta
         schedules.
       value: V(o_t) as the agent estimates it now; None for a bonus that does not use it.

@@ -24,7 +24,8 @@ class RE3Config(WeightConfig):
       last_neighbour: rank of the furthest neighbour that counts; the distance is the mean over
         first..last. For a single k-th neighbour set both to k.
       count_self: whether an observation's own latent is its neighbour of rank 1 (distance 0).
-      ring_size: latents kept; older ones are overwritten.
+      ring_size: latents kept; older ones are overwritten. Off-policy, at least as many as the
+        replay holds steps, or an old one is paid for another observation.
       search_size: number of newest latents to search, which bounds the cost of a search; None
         searches all that are kept.
       merge_copies: whether to store latents of equal observations once, with a count. The search

@@ -73,7 +73,13 @@ def reward_batch(
             state, trained = bonus.update(state, batch, key)
         else:
             state, trained = _trained(bonus, state, batch, key, minibatches)
-        return reward, state, {**info, **trained, **diagnostics.of_rewards(reward)}
+        found = diagnostics.of_rewards(reward)
+        if both := found.keys() & (info.keys() | trained.keys()):
+            raise ValueError(
+                f"the bonus reports {', '.join(sorted(both))}, which is reported of every bonus: "
+                "give it another name"
+            )
+        return reward, state, {**info, **trained, **found}
 
     with jax.named_scope("bonus"):
         return batch_split.whole(computed)(state, batch, key)

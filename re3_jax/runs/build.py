@@ -96,7 +96,8 @@ def make_bonus(config: RunConfig) -> IntrinsicReward:
     if not agent.on_policy:
         entropy = dataclasses.replace(entropy, ring_size=config.of_agent.replay_capacity)
     made = {part.name: agent.form_of(part).make(config, entropy) for part in parts}
-    return validated(sum_of(made) if len(made) > 1 else made[config.bonus])
+    with refusing(TypeError):
+        return validated(sum_of(made) if len(made) > 1 else made[config.bonus])
 
 
 def make_learner(config: RunConfig, spec: EnvSpec) -> Learner | OnPolicyLearner:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 def train(
     env: str = "doorkey_6x6",
     agent: str | None = None,
-    bonus: str | None = None,
+    bonus: str = "re3",
     *,
     seeds: int | None = None,
     steps: int | None = None,
@@ -63,7 +63,7 @@ def train(
     Args:
       env: the task, such as `doorkey_6x6` or `gymnax:CartPole-v1`.
       agent: by default the task's.
-      bonus: the intrinsic reward; by default RE3.
+      bonus: the intrinsic reward; "none" for none.
       seeds: their number; by default the preset's.
       steps: env frames per seed; by default the preset's.
       preset: by default `recommended`, or what suits a machine without an accelerator.
@@ -85,6 +85,8 @@ def train(
       >>> run.metrics["intrinsic_reward_mean"].shape  # [seed, chunk]
       (2, 1)
     """
+    if bonus is None:
+        raise UsageError("bonus is None: give 'none' for no bonus, or leave it out for re3")
     if "resume" in options:
         raise UsageError("resume has no effect here: use re3_jax.load(folder).train(steps=...)")
     if "help" in options:

@@ -37,6 +37,12 @@ from re3_jax.runs.validate import validate
 NUMBERS = {int: "a whole number such as 400000", float: "a number such as 0.001"}
 """Type of an option -> the values it takes, in words."""
 
+ELSEWHERE = {
+    **{"gamma": "discount", "lr": "learning-rate", "ent-coef": "entropy-coef"},
+    **{"total-timesteps": "steps", "timesteps": "steps", "num-steps": "rollout-length"},
+}
+"""Names that other libraries give to an option, and ours."""
+
 OF_IMAGES = ("image_input", "image_crop", "torso", "num_filters")
 OF_ENCODERS = ("encoder_init", "latent_dim", *OF_IMAGES)
 """Options of bonuses that concern encoders of pixels, and random encoders."""
@@ -271,10 +277,12 @@ def _checked_as_one(option: str, value: str, *annotations: Any) -> Any:
 
 def _meant(option: str, spellings: Iterable[str]) -> str:
     """What an unknown option may stand for: the paper's k, the same name in a group, a near one."""
-    leaf = option.lstrip("-").rpartition(".")[2]
     if option in ("--k", "--re3.k"):
         return "k of RE3 is --re3.first-neighbour and --re3.last-neighbour, of VCSE --vcse.k"
-    same = [one for one in spellings if one.rpartition(".")[2] == leaf][:3]
+    group, _, leaf = option.lstrip("-").rpartition(".")
+    parts = {one: one.lstrip("-").rpartition(".") for one in spellings}
+    same = [one for one, (*_, name) in parts.items() if name == ELSEWHERE.get(leaf, leaf)]
+    same = sorted(same, key=lambda one: parts[one][0] != group)[:3]
     nearest = same or difflib.get_close_matches(option, spellings, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(nearest)}?" if nearest else "--help lists them"
 

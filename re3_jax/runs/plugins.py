@@ -64,6 +64,11 @@ def load(path: str | None, sha256: str | None = None) -> None:
         sys.path.append(str(file.parent))
     try:
         spec.loader.exec_module(module)
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"--plugin {path} imports {error.name}, which is not installed in this environment: "
+            "install it, or mend the import"
+        ) from error
     # A user's file may raise anything, and exit.
     except (Exception, SystemExit) as error:
         raise UsageError(

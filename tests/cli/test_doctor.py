@@ -42,15 +42,18 @@ def test_a_machine_that_runs_the_tests_is_ready(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(doctor, "SPEED_TASK", "gymnax:CartPole-v1")
     result = {
         "benchmark": "a2c",
+        "agent": "a2c",
         "task": "gymnax:CartPole-v1",
         "hardware": {"devices": {"cpu": 1}, "cpu": "made up", "cores": 2},
         "throughput": [
-            {"bonus": "none", "seeds": 1, "env_frames_per_second": 7},
-            {"bonus": "re3", "seeds": 1, "env_frames_per_second": 1},
+            {"bonus": "none", "merge_copies": False, "seeds": 1, "env_frames_per_second": 7},
+            {"bonus": "re3", "merge_copies": True, "seeds": 1, "env_frames_per_second": 3},
+            {"bonus": "re3", "merge_copies": False, "seeds": 1, "env_frames_per_second": 1},
         ],
     }
     monkeypatch.setattr(doctor, "RESULTS", tmp_path)
     (tmp_path / "a2c.json").write_text(json.dumps(result))
+    (tmp_path / "ppo.json").write_text(json.dumps(result | {"agent": "ppo"}))
     (tmp_path / "knn.json").write_text(json.dumps({"benchmark": "knn"}))
     monkeypatch.setattr(doctor, "SPEED_SECONDS", 0.1)
     assert doctor.main([]) == 0
@@ -60,6 +63,7 @@ def test_a_machine_that_runs_the_tests_is_ready(monkeypatch, capsys, tmp_path):
     assert set(expected.split()) <= set(heads)
     assert "env frames/s" in printed
     assert "of the 1 measured on 1 x cpu (made up, 2 cores)" in printed
+    assert printed.count(" measured on ") == 1
 
 
 def test_a_missing_package_is_one_sentence_with_the_remedy(monkeypatch, capsys):

@@ -1,5 +1,6 @@
 """A large suite is installed when it is first named, but only in make's environment."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -72,6 +73,7 @@ def test_make_refuses_a_variable_that_it_does_not_know(given, code):
     [
         (["figure", "FIG=minigrid", "SEEDS=3"], "SEEDS would have no effect on figure: leave it"),
         (["run", "ENV=doorkey_6x6", "RUN=runs/a"], "RUN would have no effect on run: leave it out"),
+        (["compare", "RUN=runs/a"], "compare reads RUNS OUT ARGS"),
         (["run", "ENV=doorkey_6x6", "RESUME=no"], "RESUME=no is neither 1 nor 0: give RESUME=1"),
     ],
 )
@@ -184,3 +186,11 @@ def test_a_run_without_dm_control_is_refused_before_it_has_a_folder(monkeypatch,
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "needs dm_control and MuJoCo; install it with" in said
     assert not (tmp_path / "run").exists()
+
+
+def test_make_lists_the_benchmarks():
+    ready = "PY=python", "TEST_READY="
+    words = ["make", "bench", "BENCH=knnn", *ready]
+    done = subprocess.run(words, cwd=installing.ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert re.search("no benchmark +'knnn': give one as BENCH=; known: .* knn ", done.stderr)

@@ -98,6 +98,9 @@ def test_config_survives_its_two_written_forms():
     [
         ("--k", "k of RE3 is --re3.first-neighbour and --re3.last-neighbour"),
         ("--beta", "did you mean --re3.beta or "),
+        ("--ppo.gamma", "did you mean --ppo.discount or "),
+        ("--rainbow.lr", "did you mean --rainbow.learning-rate or "),
+        ("--total-timesteps", "did you mean --steps?"),
         ("--re3.latent_dims", "did you mean --re3.latent-dim"),
     ],
 )

@@ -168,7 +168,7 @@ bonuses.register(replace(bonuses.BONUSES['rnd'], {}))
     [
         (None, "is not a file: name a Python file"),
         ("raise SystemExit(3)", "cannot be imported (SystemExit: 3): fix the file"),
-        ("import no_such_package", "ModuleNotFoundError: No module named 'no_such_package'"),
+        ("import no_such_package", "imports no_such_package, which is not installed"),
         (
             "from re3_jax.runs import bonuses\nbonuses.register(bonuses.BONUSES['re3'])",
             "there is a bonus re3 already: choose another name",

@@ -14,6 +14,7 @@ from examples import python_api
 from re3_jax.commands import evaluate, train
 from re3_jax.intrinsic import RE3Config
 from re3_jax.runs import machine, run_folder
+from re3_jax.runs.errors import UsageError
 from re3_jax.runs.observers import Display
 from re3_jax.runs.resolve import resolve
 from re3_jax.training import digests
@@ -245,6 +246,11 @@ def test_the_code_of_the_page_runs(capsys):
         exec(block, names)
     assert "there is no option --a2c.num-env: did you mean" in capsys.readouterr().out
     assert names["again"].curves["env_frames"][-1] >= 8192
+
+
+def test_none_is_no_name_of_a_bonus():
+    with pytest.raises(UsageError, match="give 'none' for no bonus, or leave it out for re3"):
+        re3_jax.train("doorkey_6x6", bonus=None)
 
 
 def test_values_of_switches_and_groups_become_words():

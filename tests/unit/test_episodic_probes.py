@@ -139,6 +139,15 @@ def test_noveld_pays_for_crossing_into_novelty_once_an_episode():
     np.testing.assert_array_equal(bonus[9:], 0)
 
 
+@pytest.mark.parametrize(
+    ("terminated", "truncated"),
+    [(np.zeros(4, bool), np.zeros((4, 1), bool)), (np.zeros(4), np.zeros(4, bool))],
+)
+def test_flags_of_another_shape_or_kind_are_refused(terminated, truncated):
+    with pytest.raises(ValueError, match="give bools, one of each lane"):
+        _ = Step(np.zeros((4, 1)), terminated=terminated, truncated=truncated).ended
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_ngus_mean_leaves_out_distances_that_are_not_finite(bad):
     config = ngu.NGUConfig(**SIZES, neighbours=2, kernel_epsilon=0.01)

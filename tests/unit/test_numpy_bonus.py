@@ -267,6 +267,20 @@ def test_arrays_are_cast_within_their_kind_and_refused_otherwise():
     assert bonus.agent_steps == LANES
 
 
+@pytest.mark.parametrize("wrong", [-1, LANES, 10**6])
+def test_an_index_that_was_never_returned_is_refused(wrong, tmp_path):
+    bonus, step = make("re3", "vectors"), steps("vectors", 0)
+    index = bonus.observe(*step)
+    bonus.reward(batch_of(step, index, 4))
+    index[2] = wrong
+    with pytest.raises(ValueError, match=f"bonus_index holds {wrong}: give numbers from 0 to 3"):
+        bonus.reward(batch_of(step, index, 4))
+    bonus.save(tmp_path / "bonus")
+    again = make("re3", "vectors")
+    again.restore(tmp_path / "bonus")
+    again.reward(batch_of(step, np.arange(LANES, dtype=np.int32), 4))
+
+
 def test_whole_numbers_that_jax_does_not_have_are_refused():
     """They would wrap: 2^32 is 0 in 32 bits."""
     spec = EnvSpec("tape", (1,), np.dtype(np.int64), Discrete(2), max_agent_steps=9)
