@@ -90,6 +90,8 @@ class Rehearsal:
             contextlib.redirect_stdout(said),
             contextlib.redirect_stderr(err),
         ):
+            # What a run before this one left undone; the end of a process forgets it.
+            warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
             try:
                 code = train.main([*self.words, "--out", str(out), *words])
             except Exception:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import psutil
@@ -124,6 +125,7 @@ def refused_writes(
             return judge(rehearsal, out, ended)
         if not ended.refused():
             return Outcome("crashed", said=f"{ended.code} {ended.err[-300:]}")
+        _wait_for_writers(out)
         return resumed(rehearsal, out)
 
     calls: list[str] = []
@@ -133,6 +135,14 @@ def refused_writes(
     for kind, code in (("full disk", errno.ENOSPC), ("read-only folder", errno.EROFS)):
         for first in range(1, len(calls), every):
             ledger.try_once(kind, agent, f"{first}", trial, code, first)
+
+
+def _wait_for_writers(folder: Path) -> None:
+    """Until threads of a run that failed add no more files, which the end of a process stops."""
+    before: Any = None
+    while (now := sorted(os.walk(folder))) != before:
+        before = now
+        time.sleep(0.3)
 
 
 def jumping_clocks(
