@@ -222,11 +222,6 @@ def _encoded_part(
 def _encode_images(
     params: PixelEncoder | GreyEncoder, images: Num[Array, "batch height width channels"]
 ) -> Float[Array, "batch latent"]:
-    if jnp.issubdtype(images.dtype, jnp.floating):
-        raise ValueError(
-            f"this encoder takes images as bytes, which it divides by 255, but these are "
-            f"{images.dtype}: give them as they were drawn, uint8"
-        )
     scaled = images.astype(jnp.float32) / 255
     return linear(params.output, conv_stack.features(params.convs, scaled))
 

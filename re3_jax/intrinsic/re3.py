@@ -9,14 +9,15 @@ ranks (paper, Appendix "Details on MiniGrid Experiments").
 from functools import partial
 from typing import Any
 
-from jaxtyping import PRNGKeyArray
+import jax.numpy as jnp
+from jaxtyping import Array, PRNGKeyArray
 
 from re3_jax import random_encoder
 from re3_jax.envs.base import EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.re3_config import Normalization, RE3Config
 from re3_jax.intrinsic.state_entropy import Encoder, never_trained, scaled, state_entropy
-from re3_jax.random_encoder import EncoderParams
+from re3_jax.random_encoder import EncoderParams, GreyEncoder, PixelEncoder
 
 __all__ = ["Normalization", "RE3Config", "encoder_from", "from_config", "re3"]
 
@@ -38,9 +39,20 @@ def encoder_from(config: RE3Config) -> Encoder:
         )
 
     sees: dict[str, Any] = {"image_input": config.image_input, "image_crop": config.image_crop}
+
+    def encode(params: EncoderParams, observation: Array) -> Array:
+        if isinstance(params, PixelEncoder | GreyEncoder) and jnp.issubdtype(
+            observation.dtype, jnp.floating
+        ):
+            raise ValueError(
+                f"images are {observation.dtype}, which the encoder would divide by 255: give them "
+                "as they were drawn, uint8"
+            )
+        return random_encoder.encode(params, observation, **sees)
+
     return Encoder(
         init=init,
-        encode=partial(random_encoder.encode, **sees),
+        encode=encode,
         latent_dim=lambda spec: random_encoder.latent_dim_of(spec, config.latent_dim),
         update=never_trained,
         visible=partial(random_encoder.visible, **sees),

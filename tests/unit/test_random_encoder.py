@@ -66,12 +66,6 @@ def test_seeds_can_be_vmapped():
         np.testing.assert_allclose(together[seed], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_images_that_were_divided_already_are_refused():
-    params = random_encoder.init(jax.random.key(0), spec((36, 36, 9), np.uint8))
-    with pytest.raises(ValueError, match="these are float32: give them as they were drawn, uint8"):
-        random_encoder.encode(params, jnp.zeros((2, 36, 36, 9), jnp.float32))
-
-
 def test_equal_images_have_bit_equal_latents():
     """At any place in a batch, and at the same place in another batch."""
     params = random_encoder.init(jax.random.key(0), PIXELS, latent_dim=50, num_filters=8)
