@@ -17,7 +17,7 @@ from tests.torture.ledger import Ledger, Outcome
 from tests.torture.rehearsal import CASES, COMMON, differing_rows
 
 GOODPUT = (
-    *("--env", "doorkey_6x6", "--seeds", "2", "--steps", "4800000", "--evaluation.episodes", "20"),
+    *("--env", "doorkey_6x6", "--seeds", "2", "--steps", "16000000", "--evaluation.episodes", "20"),
     *("--evaluation.every-env-frames", "64000", "--checkpoint-seconds", "5"),
 )
 """A run of a few minutes whose checkpoints come more often than the kills."""
