@@ -287,7 +287,8 @@ class NumpyBonus:
         index = _array(
             "bonus_index", batch.bonus_index, rows, self._index_shape, np.dtype(np.int32)
         )
-        _check_range("bonus_index", np.asarray(index), self._num_indices)
+        if index is not None:
+            _check_range("bonus_index", index, self._num_indices)
         known = _array("next_is_known", batch.next_is_known, rows, (), np.dtype(bool))
         agent_steps: Any = _as_int32(batch.agent_steps)
         seen = step.observation, step.action, step.next_observation

@@ -267,6 +267,13 @@ def test_arrays_are_cast_within_their_kind_and_refused_otherwise():
     assert bonus.agent_steps == LANES
 
 
+def test_a_bonus_that_stores_nothing_needs_no_index():
+    bonus, twin, step = make("rnd", "vectors"), make("rnd", "vectors"), steps("vectors", 0)
+    without = batch_of(step, np.zeros(LANES, np.int32), 4)._replace(bonus_index=None)
+    expected = twin.reward(batch_of(step, np.zeros(LANES, np.int32), 4))[0]
+    np.testing.assert_array_equal(bonus.reward(without)[0], expected)
+
+
 @pytest.mark.parametrize("wrong", [-1, LANES, 10**6])
 def test_an_index_that_was_never_returned_is_refused(wrong, tmp_path):
     bonus, step = make("re3", "vectors"), steps("vectors", 0)
