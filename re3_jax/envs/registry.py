@@ -150,7 +150,4 @@ def _suggestions() -> list[str]:
     known += [f"brax:{name}" for name in brax.TASKS]
     known += [f"atari:{name}" for name in atari_games.GAMES]
     known += [f"{suite}:{name}" for suite, tasks in _REGISTERED.items() for name in tasks]
-    try:
-        return [*known, *(f"gymnax:{name}" for name in gymnax.ids())]
-    except ImportError:
-        return known
+    return [*known, *(f"gymnax:{name}" for name in gymnax.TASKS)]

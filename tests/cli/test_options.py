@@ -100,7 +100,10 @@ def test_config_survives_its_two_written_forms():
         ("--beta", "did you mean --re3.beta or "),
         ("--ppo.gamma", "did you mean --ppo.discount or "),
         ("--rainbow.lr", "did you mean --rainbow.learning-rate or "),
+        ("--a2c.ent-coef", "did you mean --a2c.entropy-coef or "),
         ("--total-timesteps", "did you mean --steps?"),
+        ("--timesteps", "did you mean --steps?"),
+        ("--ppo.num-steps", "did you mean --ppo.rollout-length or "),
         ("--re3.latent_dims", "did you mean --re3.latent-dim"),
     ],
 )

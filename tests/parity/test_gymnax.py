@@ -97,7 +97,7 @@ def test_an_observation_of_one_number_is_a_vector():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in adapter.ids() if "MinAtar" in name])
+@pytest.mark.parametrize("name", [name for name in adapter.TASKS if "MinAtar" in name])
 def test_minatar_is_planes_of_zeros_and_ones(name):
     env, (theirs, params) = adapter.make(name), gymnax.make(name)
     policy = partial(random_discrete, env.spec.action_space.num_actions)
@@ -172,7 +172,11 @@ def test_the_size_of_deep_sea():
         adapter.make("DeepSea-bsuite-0")
 
 
-@pytest.mark.parametrize("name", sorted(set(gymnax.registered_envs) - NEEDS_DOWNLOAD))
+def test_tasks_are_those_of_gymnax():
+    assert set(adapter.TASKS) == set(gymnax.registered_envs)
+
+
+@pytest.mark.parametrize("name", sorted(set(adapter.TASKS) - NEEDS_DOWNLOAD))
 def test_specification_holds_and_the_state_can_be_scanned(name):
     env = adapter.make(name)
     lanes, length = 3, 2

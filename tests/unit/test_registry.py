@@ -1,6 +1,8 @@
 """Names of tasks: the environments they make, and the errors for unknown names."""
 
 import builtins
+import subprocess
+import sys
 
 import gymnax
 import numpy as np
@@ -90,6 +92,19 @@ def test_an_unknown_task_is_one_sentence_with_the_nearest_names(task, message):
         registry.make(task)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_misspelt_task_leaves_the_devices_open_to_choose():
+    code = """
+import contextlib
+import jax
+from re3_jax.envs import registry
+for task in ("doorkey_8x9", "gymnax:CartPole-v2", "brax:halfcheeta"):
+    with contextlib.suppress(ValueError):
+        registry.canonical(task)
+jax.config.update("jax_num_cpu_devices", 2)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
 def test_the_papers_tasks_and_where_they_run():

@@ -22,6 +22,37 @@ _DEEP_SEA = "DeepSea-bsuite"
 _MOST_ROWS = math.isqrt(2**31 - 1)
 _SIZED = re.compile(rf"({_DEEP_SEA})-([1-9]\d*)")
 
+TASKS = (
+    "CartPole-v1",
+    "Pendulum-v1",
+    "Acrobot-v1",
+    "MountainCar-v0",
+    "MountainCarContinuous-v0",
+    "Asterix-MinAtar",
+    "Breakout-MinAtar",
+    "Freeway-MinAtar",
+    "Seaquest-MinAtar",
+    "SpaceInvaders-MinAtar",
+    "Catch-bsuite",
+    "DeepSea-bsuite",
+    "MemoryChain-bsuite",
+    "UmbrellaChain-bsuite",
+    "DiscountingChain-bsuite",
+    "MNISTBandit-bsuite",
+    "SimpleBandit-bsuite",
+    "FourRooms-misc",
+    "MetaMaze-misc",
+    "PointRobot-misc",
+    "BernoulliBandit-misc",
+    "GaussianBandit-misc",
+    "Reacher-misc",
+    "Swimmer-misc",
+    "Pong-misc",
+    "FrozenLake-misc",
+)
+"""Every task that `make` accepts, and DeepSea of any size. Written down, because importing gymnax
+starts JAX's backend, after which its devices are fixed."""
+
 
 def make(name: str) -> DeviceEnv:
     """The gymnax environment `name` with its default parameters.
@@ -42,15 +73,15 @@ def make(name: str) -> DeviceEnv:
         by an `EnvSpec` (observations that are not one array, actions without bounds, data that
         would have to be downloaded).
     """
-    gymnax = _import_gymnax()
     sized = _SIZED.fullmatch(name)
     gymnax_id, options = (sized[1], {"size": int(sized[2])}) if sized else (name, {})
-    if gymnax_id not in gymnax.registered_envs:
-        raise unknown_name("gymnax task", name, gymnax.registered_envs)
+    if gymnax_id not in TASKS:
+        raise unknown_name("gymnax task", name, TASKS)
     if sized and int(sized[2]) > _MOST_ROWS:
         raise ValueError(
             f"gymnax:{name} has more cells than 32-bit numbers count: at most {_MOST_ROWS} rows"
         )
+    gymnax = _import_gymnax()
     try:
         env, params = gymnax.make(gymnax_id, **options)
     except OSError as error:
@@ -103,15 +134,6 @@ def _cells(size: int) -> CountableStates:
         return state.row * size + state.column
 
     return CountableStates(number, size**2, size * (size + 1) // 2)
-
-
-def ids() -> list[str]:
-    """Every id that `make` accepts.
-
-    Raises:
-      ImportError: if gymnax is not installed.
-    """
-    return list(_import_gymnax().registered_envs)
 
 
 def _import_gymnax() -> Any:
