@@ -65,7 +65,7 @@ endif
 # $(call option,VARIABLE,--flag): the flag if VARIABLE was written after `make`; the
 # environment is ignored, because shells have an ENV of their own.
 given = $(if $(filter command,$(origin $(1))),$($(1)))
-option = $(if $(call given,$(1)),$(2) '$(call given,$(1))')
+option = $(if $(call given,$(1)),$(2) '$(subst ','\'',$(call given,$(1)))')
 ifneq ($(filter-out 0 1,$(call given,RESUME)),)
   $(error RESUME=$(RESUME) is neither 1 nor 0: give RESUME=1 to continue a run)
 endif
@@ -133,7 +133,7 @@ profile: $(RUN_READY)
 # The compilers of accelerators have an environment of their own: in .venv every run would look for
 # their devices.
 COMPILERS := h100=cuda a100=cuda v5e=tpu v6e=tpu
-COMPILER = $(patsubst $(TARGET)=%,%,$(filter $(TARGET)=%,$(COMPILERS)))
+COMPILER = $(if $(word 2,$(TARGET)),,$(patsubst $(TARGET)=%,%,$(filter $(TARGET)=%,$(COMPILERS))))
 compile:
 	@$(if $(and $(call given,TARGET),$(COMPILER)),,echo "no target '$(call given,TARGET)': give one \
 	  as TARGET=, known: $(foreach one,$(COMPILERS),$(firstword $(subst =, ,$(one))))" >&2; exit 2)

@@ -19,7 +19,8 @@ def exponential_decay(beta: float, rho: float) -> Schedule:
     """Decays as beta_t = beta (1 - rho)^t, t in agent steps (Algorithm 1).
 
     Computed as exp(t log(1 - rho)), with the logarithm in double precision: good to a
-    relative 2e-5 wherever beta_t / beta is a normal float32, for every t below 2^31.
+    relative 2e-5 wherever beta_t / beta is a normal float32, for every t below 2^31. A t that
+    became negative, as an int32 that went past that, counts as the largest.
 
     Example:
       >>> from re3_jax.schedules import exponential_decay
@@ -37,7 +38,9 @@ def exponential_decay(beta: float, rho: float) -> Schedule:
     log_keep = math.log1p(-rho)
 
     def schedule(agent_steps: Int[Array, ""]) -> Float[Array, ""]:
-        exponent = jnp.asarray(agent_steps).astype(jnp.float32) * jnp.float32(log_keep)
+        steps = jnp.asarray(agent_steps)
+        steps = jnp.where(steps < 0, jnp.iinfo(jnp.int32).max, steps)
+        exponent = steps.astype(jnp.float32) * jnp.float32(log_keep)
         return jnp.float32(beta) * jnp.exp(exponent)
 
     return schedule

@@ -138,8 +138,8 @@ FAULTS = [
     Fault(
         "state entropy: the bonus of another transition",
         "re3_jax/intrinsic/state_entropy.py",
-        "row = store.row_at(ring, batch.bonus_index)\n",
-        "row = store.row_at(ring, batch.bonus_index[::-1])\n",
+        'row = store.row_at(ring, batch.required("bonus_index"))\n',
+        'row = store.row_at(ring, batch.required("bonus_index")[::-1])\n',
         "tests/parity/test_re3.py tests/unit/test_re3.py",
     ),
     Fault(

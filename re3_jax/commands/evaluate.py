@@ -25,8 +25,8 @@ def evaluate(
     greedy: bool | None,
     video: Path | None = None,
     strip: tuple[Path, int] | None = None,
-) -> dict[str, object]:
-    """Statistics per seed of the newest intact checkpoint in `run`.
+) -> None:
+    """Prints statistics per seed of the newest intact checkpoint in `run`, as JSON.
 
     Args:
       run: a run folder.
@@ -58,17 +58,19 @@ def evaluate(
             raise UsageError(f"{run} has no checkpoint to evaluate: train it first")
         state, record = found
         stats = runner.start_evaluation(state, frames.append if video or strip else None)()
+    printed = {"run": str(run), **evaluation.described(config, stats, record["env_frames"])}
+    # Before the pictures, which may fail.
+    print(json.dumps(run_folder.without_nan(printed), indent=2), flush=True)
     if video is not None:
         mp4.write(video, frames)
     if strip is not None:
         path, every = strip
         mp4.write_strip(path, frames, every)
-    return {"run": str(run), **evaluation.described(config, stats, record["env_frames"])}
 
 
 @in_one_sentence
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the statistics as JSON."""
+    """Prints the statistics, and writes the pictures asked for."""
     parser = Parser(prog="python -m re3_jax.commands.evaluate")
     parser.add_argument("--run", type=Path, required=True, metavar="DIR")
     parser.add_argument("--episodes", type=int, help="episodes per seed (default: the run's)")
@@ -88,8 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     run_folder.load_plugin(words.run, words.plugin)
     machine.keep_compiled_programs()
     with refuse_lack_of_memory("--episodes"):
-        found = evaluate(words.run, words.episodes, words.greedy, words.video, strip)
-        print(json.dumps(run_folder.without_nan(found), indent=2))
+        evaluate(words.run, words.episodes, words.greedy, words.video, strip)
     return 0
 
 

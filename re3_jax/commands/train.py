@@ -39,8 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if error.errno not in DISK_ERRORS:
             raise
         raise UsageError(
-            f"{error.filename or 'the run folder'} cannot be written ({error.strerror}): "
-            "make room and continue with --resume"
+            f"{error.filename or 'the run folder, or the file that the output goes to,'} cannot be "
+            f"written ({error.strerror}): make room and continue with --resume"
         ) from None
     except KeyboardInterrupt:
         print("stopped before the run began", file=sys.stderr)

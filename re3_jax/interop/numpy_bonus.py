@@ -50,6 +50,9 @@ class NumpyBonus:
     float64 to float32. Every method that gets an array of another shape or kind, NaN, infinity or
     an action that the task does not have raises a ValueError and leaves the state as it was.
 
+    Use it from one thread at a time. `save` and `restore` keep its state, not pickle or
+    `copy.copy`.
+
     Attributes:
       spec: the task.
       num_lanes: number of environments (lanes).
@@ -209,6 +212,7 @@ class NumpyBonus:
           rollout.
 
         Raises:
+          TypeError: if it is no `Step`.
           ValueError: if there is no step.
         """
         value, intrinsic, info, stream = self._reward_rollout(
@@ -253,6 +257,11 @@ class NumpyBonus:
         self._state = self._state._replace(intrinsic=intrinsic, agent_steps=agent_steps)
 
     def _rollout(self, steps: Step) -> tuple[Step, np.int32]:
+        if not isinstance(steps, Step):
+            raise TypeError(
+                f"a rollout is a Step of arrays, not a {type(steps).__name__}: give "
+                "Step(observation, ...)"
+            )
         time, lanes = np.shape(steps.observation)[:2]
         if min(time, lanes) < 1:
             raise ValueError(f"a rollout of {time} steps of {lanes} lanes has nothing to reward")

@@ -20,7 +20,8 @@ def save(path: str | Path, state: Any) -> None:
 
     Args:
       path: of the file.
-      state: a pytree of arrays and keys of any shapes and dtypes, such as `bonus.init` returns.
+      state: a pytree of arrays, keys and numbers of any shapes and dtypes, such as `bonus.init`
+        returns.
 
     Raises:
       ValueError: if two leaves have one path, such as a/b and b in a, or a name ends in .npy.
@@ -28,7 +29,7 @@ def save(path: str | Path, state: Any) -> None:
     path = Path(path)
     # `np.savez` takes the arrays as keywords beside its own, `file` and `allow_pickle`.
     with replacing(path) as part, ZipFile(part, "w") as archive:
-        for name, array in _as_numpy(state).items():
+        for name, array in _as_numpy(_of_arrays(state)).items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, array, allow_pickle=False)
 
@@ -74,6 +75,7 @@ def restore(path: str | Path, like: Any) -> Any:
         ) from None
     except (OSError, EOFError, BadZipFile) as error:
         raise ValueError(f"cannot read the state of a bonus from {path} ({error})") from None
+    like = _of_arrays(like)
     own = _as_numpy(like)
     forms = [
         {name: (leaf.shape, leaf.dtype) for name, leaf in each.items()} for each in (own, found)
@@ -93,6 +95,11 @@ def restore(path: str | Path, like: Any) -> Any:
 
     leaves, tree = jax.tree.flatten(like)
     return jax.tree.unflatten(tree, map(restored, leaves, own))
+
+
+def _of_arrays(state: Any) -> Any:
+    """The same with Python's numbers as arrays."""
+    return jax.tree.map(lambda leaf: leaf if hasattr(leaf, "dtype") else np.asarray(leaf), state)
 
 
 def _is_key(leaf: Any) -> bool:

@@ -129,6 +129,15 @@ class BonusVectorEnv(VectorWrapper):
         return following
 
 
+def _registered(env: Any) -> Any:
+    """What Gymnasium registered of the environment; environments made one by one say it each."""
+    if spec := getattr(env, "spec", None):
+        return spec
+    if hasattr(env, "envs"):
+        return getattr(env.envs[0], "spec", None)
+    return env.get_attr("spec")[0] if hasattr(env, "get_attr") else None
+
+
 def spec_of(env: Any) -> EnvSpec:
     """Describes one of the environments.
 
@@ -170,7 +179,7 @@ def spec_of(env: Any) -> EnvSpec:
     dtype = np.dtype(seen.dtype)
     # JAX has no whole numbers of 64 bits.
     becomes_float = np.issubdtype(dtype, np.floating) or dtype.itemsize == 8
-    registered = getattr(env, "spec", None)
+    registered = _registered(env)
     return EnvSpec(
         task=f"gymnasium:{registered.id if registered else type(env.unwrapped).__name__}",
         observation_shape=seen.shape,

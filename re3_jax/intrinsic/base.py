@@ -287,10 +287,14 @@ def prepared(
     def observe(state: IntrinsicState, step: Step):
         return remember(state, step, prepare(state, step))
 
+    # Defined once: outside `jit`, a loop over another function is compiled again.
+    def remember_each(state: IntrinsicState, each: tuple[Step, Any]):
+        return remember(state, *each)
+
     def of_rollout(state: IntrinsicState, steps: Step):
         _check_room(state, steps)
         found = jax.tree.map(lambda leaf: _as_rollout(leaf, steps), prepare(state, _flat(steps)))
-        return jax.lax.scan(lambda state, each: remember(state, *each), state, (steps, found))
+        return jax.lax.scan(remember_each, state, (steps, found))
 
     return observe, of_rollout
 

@@ -76,7 +76,7 @@ def counts(config: CountsConfig, num_stored: int) -> IntrinsicReward:
     def reward(
         state: CountsState, batch: IntrinsicBatch
     ) -> tuple[Float[Array, " batch"], CountsState, Info]:
-        found = state.stored.values[batch.bonus_index]
+        found = state.stored.values[batch.required("bonus_index")]
         count = found if config.episodic else state.visits[found]
         return 1.0 / jnp.sqrt(count.astype(jnp.float32)), state, {}
 

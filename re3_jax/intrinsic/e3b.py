@@ -87,14 +87,15 @@ def elliptical(
     With a = S^T phi the bonus is b = |a|^2, and S becomes
     S - (S a) a^T / (1 + b + sqrt(1 + b)). float32 at full matmul precision: over a thousand steps
     of random directions, errors are below 5e-6 of a bonus if features have the size of 1, and below
-    5e-3 if they are a thousand times as large.
+    5e-3 if they are a thousand times as large. Features with NaN or infinity leave S as it is.
     """
     with jax.default_matmul_precision("highest"):
         seen = jnp.einsum("lij,li->lj", root, features)
         bonus = jnp.sum(seen * seen, axis=1)
         gain = jnp.einsum("lij,lj->li", root, seen)
     gain /= (1.0 + bonus + jnp.sqrt(1.0 + bonus))[:, None]
-    return bonus, root - gain[:, :, None] * seen[:, None, :]
+    after = root - gain[:, :, None] * seen[:, None, :]
+    return bonus, jnp.where(jnp.isfinite(bonus)[:, None, None], after, root)
 
 
 def e3b(config: E3BConfig, num_stored: int) -> IntrinsicReward:
@@ -136,7 +137,7 @@ def e3b(config: E3BConfig, num_stored: int) -> IntrinsicReward:
     def reward(
         state: E3BState, batch: IntrinsicBatch
     ) -> tuple[Float[Array, " batch"], E3BState, Info]:
-        return state.bonuses.values[batch.bonus_index], state, {}
+        return state.bonuses.values[batch.required("bonus_index")], state, {}
 
     def update(state: E3BState, batch: IntrinsicBatch, key: PRNGKeyArray) -> tuple[E3BState, Info]:
         with jax.named_scope("encoder update"):

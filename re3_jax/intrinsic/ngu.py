@@ -10,6 +10,7 @@ does not hold the episode. The lifelong part is computed when a batch is rewarde
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -133,6 +134,36 @@ def episodic_reward(
     return jnp.where(is_rewarded, 1.0 / similarity, 0.0), distance
 
 
+# Outside `jit`, a loop whose body is made anew by each call would be compiled by each call.
+@partial(jax.jit, static_argnames="config", inline=True)
+def _episodic_rewards(
+    config: NGUConfig,
+    memory: EpisodeMemory,
+    distance: Mean,
+    embedding: Float[Array, "time lane latent"],
+    ended: Bool[Array, "time lane"],
+) -> tuple[Mean, Float[Array, "time lane"]]:
+    """`episodic_reward` of each step of a rollout that follows `memory`."""
+    length, by_lane = len(embedding), jnp.swapaxes(embedding, 0, 1)
+
+    def step(distance: Mean, each) -> tuple[Mean, Float[Array, " lane"]]:
+        time, first, embedding = each
+        # The memory is only read here: a loop that also wrote it would copy it at each step.
+        stored = episode_memory.is_stored_at(memory, time, first, length)
+        squared = [
+            jnp.where(is_stored, _squared_distances(rows, embedding), jnp.inf)
+            for is_stored, rows in zip(stored, (memory.rows, by_lane), strict=True)
+        ]
+        num_stored = episode_memory.num_before(memory, time, first)
+        value, distance = episodic_reward(
+            config, jnp.concatenate(squared, axis=1), num_stored, distance
+        )
+        return distance, value
+
+    times = jnp.arange(length, dtype=jnp.int32)
+    return jax.lax.scan(step, distance, (times, episode_memory.first_steps(ended), embedding))
+
+
 def ngu(config: NGUConfig, num_stored: int) -> IntrinsicReward:
     """The bare bonus, for the newest `num_stored` steps."""
     encoder, lifelong = controllable_encoder(config), rnd.part_of(config)
@@ -155,25 +186,10 @@ def ngu(config: NGUConfig, num_stored: int) -> IntrinsicReward:
         episode_memory.check_lanes(len(state.memory.rows), lanes)
         flat = steps.observation.reshape(length * lanes, *steps.observation.shape[2:])
         embedding = encoder.encode(state.encoder, flat).reshape(length, lanes, -1)
-        first, by_lane = episode_memory.first_steps(steps.ended), jnp.swapaxes(embedding, 0, 1)
-
-        def step(distance: Mean, each) -> tuple[Mean, Float[Array, " lane"]]:
-            time, first, embedding = each
-            # The memory is only read here: a loop that also wrote it would copy it at each step.
-            stored = episode_memory.is_stored_at(state.memory, time, first, length)
-            squared = [
-                jnp.where(is_stored, _squared_distances(rows, embedding), jnp.inf)
-                for is_stored, rows in zip(stored, (state.memory.rows, by_lane), strict=True)
-            ]
-            num_stored = episode_memory.num_before(state.memory, time, first)
-            value, distance = episodic_reward(
-                config, jnp.concatenate(squared, axis=1), num_stored, distance
-            )
-            return distance, value
-
         with jax.named_scope("knn"):
-            times = jnp.arange(length, dtype=jnp.int32)
-            distance, values = jax.lax.scan(step, state.distance, (times, first, embedding))
+            distance, values = _episodic_rewards(
+                config, state.memory, state.distance, embedding, steps.ended
+            )
         episodic, index = value_ring.add(state.episodic, values.reshape(-1))
         memory = episode_memory.add_rollout(state.memory, embedding, steps.ended)
         state = state._replace(memory=memory, distance=distance, episodic=episodic)
@@ -192,7 +208,7 @@ def ngu(config: NGUConfig, num_stored: int) -> IntrinsicReward:
         std = running_stats.std(errors)
         novelty = 1.0 + (error - errors.mean) / jnp.where(std > 0, std, 1.0)
         modulation = jnp.clip(novelty, 1.0, config.max_modulation)
-        episodic = state.episodic.values[batch.bonus_index]
+        episodic = state.episodic.values[batch.required("bonus_index")]
         info = {
             **info,
             "episodic_mean": jnp.mean(episodic),

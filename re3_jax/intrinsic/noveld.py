@@ -103,7 +103,7 @@ def noveld(config: NovelDConfig, num_stored: int) -> IntrinsicReward:
         errors, _, info = novelty.reward(state.rnd, batch._replace(observation=both))
         before, after = jnp.split(errors, 2)
         gain = jnp.maximum(after - config.alpha * before, 0.0)
-        is_first = state.is_first.values[batch.bonus_index]
+        is_first = state.is_first.values[batch.required("bonus_index")]
         share = jnp.mean(is_first, dtype=jnp.float32)
         paid = batch.paid_for_known(jnp.where(is_first, gain, 0.0))
         return paid, state, {**info, "first_visit_share": share}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import jax
+import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Num, PRNGKeyArray
 
@@ -85,7 +86,16 @@ def descend(
     params: Params,
     opt_state: optax.OptState,
 ) -> tuple[Params, optax.OptState, Info]:
-    """One step of `optimizer` on what `loss` gives first; also returns what it gives second."""
+    """One step of `optimizer` on what `loss` gives first; also returns what it gives second.
+
+    A gradient that is not finite, such as that of a batch with NaN, changes nothing.
+    """
     gradient, info = jax.grad(loss, has_aux=True)(params)
-    updates, opt_state = optimizer.update(gradient, opt_state)
-    return optax.apply_updates(params, updates), opt_state, info
+    updates, opt_state_after = optimizer.update(gradient, opt_state)
+    is_finite = jnp.isfinite(optax.tree.norm(gradient))
+    params, opt_state = jax.tree.map(
+        lambda new, old: jnp.where(is_finite, new, old),
+        (optax.apply_updates(params, updates), opt_state_after),
+        (params, opt_state),
+    )
+    return params, opt_state, info

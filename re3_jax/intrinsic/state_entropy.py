@@ -185,7 +185,7 @@ def state_entropy(
     def of_batch(state: StateEntropyState, batch: IntrinsicBatch) -> tuple[Array, Array]:
         """The batch's latents and fingerprints, stored or computed now."""
         if has_ring:
-            return over_members(lambda ring: _take(ring, batch.bonus_index))(state.ring)
+            return over_members(lambda ring: _take(ring, batch.required("bonus_index")))(state.ring)
         with jax.named_scope("encode"):
             latents = encoder.encode(state.encoder, batch.observation)
             return latents, fingerprints_of(state, batch.observation)
@@ -212,13 +212,13 @@ def state_entropy(
         state: StateEntropyState, batch: IntrinsicBatch
     ) -> tuple[Float[Array, " batch"], StateEntropyState, Info]:
         def search_ring(ring: Ring, newest: Ring | None):
-            row = store.row_at(ring, batch.bonus_index)
+            row = store.row_at(ring, batch.required("bonus_index"))
             if isinstance(ring, distinct_ring.DistinctRing):
                 return once_each(lambda row: nearest(*_take(ring, row), ring, row), row)
             latents, identity = _take(ring, row)
             if newest is None:
                 return nearest(latents, identity, ring, row)
-            newest_row = row_in_newest(newest, ring, batch.bonus_index)
+            newest_row = row_in_newest(newest, ring, batch.required("bonus_index"))
             return nearest(latents, identity, newest, newest_row)
 
         def search_batch(latents: Float[Array, "batch latent"], identity: UInt32[Array, " batch"]):

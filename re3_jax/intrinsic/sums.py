@@ -57,7 +57,7 @@ def sum_of(parts: Mapping[str, IntrinsicReward]) -> IntrinsicReward:
 
     def own(batch: IntrinsicBatch, number: int) -> IntrinsicBatch:
         """The batch with the index of one part."""
-        index = batch.bonus_index[:, starts[number] : ends[number]]
+        index = batch.required("bonus_index")[:, starts[number] : ends[number]]
         return batch._replace(bonus_index=index.reshape(-1, *shapes[number]))
 
     def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> SumState:

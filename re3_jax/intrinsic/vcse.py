@@ -159,7 +159,7 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
     def reward(
         state: VCSEState, batch: IntrinsicBatch
     ) -> tuple[Float[Array, " batch"], VCSEState, Info]:
-        row = batch.bonus_index
+        row = batch.required("bonus_index")
         with jax.named_scope("knn"):
             if state.values is None:
                 _check_minibatch(config, len(row))

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, UInt32
@@ -200,12 +201,13 @@ def nearest_distances(
       k: the number of neighbours.
       exclude: int32 [batch], for each query the row that does not count, usually the query's own;
         -1 if every row counts. With None every row counts for every query: a stored query then
-        finds itself at distance 0.
+        finds itself at distance 0. The index that `latent_ring.add` returned is the row; of a
+        `DistinctRing`, `distinct_ring.row_at` turns it into one.
       fingerprints: uint32 [batch], `fingerprint.of` the queries' observations. Rows of the same
         observation then have distance exactly 0. None compares latents only.
       axis_name: inside `shard_map`, the mesh axis over which the rows are split. Each device
-        passes its slice as a ring of its own and the same queries. Row numbers in `exclude`
-        count through the slices in the order of the devices.
+        passes its slice as a ring of its own, whose `num_valid` is that of the slice, and the same
+        queries. Row numbers in `exclude` count through the slices in the order of the devices.
 
     Returns:
       float32 [batch, k]. With fewer than k rows to choose from, the missing distances repeat the
@@ -243,11 +245,23 @@ def _squared_distances(
     All squares of a query are NaN if it is not finite. `scalars` are those of the queries, those of
     the rows, and the scale of gaps.
     """
-    capacity = ring.latents.shape[0]
     shards = 1 if axis_name is None else lax.axis_size(axis_name)
-    _check(queries, ring, k, capacity * shards, exclude, fingerprints)
+    _check(queries, ring, k, ring.latents.shape[0] * shards, exclude, fingerprints)
     if not queries.shape[0]:
         return jnp.zeros((0, k), jnp.float32)
+    # The kernel scores latents alone.
+    fuses = kernel.is_wanted() and scalars[0] is None
+    return _search(
+        queries, ring, exclude, fingerprints, scalars, k=k, axis_name=axis_name, fuses=fuses
+    )
+
+
+# Outside `jit`, the rules for `vmap`, made anew by each call, would be compiled by each call.
+@partial(jax.jit, static_argnames=("k", "axis_name", "fuses"), inline=True)
+def _search(
+    queries, ring: Ring, exclude, fingerprints, scalars, *, k: int, axis_name, fuses: bool
+) -> Float[Array, "batch k"]:
+    capacity = ring.latents.shape[0]
     own_row = jnp.full(queries.shape[:1], -1, jnp.int32) if exclude is None else exclude
     if axis_name is not None:
         own_row = own_row - lax.axis_index(axis_name) * capacity
@@ -267,8 +281,6 @@ def _squared_distances(
     given = Queries(queries, fingerprints, of_queries), own_row, beside, num_rows
     arguments = lax.stop_gradient(given)
     search_one = partial(search_ring, k=min(k, capacity), excluding=exclude is not None)
-    # The kernel scores latents alone.
-    fuses = kernel.is_wanted() and of_queries is None
     search = over_rings(_fused_on_cuda(search_one) if fuses else search_one)
     if isinstance(ring, DistinctRing):
         sizes = [size for size in DISTINCT_ROWS if k < size < capacity] + [capacity]
@@ -307,6 +319,11 @@ def _check(queries, ring: Ring, k: int, num_rows: int, exclude, fingerprints) ->
         raise ValueError(
             f"exclude has shape {exclude.shape} but there are {queries.shape[0]} queries: "
             "pass one row index per query"
+        )
+    if exclude is not None and not jnp.issubdtype(exclude.dtype, jnp.integer):
+        raise ValueError(
+            f"exclude has the dtype {exclude.dtype}, but row indices are integers: pass the index "
+            "that the ring's add returned, -1 where every row counts"
         )
     if fingerprints is not None and fingerprints.shape != queries.shape[:1]:
         raise ValueError(

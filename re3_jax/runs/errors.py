@@ -2,15 +2,20 @@
 
 import argparse
 import contextlib
+import errno
 import functools
 import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from re3_jax.envs.host.lost import LostWorkers
+from re3_jax.runs import early_stop
+
+UNUSABLE = errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP
+"""Errors that a path from the command line may cause."""
 
 
 class UsageError(ValueError):
@@ -20,9 +25,25 @@ class UsageError(ValueError):
 class Parser(argparse.ArgumentParser):
     """A parser of options whose errors are one sentence, without a table of all options."""
 
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> Any:
+        """Parses the words, with `~` expanded where make or `=` kept the shell from it."""
+        return super().parse_args(with_home(sys.argv[1:] if args is None else args), namespace)
+
     def error(self, message: str) -> NoReturn:
         """Raises a `UsageError` in place of argparse's exit."""
         raise UsageError(f"{message}; --help lists the options")
+
+
+def with_home(words: Sequence[str]) -> list[str]:
+    """Words with the user's folder for a leading `~`, also after the = of an option."""
+
+    def expanded(word: str) -> str:
+        option, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
+        return option + equals + os.path.expanduser(value) if value.startswith("~") else word
+
+    return [expanded(word) for word in words]
 
 
 def in_one_sentence(main: Callable[[Sequence[str] | None], int]) -> Callable[..., int]:
@@ -35,6 +56,7 @@ def in_one_sentence(main: Callable[[Sequence[str] | None], int]) -> Callable[...
 
     @functools.wraps(main)
     def command(argv: Sequence[str] | None = None) -> int:
+        early_stop.end()
         for chatty in ("absl", "asyncio"):
             logging.getLogger(chatty).setLevel(logging.CRITICAL)
         try:
@@ -44,6 +66,14 @@ def in_one_sentence(main: Callable[[Sequence[str] | None], int]) -> Callable[...
             return 2
         except KeyboardInterrupt:
             return 128 + signal.SIGINT
+        except OSError as error:
+            if error.errno not in UNUSABLE or error.filename is None:
+                raise
+            print(
+                f"error: {error.filename} cannot be used ({error.strerror}): give a path that can",
+                file=sys.stderr,
+            )
+            return 2
         except BrokenPipeError:
             # The reader has gone, such as `head`; what is left would be flushed at the end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

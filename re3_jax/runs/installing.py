@@ -75,6 +75,12 @@ def resuming(folder: Path) -> str:
     return shlex.join(words)
 
 
+def filming(folder: Path, file: Path) -> str:
+    """The command that plays an episode of a run and writes its video, likewise."""
+    words = [python(), "-m", "re3_jax.commands.evaluate", "--run", str(folder)]
+    return shlex.join([*words, "--video", str(file)])
+
+
 def example(name: str, variable: str, given: str) -> str:
     """A command as its user types it: `make watch RUN=runs/a`, or `re3-jax watch runs/a`."""
     if not in_checkout():

@@ -75,9 +75,10 @@ def keep_compiled_programs() -> None:
     folder that can be written, every process compiles its programs.
     """
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = root / "re3_jax" / "xla" / _processor()
-        with contextlib.suppress(OSError):
+        # Nobody's folder is known of a user without an account.
+        with contextlib.suppress(OSError, RuntimeError):
+            root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+            folder = root / "re3_jax" / "xla" / _processor()
             folder.mkdir(parents=True, exist_ok=True)
             if os.access(folder, os.W_OK):
                 jax.config.update("jax_compilation_cache_dir", str(folder))

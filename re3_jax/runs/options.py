@@ -27,7 +27,7 @@ from re3_jax.runs.config import (
     option_with,
     unflatten,
 )
-from re3_jax.runs.errors import UsageError, refusing
+from re3_jax.runs.errors import UsageError, refusing, with_home
 from re3_jax.runs.given_files import DIGESTS
 from re3_jax.runs.help import show
 from re3_jax.runs.registry import Values
@@ -60,7 +60,7 @@ def parse(argv: list[str], check: bool = True) -> RunConfig:
       UsageError: an option is unknown or its value is out of range.
       SystemExit: `--help`, after printing it.
     """
-    words = [word for word in argv if word not in ("-h", "--help")]
+    words = with_home([word for word in argv if word not in ("-h", "--help")])
     _load_plugin(words)
     given = _given(words)
     named = {"env": RunConfig.env} | _named(given, "preset")

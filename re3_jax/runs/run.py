@@ -219,6 +219,10 @@ def _report(session: Session, folder: Path, film: Film | None, say: Say) -> None
         say(line)
     for path in film.write(session, folder) if film else ():
         say(f"video       {path}")
+    film_file = folder / video.EVALUATION
+    if film and session.complete and not film_file.exists():
+        # The frames ended with the process that failed to write them, or was killed.
+        say(f"video       none was written; to make one: {installing.filming(folder, film_file)}")
     say(f"checkpoint  {folder / run_folder.CHECKPOINTS / str(r.checkpoint)}")
     if not session.complete:
         say(f"stopped at env frame {r.env_frames:,}; to resume: {installing.resuming(folder)}")

@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -320,6 +321,12 @@ def locked(folder: Path) -> Iterator[None]:
             raise UsageError(
                 f"another process is running in {folder}: wait for it or choose another --out"
             ) from None
+        except OSError as error:
+            print(
+                f"note: no lock is to be had in {folder} ({error.strerror}): start no second run "
+                "there before this one has ended",
+                file=sys.stderr,
+            )
         yield
 
 
@@ -384,7 +391,7 @@ def _make_writable(folder: Path) -> list[str]:
             pass
         return sorted(path.name for path in folder.iterdir())
     except OSError as error:
-        if folder.is_file():
+        if os.path.isfile(folder):
             raise UsageError(f"--out {folder} is a file: choose another --out") from None
         raise UsageError(
             f"--out {folder} cannot be written ({os.strerror(error.errno or 0)}): "

@@ -76,10 +76,12 @@ def write(path: Path, frames: Sequence[UInt8[np.ndarray, "height width 3"]]) -> 
             part.touch()
             subprocess.run([*command, str(part)], input=pixels, capture_output=True, check=True)
     except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
-        said = getattr(error, "stderr", None) or str(error).encode()
-        reason = said.decode(errors="replace").strip().splitlines()[-1]
+        said = getattr(error, "stderr", None)
+        if said is None:
+            said = str(error).encode()
+        reason = said.decode(errors="replace").strip().splitlines()[-1:] or ["ffmpeg failed"]
         raise UsageError(
-            f"{path} cannot be written ({reason}): make room, or do without it"
+            f"{path} cannot be written ({reason[0]}): make room, or do without it"
         ) from None
 
 

@@ -90,6 +90,8 @@ def _learn(
     key: PRNGKeyArray,
 ) -> tuple[LearnerState, Metrics]:
     """`num_updates` updates; also the sums of their metrics."""
+    # A cycle of many phases has few that differ, and each branch is compiled.
+    different = list(dict.fromkeys(learner.phases))
 
     def update(number: Int[Array, ""], carry: tuple[Any, Metrics]) -> tuple[Any, Metrics]:
         parts, sums = carry
@@ -99,8 +101,9 @@ def _learn(
             return {name: getattr(after, name) for name in learner.learns}, info
 
         place = (counters.updates + number) % len(learner.phases)
-        phases = [partial(run, phase) for phase in learner.phases]
-        after, info = jax.lax.switch(place, phases, jax.random.fold_in(key, number))
+        which = jnp.asarray([different.index(phase) for phase in learner.phases])[place]
+        phases = [partial(run, phase) for phase in different]
+        after, info = jax.lax.switch(which, phases, jax.random.fold_in(key, number))
         return after, jax.tree.map(jnp.add, sums, info)
 
     # Only what learning changes goes through loop and branches: XLA may copy the rest there.

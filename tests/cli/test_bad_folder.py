@@ -1,13 +1,16 @@
 """A folder that cannot be used ends in one sentence with the remedy; nothing in it changes."""
 
 import dataclasses
+import errno
+import fcntl
 import json
+import os
 from pathlib import Path
 
 import jax.numpy as jnp
 import pytest
 
-from re3_jax.commands import train
+from re3_jax.commands import compare, evaluate, look, report, train
 from re3_jax.runs import run_folder, session
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.resolve import resolve
@@ -35,6 +38,33 @@ def test_folder_below_a_file_cannot_be_written(capsys, tmp_path):
 
 def test_folder_that_even_root_cannot_make(capsys):
     assert "cannot be written" in refused(capsys, *DOORKEY, "--out", "/proc/run")
+
+
+@pytest.mark.parametrize("command", [train, compare, report, evaluate, look])
+def test_a_name_that_no_file_system_takes(capsys, command):
+    name = 300 * "x"
+    words = {
+        train: [*DOORKEY, "--out", name],
+        compare: [name, name],
+        report: [name],
+        evaluate: ["--run", name],
+        look: [name],
+    }
+    assert command.main(words[command]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ") and said.count("\n") == 1
+    assert name in said and "File name too long" in said
+
+
+def test_without_locks_a_run_begins_and_says_so(capsys, tmp_path, monkeypatch):
+    def flock(file, operation):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with run_folder.locked(tmp_path):
+        pass
+    said = capsys.readouterr().err
+    assert said.startswith(f"note: no lock is to be had in {tmp_path} (No locks available)")
 
 
 @pytest.fixture

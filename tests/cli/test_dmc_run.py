@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import re
+import shlex
+import shutil
 
 import numpy as np
 import pytest
@@ -115,12 +117,29 @@ def test_evaluation_of_the_checkpoint_equals_the_runs_own(run, capsys, tmp_path)
     words = ["--run", str(run), "--episodes", "1", "--video", str(tmp_path / "one.mp4")]
     words += ["--strip", str(tmp_path / "strip.png"), "--every", "5"]
     assert evaluate.main(words) == 0
-    found = json.loads(capsys.readouterr().out)
+    printed = capsys.readouterr().out
+    found = json.loads(printed)
     assert found["env_frames"] == 1000
     assert 0 < found["seeds"]["1"]["return_mean"] < 1000
     assert found["seeds"]["1"]["length_mean"] == 50
     assert is_mp4(tmp_path / "one.mp4")
     assert (tmp_path / "strip.png").read_bytes().startswith(b"\x89PNG")
+    # What was played is not lost with a picture that cannot be written.
+    words[words.index(str(tmp_path / "strip.png"))] = str(tmp_path / "missing" / "strip.png")
+    assert evaluate.main(words) == 2
+    assert capsys.readouterr().out == printed
+
+
+@pytest.mark.slow
+def test_a_finished_run_without_its_video_says_how_to_make_it(run, capsys, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    (folder / "eval.mp4").unlink()
+    assert train.main(["--out", str(folder), "--resume"]) == 0
+    said = capsys.readouterr().out
+    (words,) = re.findall("none was written; to make one: .* -m (.*)", said)
+    assert shlex.split(words)[1:] == ["--run", str(folder), "--video", str(folder / "eval.mp4")]
+    assert evaluate.main(shlex.split(words)[1:]) == 0 and is_mp4(folder / "eval.mp4")
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """A large suite is installed when it is first named, but only in make's environment."""
 
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -82,10 +83,11 @@ def test_make_refuses_what_a_target_does_not_read(words, sentence):
     assert done.returncode == 2 and sentence in done.stderr.decode()
 
 
-def test_make_quotes_the_folder_of_a_run():
-    words = ["make", "-n", "watch", "RUN=runs/my run"]
+@pytest.mark.parametrize("folder", ["runs/my run", "it's mine", 'a "$HOME"'])
+def test_make_quotes_the_folder_of_a_run(folder):
+    words = ["make", "-n", "watch", f"RUN={folder.replace('$', '$$')}"]
     done = subprocess.run(words, cwd=installing.ROOT, capture_output=True, text=True)
-    assert "-m experiments.watch  'runs/my run'" in done.stdout
+    assert shlex.split(done.stdout)[-2:] == ["experiments.watch", folder]
 
 
 def test_make_installs_the_lock_once_and_says_so(missing, monkeypatch, tmp_path, capsys):

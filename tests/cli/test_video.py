@@ -85,6 +85,13 @@ def test_an_unwritable_path_is_refused(tmp_path):
         video.write(tmp_path / "missing" / "eval.mp4", frames)
 
 
+def test_an_encoder_that_fails_without_a_word_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", "/bin/false")
+    frames = [np.zeros((64, 64, 3), np.uint8)] * 3
+    with pytest.raises(UsageError, match=r"cannot be written \(ffmpeg failed\): make room"):
+        video.write(tmp_path / "eval.mp4", frames)
+
+
 def test_a_strip_of_an_unknown_format_is_refused(tmp_path):
     with pytest.raises(UsageError, match="name a file such as strip.png"):
         video.write_strip(tmp_path / "strip.xyz", [np.zeros((4, 4, 3), np.uint8)], 1)

@@ -9,6 +9,7 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from re3_jax import fingerprint, knn
+from re3_jax.knn import exact
 from re3_jax.knn import search as search_module
 from re3_jax.replay import latent_ring
 
@@ -44,6 +45,7 @@ def found(monkeypatch):
         return one_by_one(*arguments)
 
     monkeypatch.setattr(search_module, "_search_one_by_one", count)
+    exact._search.clear_cache()
 
     def search(latents, own_row, prints=None):
         ring, _ = latent_ring.add(
@@ -60,7 +62,8 @@ def found(monkeypatch):
         jax.effects_barrier()
         return np.asarray(distances), left.pop()
 
-    return search
+    yield search
+    exact._search.clear_cache()
 
 
 @pytest.mark.parametrize("number", [1, 3, 30])

@@ -12,7 +12,7 @@ from re3_jax import knn
 from re3_jax.accelerators import targets
 from re3_jax.accelerators.cost import report
 from re3_jax.accelerators.targets import TARGETS
-from re3_jax.knn import kernel
+from re3_jax.knn import exact, kernel
 from re3_jax.replay import distinct_ring, latent_ring
 
 K = 4
@@ -25,6 +25,9 @@ def interpreted(monkeypatch):
     run = partial(kernel.score_groups, interpret=True)
     monkeypatch.setattr(kernel, "score_groups", run)
     monkeypatch.setattr(jax.lax, "platform_dependent", lambda *args, **ways: _cuda(ways)(*args))
+    exact._search.clear_cache()
+    yield
+    exact._search.clear_cache()
 
 
 def _cuda(ways):

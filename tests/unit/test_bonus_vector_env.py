@@ -7,11 +7,11 @@ import jax
 import numpy as np
 import pytest
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from re3_jax.envs.base import Box, Discrete
 from re3_jax.interop.numpy_bonus import NumpyBonus
-from re3_jax.interop.vector_env import NO_LIMIT, BonusVectorEnv, spec_of
+from re3_jax.interop.vector_env import BonusVectorEnv, spec_of
 from re3_jax.intrinsic import RE3Config, e3b, from_config, icm, vcse
 from re3_jax.intrinsic.base import IntrinsicReward, Step
 from tests.prediction_tasks import SIZES
@@ -222,12 +222,26 @@ def test_a_vec_env_of_stable_baselines3_is_described():
     )
     spec = spec_of(env_util.make_vec_env("MountainCar-v0", 2))
     assert spec.observation_shape == (2,) and spec.action_space == Discrete(3)
-    assert spec.max_agent_steps == NO_LIMIT
+    assert spec.max_agent_steps == 200
 
 
-@pytest.mark.parametrize("make", [gymnasium.make, partial(gymnasium.make_vec, num_envs=2)])
+def made_one_by_one(kind, task):
+    return kind([partial(gymnasium.make, task)] * 2)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        gymnasium.make,
+        partial(gymnasium.make_vec, num_envs=2),
+        partial(made_one_by_one, SyncVectorEnv),
+        partial(made_one_by_one, partial(AsyncVectorEnv, context="spawn")),
+    ],
+)
 def test_a_registered_task_is_described_with_its_limit(make):
-    spec = spec_of(make("MountainCar-v0"))
+    env = make("MountainCar-v0")
+    spec = spec_of(env)
+    env.close()
     assert spec.task == "gymnasium:MountainCar-v0" and spec.max_agent_steps == 200
     assert spec.action_space == Discrete(3) and spec.observation_shape == (2,)
     assert spec.observation_dtype == np.float32

@@ -34,6 +34,16 @@ def in_float64(features, ridge):
     return np.array(expected), covariance
 
 
+def test_features_with_nan_are_not_remembered():
+    features = np.random.default_rng(2).normal(size=(20, 3)).astype(np.float32)
+    with_nan = features.copy()
+    with_nan[7, 1] = np.nan
+    paid, _ = bonuses(with_nan, 0.1)
+    expected, _ = in_float64(np.delete(features, 7, axis=0), 0.1)
+    assert np.isnan(paid[7])
+    np.testing.assert_allclose(np.delete(paid, 7), expected, rtol=1e-4)
+
+
 def test_one_hot_features_are_counted():
     """1 / (n + lambda) after n visits."""
     place = np.random.default_rng(0).integers(0, 4, 200)

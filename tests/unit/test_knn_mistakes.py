@@ -120,3 +120,8 @@ def test_no_gradient_and_no_nan_from_a_distance_of_zero():
         return jnp.sum(knn.mean_distance(queries, line(*ROWS), k=2))
 
     np.testing.assert_array_equal(jax.jit(jax.grad(total))(at(3.0, 7.0)), 0.0)
+
+
+def test_a_mask_is_no_row_to_exclude():
+    with pytest.raises(ValueError, match="exclude has the dtype bool, but row indices"):
+        knn.kth_distance(at(3.0), line(*ROWS), k=1, exclude=jnp.array([True]))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from re3_jax import knn
+from re3_jax.knn import exact
 from re3_jax.replay import latent_ring
 
 CAPACITY, DIM, BATCH = 5000, 6, 16
@@ -48,6 +49,9 @@ def platform(request, monkeypatch):
         "platform_dependent",
         lambda *args, **ways: ways.get(request.param, ways["default"])(*args),
     )
+    exact._search.clear_cache()
+    yield
+    exact._search.clear_cache()
 
 
 def pairs(tree):

@@ -274,6 +274,15 @@ def test_a_bonus_that_stores_nothing_needs_no_index():
     np.testing.assert_array_equal(bonus.reward(without)[0], expected)
 
 
+@pytest.mark.parametrize("name", ["re3", "vcse", "e3b", "noveld", "ngu", "sum"])
+def test_a_bonus_that_stores_something_needs_the_index(name):
+    bonus, step = make(name, "vectors"), steps("vectors", 0)
+    bonus.observe(*step)
+    batch = batch_of(step, np.zeros(LANES, np.int32), 4)._replace(bonus_index=None)
+    with pytest.raises(ValueError, match="this bonus needs bonus_index of every step"):
+        bonus.reward(batch)
+
+
 @pytest.mark.parametrize("wrong", [-1, LANES, 10**6])
 def test_an_index_that_was_never_returned_is_refused(wrong, tmp_path):
     bonus, step = make("re3", "vectors"), steps("vectors", 0)
@@ -325,6 +334,8 @@ def test_options_and_whole_steps_are_told_what_to_give():
         NumpyBonus(ENTROPY, TASKS["vectors"], LANES)
     with pytest.raises(TypeError, match=r"give its fields, observe\(\*step\)"):
         make("rnd", "vectors").observe(steps("vectors", 0))
+    with pytest.raises(TypeError, match=r"not a ndarray: give Step\(observation, \.\.\.\)"):
+        make("rnd", "vectors").reward_rollout(np.zeros((TIME, LANES, 5)))
 
 
 def test_lanes_to_restart_are_bool():

@@ -40,6 +40,12 @@ def make(bonus, **changes):
     return make_off_policy_program(env, learner, chunk_steps=5, eval_episodes=7, eval_greedy=True)
 
 
+def test_a_long_cycle_of_updates_makes_no_long_program():
+    programs = [make(none(), target_every=every).lowered(1)["train"] for every in (4, 20)]
+    lengths = [len(program.as_text()) for program in programs]
+    assert lengths[1] < 1.1 * lengths[0]
+
+
 @pytest.fixture(scope="module")
 def program():
     return make(from_config(RE3))

@@ -32,6 +32,13 @@ def test_long_runs_equal_double_precision(rho):
     np.testing.assert_allclose(ours, exact, rtol=2e-5, atol=1e-37)
 
 
+def test_steps_that_went_past_int32_count_as_the_most():
+    schedule = schedules.exponential_decay(0.25, 1e-10)
+    most = np.iinfo(np.int32).max
+    after = jnp.int32(most) + jnp.int32(3)
+    assert after < 0 and schedule(after) == schedule(jnp.int32(most)) < 0.25
+
+
 def test_no_decay_is_constant():
     schedule = schedules.exponential_decay(0.1, 0.0)
     for agent_steps in (0, 2**31 - 1):

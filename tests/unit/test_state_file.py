@@ -37,6 +37,14 @@ def test_leaves_may_have_the_names_of_numpys_own_arguments(tmp_path):
         assert sorted(arrays.files) == sorted(state)
 
 
+def test_pythons_numbers_may_stand_beside_arrays(tmp_path):
+    state_file.save(tmp_path / "state.npz", {"step": 3, "best": 0.5, "a": np.arange(2)})
+    again = state_file.restore(
+        tmp_path / "state.npz", {"step": 0, "best": 0.0, "a": np.zeros(2, int)}
+    )
+    assert (int(again["step"]), float(again["best"]), again["a"].tolist()) == (3, 0.5, [0, 1])
+
+
 def test_two_leaves_of_one_path_are_refused(tmp_path):
     for state in ({"a": {"b": np.zeros(2)}, "a/b": np.ones(2)}, {"x.npy": np.zeros(2)}):
         with pytest.raises(ValueError, match="rename one"):

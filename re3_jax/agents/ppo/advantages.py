@@ -18,9 +18,13 @@ from re3_jax.inheritance import inherits
 from re3_jax.losses import generalized_advantage
 
 
-@inherits("extrinsic", "intrinsic")
+@inherits("intrinsic")
 class RewardScales(NamedTuple):
-    """State of the scaling of each value's rewards; () where they are not scaled."""
+    """State of the scaling of each value's rewards; () where they are not scaled.
+
+    What pre-training saw in place of the task's rewards, the bonus or zeros, says nothing of them,
+    so their scale is not inherited.
+    """
 
     extrinsic: RewardScale | tuple[()]
     intrinsic: RewardScale | tuple[()]
