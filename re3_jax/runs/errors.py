@@ -66,6 +66,10 @@ def in_one_sentence(main: Callable[[Sequence[str] | None], int]) -> Callable[...
             return 2
         except KeyboardInterrupt:
             return 128 + signal.SIGINT
+        except BrokenPipeError:
+            # The reader has gone, such as `head`; what is left would be flushed at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 128 + signal.SIGPIPE
         except OSError as error:
             if error.errno not in UNUSABLE or error.filename is None:
                 raise
@@ -74,10 +78,6 @@ def in_one_sentence(main: Callable[[Sequence[str] | None], int]) -> Callable[...
                 file=sys.stderr,
             )
             return 2
-        except BrokenPipeError:
-            # The reader has gone, such as `head`; what is left would be flushed at the end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 128 + signal.SIGPIPE
 
     return command
 
