@@ -18,6 +18,12 @@ from re3_jax.runs.options import parse
 from tests.cli.refusal import DEBUG, DOORKEY, own_folder, refused  # noqa: F401
 
 ROOT = Path(__file__).parents[2]
+WITH_CTRL_C = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+"""Python, also where a shell in the background began these tests, for which it ignores Ctrl-C."""
 CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
 
 
@@ -343,7 +349,7 @@ def test_ctrl_c_ends_the_imports_of_a_command_silently(command, tmp_path):
     package.mkdir()
     (package / "__init__.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
     done = subprocess.run(
-        [sys.executable, "-m", command, *DOORKEY],
+        [sys.executable, "-c", WITH_CTRL_C, "-m", command, *DOORKEY],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
@@ -355,6 +361,7 @@ def test_ctrl_c_ends_the_imports_of_a_command_silently(command, tmp_path):
 def test_ctrl_c_raises_again_once_a_command_runs():
     code = """
 import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.argv[0] = "-m"
 import re3_jax.commands
 assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
