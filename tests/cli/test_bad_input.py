@@ -1,29 +1,13 @@
 """Every mistake ends in one sentence with the remedy and exit code 2; nothing is written."""
 
-import os
-import signal
-import subprocess
-import sys
-from pathlib import Path
-
-import jax
 import pytest
 
 from experiments.figures import curves
 from re3_jax.commands import evaluate
 from re3_jax.envs.host import gl
 from re3_jax.runs import machine
-from re3_jax.runs.errors import Parser, in_one_sentence
-from re3_jax.runs.options import parse
 from tests.cli.refusal import DEBUG, DOORKEY, own_folder, refused  # noqa: F401
 
-ROOT = Path(__file__).parents[2]
-WITH_CTRL_C = """
-import os, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_DFL)
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-"""
-"""Python, also where a shell in the background began these tests, for which it ignores Ctrl-C."""
 CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
 
 
@@ -340,66 +324,3 @@ def test_a_backend_that_is_not_here_is_refused(capsys, monkeypatch, error):
 
     monkeypatch.setattr("jax.local_devices", devices)
     assert "or set JAX_PLATFORMS=cpu" in refused(capsys, *DOORKEY)
-
-
-@pytest.mark.parametrize("command", ["experiments.train", "re3_jax.commands.compare"])
-def test_ctrl_c_ends_the_imports_of_a_command_silently(command, tmp_path):
-    """A module that is sure to be imported sends the signal."""
-    package = tmp_path / "matplotlib"
-    package.mkdir()
-    (package / "__init__.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
-    done = subprocess.run(
-        [sys.executable, "-c", WITH_CTRL_C, "-m", command, *DOORKEY],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
-
-
-def test_ctrl_c_raises_again_once_a_command_runs():
-    code = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.argv[0] = "-m"
-import re3_jax.commands
-assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
-from re3_jax.runs.errors import in_one_sentence
-main = in_one_sentence(lambda argv: signal.getsignal(signal.SIGINT) is signal.default_int_handler)
-assert main([]) is True
-"""
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
-
-
-def test_a_tilde_is_the_users_folder(monkeypatch):
-    monkeypatch.setenv("HOME", "/home/me")
-    words = ["--env", "doorkey_6x6", "--preset", "debug"]
-    assert parse([*words, "--out=~/x"]).out == parse([*words, "--out", "~/x"]).out == "/home/me/x"
-    parser = Parser("program")
-    parser.add_argument("runs", nargs="*")
-    parser.add_argument("--out")
-    words = parser.parse_args(["~/a", "b~/c", "--out=~/x=y"])
-    assert (words.runs, words.out) == (["/home/me/a", "b~/c"], "/home/me/x=y")
-
-
-def test_a_user_without_a_home_compiles_without_a_cache(monkeypatch):
-    def home():
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.undo()
-    for name in ("JAX_COMPILATION_CACHE_DIR", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(machine.Path, "home", home)
-    before = jax.config.jax_compilation_cache_dir
-    machine.keep_compiled_programs()
-    assert jax.config.jax_compilation_cache_dir == before
-
-
-def test_ctrl_c_ends_a_command_silently(capsys):
-    @in_one_sentence
-    def interrupted(argv):
-        raise KeyboardInterrupt
-
-    assert interrupted() == 130
-    assert capsys.readouterr() == ("", "")

@@ -4,6 +4,7 @@ A limit on file size stands for the full disk: the operating system refuses the 
 test need not fill a file system.
 """
 
+import errno
 import os
 import subprocess
 import sys
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from re3_jax.runs import run_folder
+from re3_jax.commands import train
+from re3_jax.runs import machine, run_folder
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = ("--env", "minigrid:DoorKey-5x5", "--preset", "debug")
@@ -70,6 +72,18 @@ def test_run_on_a_full_disk(tmp_path):
         "make room and continue with --resume\n"
     )
     assert "Traceback" not in done.stderr
+
+
+def test_output_on_a_full_disk_is_named_beside_the_folder(monkeypatch, capsys):
+    def full(config, processes):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for name in ("keep_compiled_programs", "use_cpu_devices"):
+        monkeypatch.setattr(machine, name, lambda *_: None)
+    monkeypatch.setattr(train, "run", full)
+    assert train.main([*OPTIONS]) == 2
+    said = capsys.readouterr().err
+    assert "the run folder, or the file that the output goes to, cannot be written (No sp" in said
 
 
 def test_checkpoints_before_a_full_disk_stay_intact(tmp_path):

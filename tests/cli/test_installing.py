@@ -83,6 +83,13 @@ def test_make_refuses_what_a_target_does_not_read(words, sentence):
     assert done.returncode == 2 and sentence in done.stderr.decode()
 
 
+@pytest.mark.parametrize("target", ["h200", "h100 a100"])
+def test_make_compiles_for_one_known_target(target):
+    words = ["make", "compile", "ENV=doorkey_6x6", f"TARGET={target}"]
+    done = subprocess.run(words, cwd=installing.ROOT, capture_output=True, text=True)
+    assert done.returncode == 2 and f"no target '{target}': give one as TARGET=" in done.stderr
+
+
 @pytest.mark.parametrize("folder", ["runs/my run", "it's mine", 'a "$HOME"'])
 def test_make_quotes_the_folder_of_a_run(folder):
     words = ["make", "-n", "watch", f"RUN={folder.replace('$', '$$')}"]

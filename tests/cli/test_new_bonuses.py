@@ -6,6 +6,7 @@ import json
 import pytest
 
 from re3_jax.commands import train
+from re3_jax.runs import bonuses
 from re3_jax.runs.build import make_bonus
 from re3_jax.runs.config import flatten
 from re3_jax.runs.options import parse
@@ -125,3 +126,22 @@ def test_a_run_resumes_exactly_and_is_inherited_from(bonus, columns, more, tmp_p
     assert json.loads((whole / "config.json").read_text())["config"]["bonus"] == bonus
     tuned = (*words, "--steps", "512", "--init", str(whole), "--out", str(tmp_path / "tuned"))
     assert train.main(tuned) == 0
+
+
+def test_a_bonus_that_is_forgotten_to_be_returned_is_one_sentence(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from dataclasses import replace\n"
+        "from re3_jax.runs import bonuses\n"
+        "mine = replace(bonuses.BONUSES['rnd'], name='forgotten', make=lambda *_: None)\n"
+        "bonuses.register(mine)\n"
+    )
+    words = ["--env", "doorkey_6x6", "--preset", "debug", "--bonus", "forgotten"]
+    out = tmp_path / "run"
+    try:
+        assert train.main([*words, "--plugin", str(file), "--out", str(out)]) == 2
+    finally:
+        del bonuses.BONUSES["forgotten"]
+    said = capsys.readouterr().err
+    assert "bonus is a NoneType: give an IntrinsicReward" in said and said.count("\n") == 1
+    assert not out.exists()

@@ -14,7 +14,7 @@ import pytest
 
 import re3_jax
 from re3_jax.commands import evaluate, look, train
-from re3_jax.runs import bonuses, plugins, run_folder
+from re3_jax.runs import plugins, run_folder
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.resolve import resolve
 
@@ -381,22 +381,3 @@ def test_the_plugin_is_found_among_the_words():
     assert plugins.named_in([]) is None
     with pytest.raises(UsageError, match="--plugin is given 2 times: name one file, which may"):
         plugins.named_in(["--plugin", "a.py", "--plugin=b.py"])
-
-
-def test_a_bonus_that_is_forgotten_to_be_returned_is_one_sentence(tmp_path, capsys):
-    file = tmp_path / "mine.py"
-    file.write_text(
-        "from dataclasses import replace\n"
-        "from re3_jax.runs import bonuses\n"
-        "mine = replace(bonuses.BONUSES['rnd'], name='forgotten', make=lambda *_: None)\n"
-        "bonuses.register(mine)\n"
-    )
-    words = ["--env", "doorkey_6x6", "--preset", "debug", "--bonus", "forgotten"]
-    out = tmp_path / "run"
-    try:
-        assert train.main([*words, "--plugin", str(file), "--out", str(out)]) == 2
-    finally:
-        del bonuses.BONUSES["forgotten"]
-    said = capsys.readouterr().err
-    assert "bonus is a NoneType: give an IntrinsicReward" in said and said.count("\n") == 1
-    assert not out.exists()

@@ -32,7 +32,7 @@ class DreamerConfig:
       horizon: imagined steps.
       discount: gamma, where no discount is predicted.
       predict_discount: whether a head predicts where the task ends. As in danijar/dreamer, no
-        sequence has the last frame of an episode, so no end that it is shown is one of the task.
+        sequence has the last frame of an episode, so the head is never shown that a task ends.
       td_lambda: of the lambda-returns.
       free_nats: the mean KL divergence counts as at least this.
       kl_scale: weight of the KL divergence.

@@ -1,0 +1,58 @@
+"""Ctrl-C ends a command silently, also while its modules are imported."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from re3_jax.runs.errors import in_one_sentence
+
+ROOT = Path(__file__).parents[2]
+WITH_CTRL_C = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+"""Python, also where a shell in the background began these tests, for which it ignores Ctrl-C."""
+
+
+@pytest.mark.parametrize("command", ["experiments.train", "re3_jax.commands.compare"])
+def test_ctrl_c_ends_the_imports_of_a_command_silently(command, tmp_path):
+    """A module that is sure to be imported sends the signal."""
+    package = tmp_path / "matplotlib"
+    package.mkdir()
+    (package / "__init__.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_CTRL_C, "-m", command],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_ctrl_c_raises_again_once_a_command_runs():
+    code = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv[0] = "-m"
+import re3_jax.commands
+assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+from re3_jax.runs.errors import in_one_sentence
+main = in_one_sentence(lambda argv: signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+assert main([]) is True
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_ctrl_c_ends_a_command_silently(capsys):
+    @in_one_sentence
+    def interrupted(argv):
+        raise KeyboardInterrupt
+
+    assert interrupted() == 130
+    assert capsys.readouterr() == ("", "")
