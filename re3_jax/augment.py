@@ -18,6 +18,7 @@ from re3_jax.cpu.frames import crop_frames
 Images = Shaped[Array, "batch height width channels"]
 
 
+@partial(jax.jit, static_argnames="size", inline=True)
 def crop_at(images: Images, offsets: Int[Array, "batch 2"], size: tuple[int, int]) -> Images:
     """Cuts a window of `size` (rows, columns) out of each image, its top-left pixel at `offsets`.
 

@@ -32,6 +32,9 @@ def by_platform(
     Under `vmap` a CPU computes the elements of the mapped axis one after the other; other backends
     compute `vmap` of theirs, a GPU `vmap(mapped_on_gpu)`.
 
+    The function has rules of its own, and outside `jit` each such function is compiled. What calls
+    this for each pair of arrays is therefore a `jit(inline=True)`.
+
     Args:
       on_cpu: function for CPUs; its result has the shapes and dtypes of `elsewhere`'s.
       elsewhere: function for GPUs and TPUs.

@@ -65,8 +65,10 @@ def convolve_transposed(out: Out, kernel: Kernel, stride: int) -> Images:
     The result is (out_height - 1) * stride + rows high, (out_width - 1) * stride + columns wide.
     Supports first derivatives in reverse mode.
     """
-    size = [(n - 1) * stride + k for n, k in zip(out.shape[1:3], kernel.shape[:2], strict=True)]
-    return _input_gradient(kernel, out, size, stride)
+    height, width = (
+        (n - 1) * stride + k for n, k in zip(out.shape[1:3], kernel.shape[:2], strict=True)
+    )
+    return _input_gradient(kernel, out, (height, width), stride)
 
 
 def _convolve_transposed_backward(stride: int, residuals, d_x):
@@ -80,13 +82,15 @@ convolve_transposed.defvjp(
 )
 
 
+@partial(jax.jit, static_argnums=2, inline=True)
 def _forward(x, kernel, stride: int):
     native = partial(_native, stride=stride)
     on_cpu = convolve_side_by_side if is_side_by_side(kernel.shape[:2], stride) else native
     return by_platform(on_cpu, native)(x, kernel)
 
 
-def _input_gradient(kernel, d_out, size, stride: int):
+@partial(jax.jit, static_argnums=(2, 3), inline=True)
+def _input_gradient(kernel, d_out, size: tuple[int, int], stride: int):
     """Gradient with respect to images of `size` (height, width)."""
     x_like = jax.ShapeDtypeStruct((d_out.shape[0], *size, kernel.shape[2]), d_out.dtype)
 
@@ -94,12 +98,13 @@ def _input_gradient(kernel, d_out, size, stride: int):
         pull = jax.linear_transpose(lambda x: _native(x, kernel, stride), x_like)
         return pull(d_out)[0]
 
-    on_cpu = partial(input_gradient, size=tuple(size), stride=stride)
-    of_seeds = partial(input_gradient_in_groups, size=tuple(size), stride=stride)
+    on_cpu = partial(input_gradient, size=size, stride=stride)
+    of_seeds = partial(input_gradient_in_groups, size=size, stride=stride)
     return by_platform(on_cpu, native, mapped_on_gpu=of_seeds)(kernel, d_out)
 
 
-def _kernel_gradient(x, d_out, kernel_size, stride: int):
+@partial(jax.jit, static_argnums=(2, 3), inline=True)
+def _kernel_gradient(x, d_out, kernel_size: tuple[int, int], stride: int):
     """Gradient with respect to a kernel of `kernel_size` (rows, columns)."""
     shape = (*kernel_size, x.shape[-1], d_out.shape[-1])
     kernel_like = jax.ShapeDtypeStruct(shape, x.dtype)
@@ -111,7 +116,7 @@ def _kernel_gradient(x, d_out, kernel_size, stride: int):
     if is_side_by_side(kernel_size, stride):
         on_cpu = partial(kernel_gradient_side_by_side, stride=stride)
     else:
-        on_cpu = partial(kernel_gradient, kernel_size=tuple(kernel_size), stride=stride)
+        on_cpu = partial(kernel_gradient, kernel_size=kernel_size, stride=stride)
     return by_platform(on_cpu, native)(x, d_out)
 
 

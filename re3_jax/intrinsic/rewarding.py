@@ -1,6 +1,7 @@
 """Rewards a batch, trains the bonus on it and collects the diagnostics of both."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import jax
@@ -96,35 +97,58 @@ def _trained(
     before, form = jax.tree.flatten(state)
     changes: list[bool] = []
 
-    def update(leaves, rows, key):
-        # All but the number of agent steps has rows.
-        chosen = jax.tree.map(lambda leaf: leaf[rows] if jnp.ndim(leaf) else leaf, batch)
-        after, info = bonus.update(jax.tree.unflatten(form, leaves), chosen, key)
-        return jax.tree.leaves(after), info
-
-    def find_changes(leaves):
-        after, info = update(leaves, minibatches[0], key)
-        changes[:] = [new is not old for new, old in zip(after, leaves, strict=True)]
+    def find_changes(leaves, batch):
+        after, info = bonus.update(
+            jax.tree.unflatten(form, leaves), _rows_of(batch, minibatches[0]), key
+        )
+        found = zip(jax.tree.leaves(after), leaves, strict=True)
+        changes[:] = [new is not old for new, old in found]
         return info
 
-    jax.eval_shape(find_changes, before)
+    jax.eval_shape(find_changes, before, batch)
     if not any(changes):
         return bonus.update(state, batch, key)
-
     # Only what learning changes goes through the loop: XLA may copy the rest there.
-    def merged(learned):
-        ours = iter(learned)
-        return [next(ours) if is_new else old for old, is_new in zip(before, changes, strict=True)]
+    learned, infos = _looped(bonus, tuple(changes), state, batch, key, minibatches)
+    state = jax.tree.unflatten(form, _merged(before, learned, changes))
+    return state, jax.tree.map(lambda values: values.mean(0), infos)
+
+
+def _merged(leaves: list[Array], learned: list[Array], changes: Sequence[bool]) -> list[Array]:
+    """All leaves, those that learning changes being the learned ones."""
+    ours = iter(learned)
+    return [next(ours) if is_new else old for old, is_new in zip(leaves, changes, strict=True)]
+
+
+def _rows_of(batch: IntrinsicBatch, rows: Int[Array, " minibatch"]) -> IntrinsicBatch:
+    # All but the number of agent steps has rows.
+    return jax.tree.map(lambda leaf: leaf[rows] if jnp.ndim(leaf) else leaf, batch)
+
+
+# Outside `jit`, the loop, made anew by each call, would be compiled by each call.
+@partial(jax.jit, static_argnums=(0, 1), inline=True)
+def _looped(
+    bonus: IntrinsicReward,
+    changes: tuple[bool, ...],
+    state: IntrinsicState,
+    batch: IntrinsicBatch,
+    key: PRNGKeyArray,
+    minibatches: Int[Array, "update minibatch"],
+) -> tuple[list[Array], Info]:
+    """Those leaves that an update `changes` after one for each minibatch, and what each reports."""
+    before, form = jax.tree.flatten(state)
+
+    def changing(leaves):
+        return [leaf for leaf, is_new in zip(leaves, changes, strict=True) if is_new]
 
     def step(learned, given):
-        after, info = update(merged(learned), *given)
-        return [leaf for leaf, is_new in zip(after, changes, strict=True) if is_new], info
+        rows, key = given
+        now = jax.tree.unflatten(form, _merged(before, learned, changes))
+        after, info = bonus.update(now, _rows_of(batch, rows), key)
+        return changing(jax.tree.leaves(after)), info
 
-    start = [leaf for leaf, is_new in zip(before, changes, strict=True) if is_new]
     keys = jax.random.split(key, len(minibatches))
-    learned, infos = jax.lax.scan(step, start, (minibatches, keys))
-    state = jax.tree.unflatten(form, merged(learned))
-    return state, jax.tree.map(lambda values: values.mean(0), infos)
+    return jax.lax.scan(step, changing(before), (minibatches, keys))
 
 
 def with_bonus(

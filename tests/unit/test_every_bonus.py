@@ -14,19 +14,22 @@ from re3_jax.runs.bonuses import BONUSES
 from re3_jax.runs.options import parse
 
 LENGTH, LANES = 5, 4
-SPECS = {task: build.make_environment(task).spec for task in ("doorkey_6x6", "gymnax:CartPole-v1")}
-VIEWS, REALS = SPECS
+TASKS = ("doorkey_6x6", "gymnax:CartPole-v1", "pixels:bar")
+SPECS = {task: build.make_environment(task).spec for task in TASKS}
+VIEWS, REALS, PIXELS = SPECS
 # Of these two a file of weights is needed.
 NAMES = sorted(BONUSES.keys() - {"none", "imagenet", "atc"})
-AUGMENTING = {"contrastive", "apt"}
 # These need images or numbers of states.
-OF_REALS = sorted(set(NAMES) - AUGMENTING - {"counts"})
+OF_REALS = sorted(set(NAMES) - {"contrastive", "apt", "counts"})
+# Of each kind one: a search, and learning with and without augmented images.
+OF_PIXELS = ("re3", "rnd", "contrastive")
+MINIBATCHES = np.random.default_rng(0).permutation(LENGTH * LANES).reshape(2, -1)
 
 
 @cache
 def bonus_of(name, task):
-    words = ["--env", task, "--agent", "a2c", "--bonus", name, "--preset", "debug"]
-    config, _ = build.prepared(parse([*words, "--a2c.num-envs", str(LANES)]))
+    words = ["--env", task, "--agent", "ppo", "--bonus", name, "--preset", "debug"]
+    config, _ = build.prepared(parse([*words, "--ppo.num-envs", str(LANES)]))
     return build.make_bonus(config)
 
 
@@ -55,14 +58,17 @@ def compilations():
         jax.monitoring.unregister_event_duration_listener(count)
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - AUGMENTING))
-def test_outside_jit_a_second_call_compiles_nothing(name):
-    bonus = bonus_of(name, VIEWS)
-    state = bonus.init(jax.random.key(0), SPECS[VIEWS], LANES)
+@pytest.mark.parametrize("minibatches", [None, MINIBATCHES], ids=["batch", "minibatches"])
+@pytest.mark.parametrize(
+    ("task", "name"), [(VIEWS, name) for name in NAMES] + [(PIXELS, name) for name in OF_PIXELS]
+)
+def test_outside_jit_a_second_call_compiles_nothing(task, name, minibatches):
+    bonus = bonus_of(name, task)
+    state = bonus.init(jax.random.key(0), SPECS[task], LANES)
 
     def play(state, seed):
-        steps = rollout(VIEWS, seed)
-        _, state, _ = reward_rollout(bonus, state, steps, 0, jax.random.key(seed))
+        steps = rollout(task, seed)
+        _, state, _ = reward_rollout(bonus, state, steps, 0, jax.random.key(seed), minibatches)
         one = jax.tree.map(lambda leaf: leaf[0], steps)
         return bonus.observe(state, one)[0]
 
