@@ -35,11 +35,11 @@ def _game(game: str) -> Find:
         ours, theirs = found
         seeds = min(int(row["seeds"]) for row in found)
         words = f"{ours['final_return_mean']} with RE3, {theirs['final_return_mean']} without"
-        compared = rules.by_column(ours, theirs)
+        compared = rules.by_column(ours, theirs, "larger_area_than_none")
         verdict, reason = Verdict.NOT_REPRODUCED, rules.too_few(seeds)
         if compared:
             verdict, reason = rules.better([compared], 1, Verdict.SMALLER)
-            words += f"; ends higher with probability {compared.probability}"
+            words += rules.in_words(compared, "a larger area")
         ran = f"`data_efficient`, {seeds_and_frames(ours)}"
         size = f"PRESET=data_efficient SEEDS={seeds} STEPS={ours['env_frames']}"
         commands = _command(game, size), _command(game, f"BONUS=none {size}")

@@ -16,7 +16,7 @@ The paper does not state the length of its runs."""
 
 
 def rad(results: Results, task: str = "hopper_hop") -> str:
-    """Of one run of RAD + RE3, 500,000 env frames at the paper's size."""
+    """Of one run of RAD + RE3, 500,000 env frames."""
     measured = results.json(f"{MEASURED}/sac_update.json")["sizes"]["released"]["ms"]
     config = resolve(task, "rad", preset="released")
     updates = config.steps // config.dmc.action_repeat - config.sac.initial_agent_steps
@@ -24,7 +24,7 @@ def rad(results: Results, task: str = "hopper_hop") -> str:
 
 
 def dreamer(results: Results, task: str = "") -> str:
-    """Of one run of Dreamer + RE3, 500,000 env frames at the paper's size, on any task."""
+    """Of one run of Dreamer + RE3, 500,000 env frames, on any task."""
     del task
     measured = results.json(f"{MEASURED}/dreamer_update.json")["of_one_update"]
     return _words("run of Dreamer + RE3", measured["re3_jax+re3"]["seconds"], DREAMER_UPDATES)
@@ -39,4 +39,7 @@ def rainbow(results: Results) -> str:
 
 def _words(run: str, seconds: float, updates: int) -> str:
     days = seconds * updates / SECONDS_PER_DAY
-    return f"one {run} takes {days:.1f} days on two CPU cores, for its updates alone"
+    return (
+        f"at the paper's size one {run} takes {days:.1f} days on two CPU cores, for its updates "
+        "alone"
+    )

@@ -100,8 +100,8 @@ def _versus(
             verdict, reason = rules.better(every, needed or len(tasks), Verdict.REPRODUCED)
         words = "; ".join(
             f"{TASKS[task]}: {_area(found[task][0], found[task])} against "
-            f"{_area(found[task][1], found[task])} ({one.seeds} seeds), larger with probability "
-            f"{one.probability}"
+            f"{_area(found[task][1], found[task])} ({one.seeds} seeds)"
+            + rules.in_words(one, "larger")
             for task, one in compared.items()
         )
         kinds = {is_fresh for *_, is_fresh in found.values()}

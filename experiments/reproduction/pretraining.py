@@ -14,6 +14,7 @@ FINE_TUNE = "make run ENV={task} BONUS=re3 PRESET=paper INIT=runs/explorer"
 ENTROPY, TABLE = "results/pretraining/entropy.csv", "results/pretraining/table.csv"
 STRIPS = "results/behaviours/strips.png"
 FINE_TUNED = "results/fine_tuning/table.csv"
+ABOVE_OURS = "larger_area_than_re3_pt"
 
 ROWS = {variant.label: name for name, variant in VARIANTS.items()}
 
@@ -84,7 +85,7 @@ def _seeds(row: Row) -> int:
 
 
 def _fine_tuned(task: str, other: str) -> Find:
-    """Compares RAD + RE3 + PT with another row of a panel, by returns at the end."""
+    """Compares RAD + RE3 + PT with another row of a panel, by area under the curve."""
 
     def find(results: Results) -> Finding:
         labels = "RAD + RE3 + PT", other
@@ -92,10 +93,13 @@ def _fine_tuned(task: str, other: str) -> Find:
         found: list[Row] = [row for row in rows if row]
         if len(found) < len(rows):
             return not_run(costs.rad(results))
-        ours, theirs = map(interval, found)
+        ours, theirs = found
         seeds = min(map(_seeds, found))
-        verdict, reason = rules.apart([(ours, theirs)], seeds, Verdict.SMALLER)
-        words = f"{ours} against {theirs}"
+        verdict, reason = Verdict.NOT_REPRODUCED, rules.too_few(seeds)
+        words = f"{interval(ours)} against {interval(theirs)}"
+        if above := rules.by_column(theirs, ours, ABOVE_OURS):
+            verdict, reason = rules.better([above.turned()], 1, Verdict.SMALLER)
+            words += rules.in_words(above.turned(), "a larger area")
         ran = f"`small`, {seeds_and_frames(min(found, key=_seeds))}, pre-training included"
         before, whole = found[0]["pretraining_frames"], found[0]["env_frames"]
         size = f"--frames {before} --steps {whole} --seeds {seeds}"

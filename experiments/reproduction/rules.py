@@ -12,6 +12,8 @@ from re3_jax.runs.curves import Curve, areas
 FEWEST_SEEDS = 4
 """With three of each, even a complete separation has p = 0.1 (Mann and Whitney, two-sided)."""
 
+SIGNIFICANT = 0.05
+
 FEWEST_FOR_INTERVALS = 3
 """Student's intervals of so few are wide enough, but two seeds are no comparison."""
 
@@ -23,11 +25,12 @@ COMPARABLE = 1.05
 
 IN_WORDS = (
     "*A is better than B*: the 95% interval of the probability that a run of A is above a run of B "
-    "(ties count half; percentile bootstrap over seeds) lies above 0.5. MiniGrid compares areas "
-    "under the curve from frame 0, pre-training included; other tables compare returns at the end. "
-    "Of few seeds that interval is narrow: p is that of a permutation test, two-sided. "
-    "Where results are paired by seed, the 95% interval of the mean difference (Student's t over "
-    "seeds) lies above 0. Other rows must have 95% intervals of the mean that lie apart.",
+    "(ties count half; percentile bootstrap over seeds) lies above 0.5, and p of a permutation "
+    f"test, two-sided, is below {SIGNIFICANT}: of few seeds that interval is too narrow. Runs are "
+    "compared by the area under the curve from frame 0, pre-training included, because what the "
+    "paper claims is sample-efficiency. Where results are paired by seed, the 95% interval of the "
+    "mean difference (Student's t over seeds) lies above 0. Other rows must have 95% intervals of "
+    "the mean that lie apart.",
     "*A number*: the 95% interval of our mean contains the paper's number. A wide interval "
     "contains much, so look at its width.",
     f'*A count of operations*: differs by at most {WITHIN:.0%}. "Roughly twice" is '
@@ -53,12 +56,22 @@ class Comparison(NamedTuple):
     Attributes:
       probability: with its interval.
       seeds: the smaller number of the two.
-      p: of the permutation test, if the table has it.
+      p: of the permutation test.
     """
 
     probability: Interval
     seeds: int
-    p: float | None = None
+    p: float
+
+    @property
+    def likelihood(self) -> str:
+        """The numbers as the page has them."""
+        return f"with probability {self.probability}, p = {self.p:.2g}"
+
+    @property
+    def is_won(self) -> bool:
+        """Whether it shows that the one is above the other."""
+        return self.probability.low > 0.5 and self.p < SIGNIFICANT
 
     def turned(self) -> "Comparison":
         """The same of the other above this one; ties count half."""
@@ -75,12 +88,11 @@ def wins(needed: int) -> Judge:
     return lambda comparisons, reproduced: better(comparisons, needed, reproduced)
 
 
-def in_words(compared: Comparison | None, what: str = "higher") -> str:
+def in_words(compared: Comparison | None, what: str) -> str:
     """How probably ours is higher, to follow the two values; empty if there are too few seeds."""
     if compared is None or compared.seeds < FEWEST_SEEDS:
         return ""
-    p = "" if compared.p is None else f", p = {compared.p:.2g}"
-    return f", {what} with probability {compared.probability}{p}"
+    return f", {what} {compared.likelihood}"
 
 
 def by_area(ours: Curve, theirs: Curve) -> Comparison:
@@ -90,35 +102,39 @@ def by_area(ours: Curve, theirs: Curve) -> Comparison:
     probability = statistics.probability_of_improvement
     bounds = statistics.bootstrap_interval(probability, *pair)
     found = Interval(*map(float, (probability(*pair), *bounds)))
-    return Comparison(found, min(len(ours.returns), len(theirs.returns)))
+    seeds = min(len(ours.returns), len(theirs.returns))
+    return Comparison(found, seeds, statistics.permutation_p_value(*pair))
 
 
-def by_column(row: Row, baseline: Row, column: str = "better_than_none") -> Comparison | None:
+def by_column(row: Row, baseline: Row, column: str) -> Comparison | None:
     """What a table says about a row and its baseline; None if it says nothing."""
     if not row.get(column):
         return None
-    p = float(row[f"{column}_p"]) if row.get(f"{column}_p") else None
-    return Comparison(interval(row, column), min(int(row["seeds"]), int(baseline["seeds"])), p)
+    seeds = min(int(row["seeds"]), int(baseline["seeds"]))
+    return Comparison(interval(row, column), seeds, float(row[f"{column}_p"]))
 
 
 def better(comparisons: Sequence[Comparison], needed: int, reproduced: Verdict) -> Judged:
     """Whether at least `needed` of the comparisons are won.
 
     Args:
-      comparisons: at least one.
+      comparisons: at least one; those of too few seeds decide nothing.
       needed: how many the paper's statement asks for; more than have run cannot be won.
       reproduced: the verdict if so, which tells the size.
     """
-    seeds = min(comparison.seeds for comparison in comparisons)
-    if seeds < FEWEST_SEEDS:
-        return Verdict.NOT_REPRODUCED, too_few(seeds)
-    won = sum(comparison.probability.low > 0.5 for comparison in comparisons)
-    lost = sum(comparison.probability.high < 0.5 for comparison in comparisons)
+    decided = [one for one in comparisons if one.seeds >= FEWEST_SEEDS]
+    if not decided:
+        return Verdict.NOT_REPRODUCED, too_few(min(one.seeds for one in comparisons))
+    won = sum(one.is_won for one in decided)
+    lost = sum(one.turned().is_won for one in decided)
     if won >= needed:
         return reproduced, ""
     if len(comparisons) == 1 and not won:
         return Verdict.NOT_REPRODUCED, "worse" if lost else "no difference shown"
-    more = f", {lost} worse" * bool(lost) + f", {needed} needed" * (needed > len(comparisons))
+    more = f", {lost} worse" * bool(lost)
+    if few := len(comparisons) - len(decided):
+        more += f", {few} with fewer than {FEWEST_SEEDS} seeds"
+    more += f", {needed} needed" * (needed > len(comparisons))
     return Verdict.NOT_REPRODUCED, f"better in {won} of {len(comparisons)}{more}"
 
 

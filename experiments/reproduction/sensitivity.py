@@ -70,10 +70,7 @@ def _ablation(group: str, judge: rules.Judge) -> Find:
         if default is None or not found:
             return not_run("no committed result of the ablations")
         verdict, reason = judge([*found.values()], Verdict.SMALLER)
-        words = "; ".join(
-            f"{label}: larger area with probability {one.probability}"
-            for label, one in found.items()
-        )
+        words = "; ".join(f"{label}: larger area {one.likelihood}" for label, one in found.items())
         ran = f"A2C + RE3 on DoorKey-6x6, {seeds_and_frames(default)}, against `recommended`"
         return Finding(verdict, words, ran, reason, "make figure FIG=minigrid_ablations")
 

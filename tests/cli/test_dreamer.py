@@ -42,6 +42,12 @@ def test_the_papers_table(preset):
     assert config_of("quadruped_run", preset=preset).dmc.action_repeat == 4
 
 
+def test_a_longer_run_of_small_still_keeps_every_frame():
+    config = config_of("cheetah_run_sparse", "--steps", "500000", preset="small")
+    frames = config.steps // config.dmc.action_repeat + config.steps // 1_000
+    assert config.dreamer.replay_capacity > frames
+
+
 def test_the_ring_of_latents_is_as_large_as_the_replay():
     words = ("--dreamer.neighbours", "ring", "--dreamer.replay-capacity", "70000")
     config = config_of("cheetah_run_sparse", *words, "--re3.last-neighbour", "3000")

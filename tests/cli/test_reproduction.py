@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import mannwhitneyu
+from scipy.stats import PermutationMethod, mannwhitneyu
 
 from experiments.figures import reproduction
 from experiments.reproduction import page, rules
@@ -93,8 +93,8 @@ def test_the_fewest_seeds_that_can_differ(seeds, can_differ):
     assert (mannwhitneyu(low, high, method="exact").pvalue < 0.05) == can_differ
 
 
-def compared(low, high, seeds=5):
-    return Comparison(Interval((low + high) / 2, low, high), seeds)
+def compared(low, high, seeds=5, p=0.01):
+    return Comparison(Interval((low + high) / 2, low, high), seeds, p)
 
 
 @pytest.mark.parametrize(
@@ -103,15 +103,24 @@ def compared(low, high, seeds=5):
         ([(0.6, 1.0)], 1, REPRODUCED),
         ([(0.4, 1.0)], 1, NOT_REPRODUCED),
         ([(0.5, 1.0)], 1, NOT_REPRODUCED),
+        ([(0.6, 1.0, 5, 0.06)], 1, NOT_REPRODUCED),
+        ([(0.6, 1.0, 5, 0.05)], 1, NOT_REPRODUCED),
         ([(0.6, 1.0), (0.0, 0.2), (0.7, 0.9)], 2, REPRODUCED),
         ([(0.6, 1.0), (0.3, 0.7), (0.4, 0.9)], 2, NOT_REPRODUCED),
     ],
 )
-def test_better_is_an_interval_above_one_half(probabilities, needed, verdict):
+def test_better_is_an_interval_above_one_half_and_a_small_p(probabilities, needed, verdict):
     comparisons = [compared(*one) for one in probabilities]
     assert rules.better(comparisons, needed, REPRODUCED)[0] is verdict
     smaller = SMALLER if verdict is REPRODUCED else verdict
     assert rules.better(comparisons, needed, SMALLER)[0] is smaller
+
+
+def test_comparisons_of_too_few_seeds_decide_nothing():
+    few, won, lost = compared(1, 1, 3, 0.1), compared(0.6, 1.0), compared(0.0, 0.4)
+    assert rules.better([few, won], 1, SMALLER) == (SMALLER, "")
+    judged = rules.better([few, won, lost], 2, SMALLER)
+    assert judged == (NOT_REPRODUCED, "better in 1 of 3, 1 worse, 1 with fewer than 4 seeds")
 
 
 def test_alike_and_no_worse():
@@ -162,18 +171,17 @@ def test_areas_count_pre_training_as_height_0():
     ours = Curve("", np.array([0, 100, 200]), np.array([[0.0, 1.0, 1.0]] * 4))
     theirs = Curve("", np.array([100, 200]), np.array([[1.0, 1.0]] * 4))
     found = rules.by_area(ours, theirs)
-    assert found == Comparison(Interval(1, 1, 1), 4)
+    expected = mannwhitneyu([0.75] * 4, [0.5] * 4, method=PermutationMethod()).pvalue
+    assert found == Comparison(Interval(1, 1, 1), 4, pytest.approx(expected))
     theirs = theirs._replace(returns=np.array([[2.0, 1.0]] * 4))
     assert rules.by_area(ours, theirs).probability == Interval(0.5, 0.5, 0.5)
 
 
-def test_a_comparison_of_few_seeds_says_p_if_the_table_has_it():
-    bounds = {"better_than_none": "0.94", "better_than_none_low": "0.62"}
-    row = {**bounds, "better_than_none_high": "1", "seeds": "4"}
-    compared = rules.by_column(row, {"seeds": "5"})
-    assert rules.in_words(compared) == ", higher with probability 0.94 (0.62 to 1.00)"
-    compared = rules.by_column(row | {"better_than_none_p": "0.0571429"}, {"seeds": "5"})
+def test_a_comparison_in_words():
+    ends = {"": "0.94", "_low": "0.62", "_high": "1", "_p": "0.0571429"}
+    row = {f"better_than_none{end}": value for end, value in ends.items()} | {"seeds": "4"}
+    compared = rules.by_column(row, {"seeds": "5"}, "better_than_none")
     said = ", higher with probability 0.94 (0.62 to 1.00), p = 0.057"
-    assert rules.in_words(compared) == said
-    assert rules.in_words(compared, "a larger area").startswith(", a larger area with probability")
-    assert rules.in_words(compared.turned()).endswith("0.060 (0.000 to 0.380), p = 0.057")
+    assert rules.in_words(compared, "higher") == said
+    assert compared.turned().likelihood.endswith("0.060 (0.000 to 0.380), p = 0.057")
+    assert rules.in_words(compared._replace(seeds=3), "higher") == ""
