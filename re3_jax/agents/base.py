@@ -194,7 +194,8 @@ def on_policy_learner(
 
 OF_THE_LOOP = frozenset(
     {
-        *("seed", "env_frames", "wall_seconds", "state_coverage", "screens_seen"),
+        *("seed", "env_frames", "wall_seconds"),
+        *("state_coverage", "state_entropy", "screens_seen"),
         *("reward_mean", "episodes", "episode_return_mean", "episode_length_mean"),
     }
 )

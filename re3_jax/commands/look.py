@@ -207,7 +207,7 @@ def states(run: Looked) -> Picture | str:
     counts = np.stack([np.bincount(one, minlength=math.prod(form)) for one in place])
     rows = {"share of time, now": counts / counts.sum(axis=1, keepdims=True)}
     if run.state.visited is not None:
-        rows["directions visited so far"] = np.asarray(run.state.visited)[: len(seeds)]
+        rows["directions visited so far"] = np.asarray(run.state.visited)[: len(seeds)] > 0
     of_cells = {name: row.reshape(-1, *form) for name, row in rows.items()}
     return Picture(figures.of_states(of_cells, seeds))
 

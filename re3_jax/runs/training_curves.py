@@ -26,7 +26,7 @@ PARTS = 150
 
 OF_BONUS = (
     *("intrinsic_reward", "nearest_distance", "duplicate_share", "running_std"),
-    *("beta", "state_coverage"),
+    *("beta", "state_coverage", "state_entropy"),
 )
 """How the columns begin that diagnose a bonus."""
 

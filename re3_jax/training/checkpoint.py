@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 
@@ -185,6 +186,9 @@ class CheckpointStore:
         abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, whole)
         with self._reader(ocp.StandardCheckpointHandler) as reader:
             path, args = self.folder / str(step) / "state", ocp.args.StandardRestore(abstract)
+            # Orbax would convert an array, and its digest would seem to show damage.
+            if _dtypes(abstract).items() - _dtypes(reader.metadata(path).item_metadata).items():
+                raise ValueError("another version of re3_jax wrote it")
             found = reader.restore(path, args=args)
         # Where its metadata is gone, orbax gives back keys as plain integers.
         if _form(found) != _form(whole):
@@ -249,6 +253,16 @@ def _digest(content: dict[str, Any]) -> str:
 
 def _form(state: Any) -> Any:
     return jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), state)
+
+
+def _dtypes(state: Any) -> dict[str, np.dtype]:
+    """By the path of every leaf but PRNG keys, which orbax stores as integers."""
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    return {
+        name_of(path): np.dtype(leaf.dtype)
+        for path, leaf in leaves
+        if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    }
 
 
 def _first_line(error: Exception) -> str:

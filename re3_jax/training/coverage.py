@@ -1,19 +1,20 @@
-"""Which of a device environment's states a run has visited, where they can be counted."""
+"""How often a run has visited each of a device environment's states, where they can be counted."""
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jax.scipy.special import entr
+from jaxtyping import Array, Int
 
 from re3_jax.envs.base import DeviceEnv, EnvState
 from re3_jax.training.train_state import Metrics
 
-Visited = Bool[Array, " state"] | None
-"""A table of all states; None where they cannot be counted."""
+Visited = Int[Array, " state"] | None
+"""int32, how often an action was taken in each state; None where they cannot be counted."""
 
 
 def none_visited(env: DeviceEnv) -> Visited:
     """The table at the start of a run."""
-    return None if env.states is None else jnp.zeros(env.states.num_states, bool)
+    return None if env.states is None else jnp.zeros(env.states.num_states, jnp.int32)
 
 
 def number(env: DeviceEnv, states: EnvState) -> Int[Array, " lane"] | None:
@@ -27,12 +28,19 @@ def counted(env: DeviceEnv, states: EnvState) -> Int[Array, " lane"] | None:
 
 
 def visit(visited: Visited, numbers: Int[Array, "..."] | None) -> Visited:
-    """Marks states in which an action is taken, by their `number`."""
-    return None if visited is None else visited.at[numbers].set(True)
+    """Counts states in which an action is taken, by their `number`."""
+    return None if visited is None else visited.at[numbers].add(1)
 
 
 def metrics(env: DeviceEnv, visited: Visited) -> Metrics:
-    """`state_coverage`: the share of all reachable states in which an action was taken so far."""
+    """What has been visited since the run began, once an action was taken.
+
+    `state_coverage` is the share of all reachable states, `state_entropy` the Shannon entropy of
+    the shares of the visits in nats (the plug-in estimate), at most log `num_reachable`.
+    """
     if env.states is None or visited is None:
         return {}
-    return {"state_coverage": jnp.sum(visited) / env.states.num_reachable}
+    return {
+        "state_coverage": jnp.sum(visited > 0) / env.states.num_reachable,
+        "state_entropy": jnp.sum(entr(visited / jnp.sum(visited))),
+    }

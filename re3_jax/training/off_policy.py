@@ -120,7 +120,8 @@ def train_chunk(
     """`chunk_steps` steps of all lanes.
 
     Metrics of updates are means over those of the chunk, NaN if there were none; episode
-    statistics over the episodes that ended in it, likewise. `state_coverage` as in `coverage`.
+    statistics over the episodes that ended in it, likewise. `state_coverage` and `state_entropy`
+    as in `coverage`.
     """
     # Counters agree across seeds; unbatched, `cond` and `switch` stay branches under `vmap`.
     counters = Counters(*(same_for_all_seeds(counter) for counter in state.counters))

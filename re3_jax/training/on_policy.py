@@ -85,7 +85,7 @@ def train_chunk(
     """`chunk_updates` updates; metrics are means over them.
 
     Episode statistics are means over the episodes that ended in the chunk, NaN if none did.
-    `state_coverage` as in `coverage`.
+    `state_coverage` and `state_entropy` as in `coverage`.
     """
     state, (metrics, totals) = jax.lax.scan(
         lambda state, _: train_update(env, learner, state), state, length=chunk_updates

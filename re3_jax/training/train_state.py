@@ -104,8 +104,9 @@ class TrainState(NamedTuple):
       counters: progress.
       key: the random stream that training consumes.
       evaluation_key: root of the streams of evaluations, each folded in by its frame count.
-      visited: a table of what the run has met so far: the environment's states in which an action
-        was taken (`DeviceEnv.states`) or grey screens (`screens`); None where neither is known.
+      visited: a table of what the run has met so far: how often an action was taken in each of the
+        environment's states (`coverage`), or which grey screens were seen (`screens`); None where
+        neither is known.
     """
 
     agent: AgentState
@@ -116,7 +117,7 @@ class TrainState(NamedTuple):
     counters: Counters
     key: PRNGKeyArray
     evaluation_key: PRNGKeyArray
-    visited: Bool[Array, " place"] | None
+    visited: Int[Array, " place"] | Bool[Array, " place"] | None
 
     @classmethod
     def begin(
@@ -124,7 +125,7 @@ class TrainState(NamedTuple):
         learner: Learner | OnPolicyLearner,
         frame: Frame,
         env: EnvState,
-        visited: Bool[Array, " place"] | None,
+        visited: Int[Array, " place"] | Bool[Array, " place"] | None,
         key: PRNGKeyArray,
         evaluation_key: PRNGKeyArray,
         learner_key: PRNGKeyArray,

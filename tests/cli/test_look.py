@@ -56,6 +56,16 @@ def test_a_run_of_minigrid_has_all_three_pictures(run, capsys):
     assert {name: after[name] for name in before} == before
 
 
+def test_a_direction_counts_once_however_often_it_was_visited(run, monkeypatch, tmp_path):
+    drawn, of_states = {}, figures.of_states
+    monkeypatch.setattr(
+        figures, "of_states", lambda rows, seeds: drawn.update(rows) or of_states(rows, seeds)
+    )
+    assert look.main([str(run), "--out", str(tmp_path / "look")]) == 0
+    of_cells = drawn["directions visited so far"].sum(axis=-1)
+    assert 0 < of_cells.max() <= figures.DIRECTIONS
+
+
 def test_another_seed_and_another_folder_are_refused(run, tmp_path, capsys):
     assert look.main([str(run), "--seed", "9"]) == 2
     assert "--seed 9 is none of the run's seeds: 1 to 2" in capsys.readouterr().err

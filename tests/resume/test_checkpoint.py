@@ -130,6 +130,15 @@ def test_damage_to_every_checkpoint_is_an_error(saved, tmp_path):
     assert sorted(p.name for p in (tmp_path / "c").iterdir()) == ["1", "2"]
 
 
+def test_a_table_of_another_dtype_comes_from_another_version(tmp_path):
+    """As coverage's, which once said of each state whether it was visited, and not how often."""
+    store = CheckpointStore(tmp_path)
+    store.save(1, {"visited": jnp.ones((2, 3), bool)}, {})
+    store.close()
+    with pytest.raises(ValueError, match="every checkpoint.*1: another version of re3_jax wrote"):
+        restore(tmp_path, {"visited": jnp.zeros((2, 3), jnp.int32)})
+
+
 SAVER = """
 import pathlib, sys, jax.numpy as jnp
 from re3_jax.training.checkpoint import CheckpointStore

@@ -12,6 +12,7 @@ from re3_jax import random_encoder
 from re3_jax.agents.sac import learner as sac_learner
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.agents.sac.learner import make_learner
+from re3_jax.envs.base import CountableStates
 from re3_jax.intrinsic import RE3Config, from_config
 from re3_jax.intrinsic.base import none
 from re3_jax.replay.transition_ring import TransitionRing
@@ -66,7 +67,8 @@ def pick(tree, index):
 
 @pytest.mark.parametrize("terminates", [False, True])
 def test_it_steps_stores_acts_and_learns_from_what_is_stored(monkeypatch, terminates):
-    env = aim(LENGTH, terminates)
+    states = CountableStates(lambda state: state[1].astype(jnp.int32), LENGTH, LENGTH)
+    env = aim(LENGTH, terminates)._replace(states=states)
     batches = []
 
     def phase(number):
@@ -136,6 +138,8 @@ def test_it_steps_stores_acts_and_learns_from_what_is_stored(monkeypatch, termin
     # Steps 4 to 9 were followed by updates.
     assert int(state.agent) == int(state.counters.updates) == 3 * 6
     assert int(state.counters.agent_steps) == 9 * LANES
+    # Two episodes of every lane and the first step of a third.
+    np.testing.assert_array_equal(state.visited, LANES * np.array([3, 2, 2, 2]))
 
 
 def test_counters_metrics_and_a_single_compilation(program):

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 from re3_jax.agents.a2c import learner as a2c_learner
 from re3_jax.agents.a2c.config import A2CConfig
@@ -140,18 +141,21 @@ def test_the_agent_gets_the_bonus_of_its_own_rollout(monkeypatch):
         np.testing.assert_array_equal(state.intrinsic[-12:], rollout.observation.reshape(12, 6))
 
 
-def test_coverage_counts_the_states_acted_in_since_the_run_began(program):
-    """Steps 0 to 4 are acted in, 5 only ever ends an episode; a rollout is 4 of them."""
-    assert "state_coverage" not in program.train(program.init(jnp.array([1, 2])))[1]
+def test_coverage_and_entropy_are_of_the_states_acted_in_since_the_run_began(program):
+    """Steps 0 to 4 are acted in, 5 only ever ends an episode; a rollout is 4 of them in 3 lanes."""
+    without = program.train(program.init(jnp.array([1, 2])))[1]
+    assert not without.keys() & {"state_coverage", "state_entropy"}
     states = CountableStates(lambda steps: steps, num_states=6, num_reachable=5)
     env = countdown(5)._replace(states=states)
     program = make(env, chunk_updates=1)
     state = program.init(jnp.array([1, 2]))
     assert not np.any(state.visited)
-    for visited in ([1, 1, 1, 1, 0, 0], [1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 0]):
+    for visits in ([3, 3, 3, 3, 0, 0], [6, 6, 6, 3, 3, 0], [9, 9, 6, 6, 6, 0]):
         state, metrics = program.train(state)
-        np.testing.assert_array_equal(state.visited, [visited] * 2)
-        np.testing.assert_allclose(metrics["state_coverage"], [sum(visited) / 5] * 2, rtol=1e-6)
+        np.testing.assert_array_equal(state.visited, [visits] * 2)
+        coverage, entropy = np.count_nonzero(visits) / 5, stats.entropy(visits)
+        np.testing.assert_allclose(metrics["state_coverage"], [coverage] * 2, rtol=1e-6)
+        np.testing.assert_allclose(metrics["state_entropy"], [entropy] * 2, rtol=1e-6)
 
 
 @pytest.mark.slow
