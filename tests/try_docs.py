@@ -54,6 +54,7 @@ SHORT = {
         'ARGS="--preset debug --seeds 1 --tasks doorkey_8x8 --rows counts"'
     ),
     "figure minigrid_deviations": 'ARGS="--seeds 1 --steps 4000"',
+    "figure minigrid_pretraining": 'ARGS="--seeds 1 --frames 6400 --rows re3 random"',
     "figure bonus_faults": 'ARGS="--seeds 1 --steps 4000"',
     "figure flops": 'ARGS="--presets debug --rows none re3"',
     "figure neighbours": 'ARGS="--tasks hopper_hop --seeds 1 --frames 200"',

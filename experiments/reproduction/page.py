@@ -58,6 +58,7 @@ OUTSIDE = {
     "gymnax_cartpole": "CartPole, to show the contract with gymnax",
     "minigrid_hard": "PPO with seven or eight bonuses on five hard tasks of MiniGrid",
     "minigrid_hard_betas": "the search of weights behind it",
+    "minigrid_pretraining": "exact entropy of the states that A2C visits without a reward",
     "ppo": "PPO, an agent that the paper does not have",
     "ppo_known_returns": "PPO where other implementations have numbers",
     "quickstart_doorkey_6x6": "the output of the first command in the README",
