@@ -42,5 +42,6 @@ def metrics(env: DeviceEnv, visited: Visited) -> Metrics:
         return {}
     return {
         "state_coverage": jnp.sum(visited > 0) / env.states.num_reachable,
-        "state_entropy": jnp.sum(entr(visited / jnp.sum(visited))),
+        # Of all visits of a long run there are more than int32 counts.
+        "state_entropy": jnp.sum(entr(visited / jnp.sum(visited, dtype=jnp.float32))),
     }
