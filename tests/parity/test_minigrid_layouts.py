@@ -13,6 +13,7 @@ from tests.parity.test_minigrid import device_env, farama_env, unpack
 @cache
 def farama_layouts(size: int, count: int) -> np.ndarray:
     env = farama_env("doorkey", size)
+    env.gen_obs = lambda: None
     rows = []
     for episode in range(count):
         env.reset(seed=0 if episode == 0 else None)
@@ -23,18 +24,23 @@ def farama_layouts(size: int, count: int) -> np.ndarray:
         }
         (wall_x, door_y), (key_x, key_y) = things["door"], things["key"]
         rows.append((wall_x, door_y, key_x, key_y, *env.agent_pos, env.agent_dir))
-    return np.array(rows)
+    return with_offsets(np.array(rows))
 
 
 def device_layouts(size: int, count: int) -> np.ndarray:
     _, reset, _ = device_env("doorkey", size)
     state, _ = reset(jax.random.split(jax.random.key(size), count))
     agent, objects = unpack(state)
-    return np.stack([*objects, agent.x, agent.y, agent.direction], axis=1)
+    return with_offsets(np.stack([*objects, agent.x, agent.y, agent.direction], axis=1))
 
 
-WALL_X, DOOR_Y, KEY_X, KEY_Y, AGENT_X, AGENT_Y, DIRECTION = range(7)
+WALL_X, DOOR_Y, KEY_X, KEY_Y, AGENT_X, AGENT_Y, DIRECTION, OFFSET_X, OFFSET_Y = range(9)
 EVERYTHING = (WALL_X, DOOR_Y, KEY_X, KEY_Y, AGENT_X, AGENT_Y, DIRECTION)
+
+
+def with_offsets(rows: np.ndarray) -> np.ndarray:
+    offsets = rows[:, [KEY_X, KEY_Y]] - rows[:, [AGENT_X, AGENT_Y]]
+    return np.concatenate([rows, offsets], axis=1)
 
 
 @pytest.mark.parametrize(
@@ -43,15 +49,21 @@ EVERYTHING = (WALL_X, DOOR_Y, KEY_X, KEY_Y, AGENT_X, AGENT_Y, DIRECTION)
         (5, 3000, EVERYTHING),
         (6, 10_000, EVERYTHING),
         *[
-            (8, 6000, columns)
+            (size, count, columns)
+            for size, count in ((8, 6000), (16, 20_000))
             for columns in (
                 (WALL_X, DOOR_Y, DIRECTION),
                 (WALL_X, AGENT_X, AGENT_Y),
                 (WALL_X, KEY_X, KEY_Y),
-                (KEY_X, KEY_Y, AGENT_X, AGENT_Y),
                 (DOOR_Y, KEY_Y, AGENT_Y),
                 (DOOR_Y, DIRECTION, AGENT_Y),
             )
+        ],
+        (8, 6000, (KEY_X, KEY_Y, AGENT_X, AGENT_Y)),
+        # In 16x16 these four have 28,056 values, more than there are layouts.
+        *[
+            (16, 20_000, columns)
+            for columns in ((KEY_X, AGENT_X), (KEY_Y, AGENT_Y), (OFFSET_X, OFFSET_Y))
         ],
     ],
 )
