@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import pytest
@@ -64,6 +65,24 @@ def test_every_core_has_seeds(folder, monkeypatch, seeds, cores, devices):
     monkeypatch.setattr(machine, "usable_cores", lambda: cores)
     config = run_folder.stored_config(folder, "")
     assert cpu_devices(dataclasses.replace(config, seeds=seeds)) == devices
+
+
+@pytest.mark.parametrize(
+    ("preset", "platform", "words"),
+    [
+        (None, "cpu", "preset small, 1 seed of 500,000 env frames on 1 cpu device (no GPU), "),
+        ("small", "gpu", "preset small, 1 seed of 500,000 env frames on 1 gpu device, "),
+        ("debug", "cpu", "preset debug, 1 seed of 2,000 env frames on 1 cpu device, "),
+    ],
+)
+def test_a_size_chosen_for_want_of_a_gpu_is_announced(monkeypatch, preset, platform, words):
+    device = SimpleNamespace(platform=platform, device_kind=platform)
+    monkeypatch.setattr(jax, "local_devices", lambda: [device])
+    monkeypatch.setattr(machine, "has_accelerator", lambda: False)
+    given = ("--preset", preset) if preset else ()
+    config = parse(["--env", "cheetah_run_sparse", "--seeds", "1", *given])
+    (line,) = run.opening_lines(config, chunk=50)
+    assert words in line
 
 
 def test_devices_of_a_ring_are_announced(folder, monkeypatch):

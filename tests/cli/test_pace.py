@@ -1,10 +1,16 @@
 """The forecast of a run's length."""
 
+import dataclasses
 import math
+from types import SimpleNamespace
 
 import pytest
 
+from re3_jax.runs import observers
+from re3_jax.runs.host_record import HostRecord
 from re3_jax.runs.pace import Pace
+from re3_jax.runs.resolve import resolve
+from re3_jax.runs.terminal import Terminal
 
 
 def test_slow_frames_after_fast_ones_are_forecast_as_slow():
@@ -26,3 +32,18 @@ def test_frames_before_a_resumption_do_not_count():
 
 def test_nothing_is_forecast_before_the_first_frames():
     assert math.isnan(Pace(0.0, 5).seconds_for(100))
+
+
+def test_the_end_is_foretold_once_after_20_seconds(monkeypatch, capsys):
+    seconds = (10.0, 19.9, 20.0, 40.0)
+    clock = iter((0.0, *seconds))
+    monkeypatch.setattr(observers, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    config = dataclasses.replace(resolve("doorkey_6x6", preset="debug"), steps=185_000)
+    session = SimpleNamespace(config=config, record=HostRecord())
+    display, foretold = observers.Display(Terminal(), session), []
+    for second in seconds:
+        session.record.env_frames = int(50 * second)
+        display.trained(session, {})
+        said = capsys.readouterr().out.splitlines()
+        foretold += [(second, line) for line in said if "to go" in line]
+    assert foretold == [(20.0, "about 1:01:20 to go")]

@@ -13,7 +13,7 @@ import re3_jax
 from examples import python_api
 from re3_jax.commands import evaluate, train
 from re3_jax.intrinsic import RE3Config
-from re3_jax.runs import machine, run_folder
+from re3_jax.runs import machine, observers, run_folder
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.observers import Display
 from re3_jax.runs.resolve import resolve
@@ -132,6 +132,13 @@ def test_a_run_goes_on_exactly_after_ctrl_c(reference, monkeypatch, capsys):
     assert_same_run(Path.cwd() / "half", reference)
     run.train().save("whole")
     assert_same_run(Path.cwd() / "whole", reference)
+
+
+def test_a_run_of_the_command_line_says_once_when_it_will_end(monkeypatch, capsys):
+    monkeypatch.setattr(observers, "FORETELL_SECONDS", 0.0)
+    assert train.main([*WORDS, "--steps", str(STEPS), "--out", "run"]) == 0
+    said = capsys.readouterr().out
+    assert len(re.findall(r"^about 0:\d\d:\d\d to go$", said, re.MULTILINE)) == 1
 
 
 def test_a_second_ctrl_c_ends_at_once(monkeypatch):
