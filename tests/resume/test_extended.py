@@ -27,12 +27,21 @@ RUNS = {
 }
 
 
+A2C = ("--agent", "a2c", "--chunk-updates", "25")
+RAINBOW = ("--agent", "rainbow", "--chunk-updates", "25", "--rainbow.n-steps", "1")
+PPO = (
+    *("--agent", "ppo", "--chunk-updates", "2", "--ppo.num-envs", "2"),
+    *("--ppo.rollout-length", "25"),
+)
 BONUSES = {
     # The first part ends within an episode: what lanes remember of theirs is in the checkpoint.
-    "e3b": ("minigrid:Empty-5x5", "--agent", "a2c"),
-    "noveld": ("minigrid:DoorKey-5x5", "--agent", "a2c"),
-    "ngu": ("gymnax:CartPole-v1", "--agent", "rainbow", "--rainbow.n-steps", "1"),
-    "counts": ("minigrid:DoorKey-5x5", "--agent", "a2c", "--counts.episodic"),
+    "e3b": ("minigrid:DoorKey-5x5", *A2C),
+    "noveld": ("minigrid:DoorKey-5x5", *A2C),
+    "ngu": ("gymnax:CartPole-v1", *RAINBOW),
+    "counts": ("minigrid:DoorKey-5x5", *A2C, "--counts.episodic"),
+    "e3b with ppo": ("minigrid:DoorKey-5x5", *PPO),
+    "noveld with ppo": ("minigrid:DoorKey-5x5", *PPO),
+    "ngu with ppo": ("minigrid:DoorKey-5x5", *PPO),
 }
 
 
@@ -54,8 +63,8 @@ def test_extended_run_equals_one_as_long(name, finish, tmp_path):
     extended(words, finish, tmp_path)
 
 
-@pytest.mark.parametrize("bonus", BONUSES)
-def test_extended_run_with_an_episodic_bonus_equals_one_as_long(bonus, finish, tmp_path):
-    env, *options = BONUSES[bonus]
-    words = ("--env", env, "--bonus", bonus, *COMMON, "--chunk-updates", "25", *options)
+@pytest.mark.parametrize("name", BONUSES)
+def test_extended_run_with_an_episodic_bonus_equals_one_as_long(name, finish, tmp_path):
+    (env, *options), bonus = BONUSES[name], name.partition(" ")[0]
+    words = ("--env", env, "--bonus", bonus, *COMMON, *options)
     extended(words, finish, tmp_path)
