@@ -101,7 +101,8 @@ def bootstrap_interval(
     """95% percentile-bootstrap interval of a statistic, pointwise if it has several values.
 
     The bootstrap is stratified: seeds are resampled within each task. The resampling has a fixed
-    seed, so the interval is a function of the values.
+    seed, so the interval is a function of the values in their order; in another order, those of a
+    few seeds may end at the next of the few values that the statistic has.
 
     Args:
       statistic: samples with a leading axis of resamples -> [resample, ...].
