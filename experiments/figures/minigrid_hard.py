@@ -8,7 +8,7 @@ writes curves.png, profiles.png, every cell's eval.csv, table.csv and tasks.csv.
 what is finished and trains nothing; `--state` only says in one line how far the whole is.
 
 Settings and weights are those of `recommended`; `minigrid_hard_betas` searches the weights on other
-seeds. Counts need a task that numbers its states, which only DoorKey-8x8 does.
+seeds.
 """
 
 import json
@@ -57,9 +57,6 @@ LABELS = {
     "counts": "PPO + counts",
 }
 
-COUNTED = ("doorkey_8x8",)
-"""The tasks that number their states."""
-
 FIRST_SEED, SEEDS = 401, 10
 """Settings were tried on seeds 101 to 110, two weights of RE3 compared on 201 to 210, and weights
 are searched on 301 and above."""
@@ -73,12 +70,6 @@ EVALUATIONS, EPISODES = 20, 32
 REACHED, LEAST = 0.8, 0.1
 """The share of a task's best return that `frames_to_0.8` waits for, and the least best return: a
 share of less says who was lucky in one episode."""
-
-
-def cells(words: command.Words) -> list[tuple[str, str]]:
-    """The pairs of a task and a row that exist among those asked for."""
-    pairs = [(task, name) for task in words.tasks for name in words.rows]
-    return [pair for pair in pairs if pair[1] != "counts" or pair[0] in COUNTED]
 
 
 def weight(name: BonusName) -> str | None:
@@ -150,7 +141,8 @@ def _write_over_tasks(path: Path, found: Mapping[tuple[str, str], Curve]) -> Non
 
 
 def _make(words: command.Words) -> command.Lines:
-    runs, pairs = Runs(words.runs, words.jobs), cells(words)
+    runs = Runs(words.runs, words.jobs)
+    pairs = [(task, name) for task in words.tasks for name in words.rows]
     given = {n: v for n in ("seeds", "steps") if (v := getattr(words, n)) is not None}
     wanted = {pair: run(*pair, words.preset)._replace(**given) for pair in pairs}
     yield runs.state(wanted.values())

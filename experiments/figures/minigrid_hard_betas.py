@@ -96,7 +96,7 @@ def _make(words: command.Words) -> command.Lines:
     results, writing, began = searched(path), threading.Lock(), time.monotonic()
     words.out.mkdir(parents=True, exist_ok=True)
     seeds = words.seeds or SEEDS
-    cells = [pair for pair in minigrid_hard.cells(words) if pair[1] != "none"]
+    cells = [(task, name) for task in words.tasks for name in words.rows]
     left = [(task, name) for task, name in cells if name not in results.get(task, {})]
     trained = 0
 

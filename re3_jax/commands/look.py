@@ -6,8 +6,7 @@
 Of the newest checkpoint, which is left as it is. Writes what the run can show:
 
 - latents.png: principal components of the stored latents, coloured by time and by rewards.
-- states.png: MiniGrid's cells, by how often the agent is in them and, where the run has counted
-  states, by what it has visited.
+- states.png: MiniGrid's cells, by how often the agent is in them and by what it has visited.
 - neighbours.png: frames beside those with the nearest latents. They come from the replay; an agent
   without one plays them now, if the task is on the device.
 
@@ -205,9 +204,10 @@ def states(run: Looked) -> Picture | str:
     form = run.places.height, run.places.width, figures.DIRECTIONS
     place = np.asarray(run.played.place).reshape(len(run.config.seed_numbers), -1)[: len(seeds)]
     counts = np.stack([np.bincount(one, minlength=math.prod(form)) for one in place])
-    rows = {"share of time, now": counts / counts.sum(axis=1, keepdims=True)}
-    if run.state.visited is not None:
-        rows["directions visited so far"] = np.asarray(run.state.visited)[: len(seeds)] > 0
+    rows = {
+        "share of time, now": counts / counts.sum(axis=1, keepdims=True),
+        "directions visited so far": np.asarray(run.state.visited)[: len(seeds)] > 0,
+    }
     of_cells = {name: row.reshape(-1, *form) for name, row in rows.items()}
     return Picture(figures.of_states(of_cells, seeds))
 

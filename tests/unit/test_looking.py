@@ -216,6 +216,5 @@ def test_places_are_cells_and_directions_within_the_outer_walls(task):
     form = places.height, places.width, figures.DIRECTIONS
     expected = np.ravel_multi_index((y - 1, x - 1, direction), form)
     np.testing.assert_array_equal(places.number(states), expected)
-    if env.states is not None:
-        assert env.states.num_states == np.prod(form)
-        np.testing.assert_array_equal(jax.vmap(env.states.number)(states), expected)
+    assert env.states.num_states == np.prod(form)
+    np.testing.assert_array_equal(jax.vmap(env.states.number)(states), expected)

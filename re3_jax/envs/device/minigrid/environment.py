@@ -1,6 +1,7 @@
 """Any MiniGrid task as a `DeviceEnv`, from what draws its layouts."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -9,7 +10,16 @@ from jaxtyping import Array, Bool, PRNGKeyArray
 
 from re3_jax.envs.base import DeviceEnv, TimeStep
 from re3_jax.envs.device.minigrid.actions import act
-from re3_jax.envs.device.minigrid.codes import VIEW, Image, Scalar
+from re3_jax.envs.device.minigrid.codes import (
+    DOOR,
+    LOCKED,
+    OPEN,
+    VIEW,
+    Image,
+    Scalar,
+    door_state,
+    kind,
+)
 from re3_jax.envs.device.minigrid.episode import outcome, specification
 from re3_jax.envs.device.minigrid.pose import Places
 from re3_jax.envs.device.minigrid.view import observe
@@ -26,8 +36,10 @@ class Layouts(NamedTuple):
       missions: Farama's text for each `World.mission`.
       draw: key -> (whether a layout was found, the world at its beginning). Where none was found,
         Farama's generator starts over, too, and the world means nothing.
-      num_unreachable: cells within the outer walls at which the agent never acts, in no layout;
-        None if states cannot be counted.
+      num_unreachable: cells within the outer walls at which the agent never acts, in no layout.
+      doors: no layout has more.
+      locks: no layout has more doors that are locked.
+      carried: kinds of the objects that the agent can carry into its next action.
     """
 
     width: int
@@ -35,7 +47,10 @@ class Layouts(NamedTuple):
     max_agent_steps: int
     missions: Mapping[int, str]
     draw: Callable[[PRNGKeyArray], tuple[Bool[Array, ""] | bool, World]]
-    num_unreachable: int | None = None
+    num_unreachable: int
+    doors: int = 0
+    locks: int = 0
+    carried: tuple[int, ...] = ()
 
 
 def make(name: str, layouts: Layouts) -> DeviceEnv:
@@ -83,10 +98,25 @@ def make(name: str, layouts: Layouts) -> DeviceEnv:
             final_observation=final_observation,
         )
 
-    states = None
-    if layouts.num_unreachable is not None:
-        states = places(layouts).countable(layouts.num_unreachable)
+    states = places(layouts).countable(layouts.num_unreachable)
+    if layouts.doors:
+        num_objects = (len(layouts.carried) + 1) * (layouts.locks + 1) * (layouts.doors + 1)
+        states = states._replace(objects=partial(_objects, layouts), num_objects=num_objects)
     return DeviceEnv(spec, reset, step, states)
+
+
+def _objects(layouts: Layouts, world: World) -> Scalar:
+    """The number of the kind carried, how many doors are locked, and how many open.
+
+    Which doors these are is no part of it: they are elsewhere in the next layout, and a count would
+    pay for every set of open doors.
+    """
+    is_door, state = kind(world.cells) == DOOR, door_state(world.cells)
+    locked = jnp.sum(is_door & (state == LOCKED), dtype=jnp.int32)
+    opened = jnp.sum(is_door & (state == OPEN), dtype=jnp.int32)
+    what = kind(world.carried)
+    carried = sum((jnp.int32(n) * (what == one) for n, one in enumerate(layouts.carried, 1)), 0)
+    return (carried * (layouts.locks + 1) + locked) * (layouts.doors + 1) + opened
 
 
 def places(layouts: Layouts) -> Places:

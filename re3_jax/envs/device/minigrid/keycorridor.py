@@ -72,7 +72,20 @@ def layouts(side: int, rows: int) -> Layouts:
         coloured(BALL, number): f"pick up the {colour} ball"
         for number, colour in enumerate(COLOURS)
     }
-    return Layouts(rooms.width, rooms.height, 30 * side**2, missions, draw)
+    # Always wall: where rooms meet; between two rows, beside a locked room. Always the ball's: the
+    # only cell of the only locked room.
+    num_unreachable = 2 * (rows - 1) + (rows == 2) * (side - 2) + (rows == 1 and side == 3)
+    return Layouts(
+        rooms.width,
+        rooms.height,
+        30 * side**2,
+        missions,
+        draw,
+        num_unreachable,
+        doors=num_doors,
+        locks=1,
+        carried=(KEY,),
+    )
 
 
 def _doors(rows: int) -> list[tuple[int, int, int]]:

@@ -66,7 +66,8 @@ def layouts(rooms: int, largest_room: int) -> Layouts:
         return jnp.any(is_whole), _world(of_rest, chain)
 
     missions = {GOAL: "traverse the rooms to get to the goal"}
-    return Layouts(SIDE, SIDE, 20 * rooms, missions, draw)
+    # No room reaches into the lowest row.
+    return Layouts(SIDE, SIDE, 20 * rooms, missions, draw, SIDE - 2, doors=rooms - 1)
 
 
 def _chain(

@@ -6,6 +6,7 @@ from jaxtyping import PRNGKeyArray
 from re3_jax.envs.device.minigrid.codes import (
     BALL,
     BLUE,
+    BOX,
     CLOSED,
     DOOR,
     GREEN,
@@ -50,7 +51,17 @@ def two_rooms(in_box: bool, is_blocked: bool) -> Layouts:
         grid = rooms.place(grid, words[8], 1, 0, _TARGET)
         return True, new_world(grid, rooms.place_agent(grid, words[9], 0, 0), _TARGET)
 
-    return Layouts(rooms.width, rooms.height, _agent_steps(2), _MISSIONS, draw)
+    return Layouts(
+        rooms.width,
+        rooms.height,
+        _agent_steps(2),
+        _MISSIONS,
+        draw,
+        num_unreachable=0,
+        doors=1,
+        locks=1,
+        carried=_carried(in_box, is_blocked),
+    )
 
 
 def nine_rooms(
@@ -97,7 +108,24 @@ def nine_rooms(
             grid = jnp.where(corner == number, there, grid)
         return True, new_world(grid, rooms.place_agent(grid, words[-1], *agent_room), _TARGET)
 
-    return Layouts(rooms.width, rooms.height, _agent_steps(visited), _MISSIONS, draw)
+    # Rooms of other quarters have no door.
+    num_rooms, num_doors = 1 + quarters + min(quarters + 1, len(_CORNERS)), 3 * quarters
+    inside, all_inside = _SIDE - 2, (rooms.width - 2) * (rooms.height - 2)
+    return Layouts(
+        rooms.width,
+        rooms.height,
+        _agent_steps(visited),
+        _MISSIONS,
+        draw,
+        num_unreachable=all_inside - inside * (inside * num_rooms + num_doors),
+        doors=num_doors,
+        locks=2 * quarters,
+        carried=_carried(in_box, is_blocked),
+    )
+
+
+def _carried(in_box: bool, is_blocked: bool) -> tuple[int, ...]:
+    return (KEY,) + (BALL,) * is_blocked + (BOX,) * in_box
 
 
 def _agent_steps(visited: int) -> int:

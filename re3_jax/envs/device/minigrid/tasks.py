@@ -128,7 +128,7 @@ def make(task_id: str) -> DeviceEnv:
 
 
 def places(task_id: str) -> Places:
-    """Where the agent is in a state of a task, also of one whose states are not numbered.
+    """Where the agent is in a state of a task.
 
     Raises:
       ValueError: if there is no such task.

@@ -49,4 +49,16 @@ def layouts(has_box: bool, is_blocked: bool) -> Layouts:
     if not has_box:
         missions = {coloured(DOOR, number): "open the door" for number in range(6)}
     steps = (16 if is_blocked else 8) * _ROOMS.side**2
-    return Layouts(_ROOMS.width, _ROOMS.height, steps, missions, draw)
+    inside = _ROOMS.side - 2
+    return Layouts(
+        _ROOMS.width,
+        _ROOMS.height,
+        steps,
+        missions,
+        draw,
+        # Opening the door of Unlock ends the episode before the agent is in it or in the room.
+        num_unreachable=0 if has_box else inside * (inside + 1),
+        doors=1,
+        locks=1,
+        carried=(KEY, BALL) if is_blocked else (KEY,),
+    )
