@@ -155,6 +155,15 @@ def with_interval(row):
     return f"{mean:.2f} ({' to '.join(f'{bound:.2f}' for bound in bounds)})"
 
 
+def compared(row):
+    values = [row[f"larger_area_than_released{end}"] for end in ("", "_low", "_high", "_p")]
+    if not all(values):
+        return []
+    probability, low, high, p = map(float, values)
+    said = "<0.0001" if p < 1e-4 else f"{p:.2f}"
+    return [f"{probability:.2f} ({low:.2f} to {high:.2f}), {said}"]
+
+
 def test_the_returns_of_the_page_are_those_of_committed_runs():
     section = PAGE.read_text().partition("### Which of them decides")[2].partition("\n## ")[0]
     cells = [line.strip("| ").split(" | ") for line in section.splitlines() if " (" in line]
@@ -163,7 +172,7 @@ def test_the_returns_of_the_page_are_those_of_committed_runs():
     assert shown.keys() == ROWS.keys() and len(ROWS) == len(found)
     for words, label in ROWS.items():
         area = f"{float(found[label]['area_under_curve']):.3f}"
-        assert shown[words] == [with_interval(found[label]), area]
+        assert shown[words] == [with_interval(found[label]), area, *compared(found[label])]
 
 
 def test_the_comparisons_of_the_page_are_of_committed_runs():
