@@ -1,6 +1,7 @@
 """Worlds of Farama's `minigrid` as states of the device environment, and a walk through both."""
 
 from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,9 @@ EMPTY = OBJECT_TO_IDX["empty"]
 
 # float32 here, float64 there.
 REWARD_TOLERANCE = 1e-6
+
+EPISODES = 2_000
+"""Distinct episodes of each task at least that the slow tests walk through."""
 
 
 def farama_env(name: str) -> Any:
@@ -157,6 +161,15 @@ def events_of(before: Before, env: MiniGridEnv, action: int, reward: float, ends
     return found
 
 
+def distinct_episodes(walks: Iterable[Sequence[Hashable]]) -> int:
+    """How many episodes differ from each other; an episode is where it began and its actions."""
+    return len({tuple(walk) for walk in walks if len(walk) > 1})
+
+
+def beginning_of(world: World) -> bytes:
+    return b"".join(leaf.tobytes() for leaf in world)
+
+
 def walk_beside(device: DeviceEnv, farama: list[Any], agent_steps: int, seed: int) -> Counter[str]:
     """Walks through the device environment and Farama's, which must agree at every step.
 
@@ -169,13 +182,15 @@ def walk_beside(device: DeviceEnv, farama: list[Any], agent_steps: int, seed: in
       seed: of everything random.
 
     Returns:
-      How often each event occurred.
+      How often each event occurred, and how many distinct episodes were walked.
     """
     rng, events = np.random.default_rng(seed), Counter[str]()
     step = jax.jit(jax.vmap(device.step))
     for lane, env in enumerate(farama):
         env.reset(seed=seed * 10_000 + lane)
     copies = [world_of(env) for env in farama]
+    walks: list[list[Hashable]] = [[beginning_of(copy)] for copy in copies]
+    walk_of = list(walks)
     for t in range(agent_steps):
         for lane in np.flatnonzero(rng.random(len(farama)) < 0.08):
             move_beside_something(farama[lane], rng)
@@ -186,6 +201,7 @@ def walk_beside(device: DeviceEnv, farama: list[Any], agent_steps: int, seed: in
         state, timestep = jax.tree.map(np.asarray, step(worlds, actions, keys))
         for lane, env in enumerate(farama):
             before, action = Before.of(env), int(actions[lane])
+            walk_of[lane].append(action)
             observation, reward, terminated, truncated, _ = env.step(action)
             where = f"lane {lane}, step {t}, action {action}"
             ours = timestep.final_observation[lane]
@@ -198,11 +214,14 @@ def walk_beside(device: DeviceEnv, farama: list[Any], agent_steps: int, seed: in
             if terminated or truncated:
                 env.reset()
                 copies[lane] = world_of(env)
+                walk_of[lane] = [beginning_of(copies[lane])]
+                walks.append(walk_of[lane])
                 continue
             assert np.array_equal(timestep.observation[lane], ours), where
             copies[lane] = world_of(env)
             for name, field in copies[lane]._asdict().items():
                 assert np.array_equal(getattr(state, name)[lane], field), f"{where}: {name}"
+    events["distinct episodes"] = distinct_episodes(walks)
     return events
 
 

@@ -16,7 +16,7 @@ from re3_jax.envs.device.minigrid import environment
 from re3_jax.envs.device.minigrid.codes import COLOURS, GOAL
 from re3_jax.envs.device.minigrid.environment import Layouts
 from re3_jax.envs.device.minigrid.world import new_world, upper_left
-from tests.farama_worlds import farama_env, require, walk_beside
+from tests.farama_worlds import EPISODES, farama_env, require, walk_beside
 
 SIZE, TIME_LIMIT = 9, 60
 
@@ -97,19 +97,21 @@ FAST = ("KeyCorridorS3R3", "LavaCrossingS9N1", "ObstructedMaze-1Dlhb")
 
 
 @pytest.mark.parametrize(
-    ("name", "lanes", "agent_steps"),
-    [(name, 32, 60) for name in FAST]
+    ("name", "lanes", "agent_steps", "episodes"),
+    [(name, 32, 60, 32) for name in FAST]
     + [
         pytest.param(name, *size, marks=pytest.mark.slow)
         for name in minigrid.TASKS
-        for size in ((32, 200), (1000, 60))
+        for size in ((32, 200, 32), (2000, 40, EPISODES))
     ],
 )
-def test_every_task_equals_farama(name: str, lanes: int, agent_steps: int) -> None:
+def test_every_task_equals_farama(name: str, lanes: int, agent_steps: int, episodes: int) -> None:
+    """The slow tests walk through at least 2,000 distinct episodes of each task."""
     farama = [farama_env(name) for _ in range(lanes)]
     device = stepping_only(name, minigrid.TASKS[name]())
     events = walk_beside(device, farama, agent_steps, seed=agent_steps)
     needed = ["success"]
     for pattern, names in EVENTS_OF.items():
         needed += names if re.search(pattern, name) else ()
-    require(events, dict.fromkeys(needed, agent_steps // 60))
+    require(events, dict.fromkeys(needed, lanes * agent_steps // 1920))
+    require(events, {"distinct episodes": episodes})
