@@ -232,6 +232,9 @@ def test_fine_tuning_counts_the_frames_of_pre_training(asked, tmp_path):
         ("RAD + SE w/ Contrastive + PT", "5000", "0.5"),
     ]
     assert [row["pretraining_frames"] for row in table] == ["0", "0", "1000", "1000"]
+    # Heights are 1 and 2; after pre-training, whose fifth of the frames has height 0, 0.8 and 1.6.
+    above_ours = [row["larger_area_than_re3_pt"] for row in table]
+    assert above_ours == ["0.75", "0.75", "", "0.5"]
     assert len(list((tmp_path / "out").glob("hopper_stand-*.csv"))) == 8
 
 

@@ -12,6 +12,7 @@ from re3_jax.agents.a2c.learner import make_learner
 from re3_jax.agents.base import Acting
 from re3_jax.envs.base import CountableStates
 from re3_jax.intrinsic.base import IntrinsicReward, none
+from re3_jax.training import coverage
 from re3_jax.training.evaluate import evaluate
 from re3_jax.training.on_policy import init_state, make_on_policy_program, roll_out, train_update
 from tests.equal import equal_arrays
@@ -156,6 +157,13 @@ def test_coverage_and_entropy_are_of_the_states_acted_in_since_the_run_began(pro
         coverage, entropy = np.count_nonzero(visits) / 5, stats.entropy(visits)
         np.testing.assert_allclose(metrics["state_coverage"], [coverage] * 2, rtol=1e-6)
         np.testing.assert_allclose(metrics["state_entropy"], [entropy] * 2, rtol=1e-6)
+
+
+def test_the_entropy_of_more_visits_than_int32_counts():
+    states = CountableStates(lambda steps: steps, num_states=6, num_reachable=5)
+    visits = np.array([2**30, 2**30, 2**30, 2**30, 0, 0], np.int32)
+    found = coverage.metrics(countdown(5)._replace(states=states), jnp.asarray(visits))
+    np.testing.assert_allclose(found["state_entropy"], stats.entropy(visits), rtol=1e-6)
 
 
 @pytest.mark.slow
