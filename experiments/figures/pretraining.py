@@ -11,19 +11,15 @@ seeds with 95% intervals, of the entropy and of how much it is above that of ran
 same seed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple, get_args
-
-import numpy as np
-from jaxtyping import Float
-from matplotlib.axes import Axes
 
 from experiments.figures import command, replayed, runs, visited_entropy
 from experiments.figures.runs import Run
 from experiments.figures.visited_entropy import Measured
 from re3_jax.plural import number_of
-from re3_jax.runs import curves, statistics
+from re3_jax.runs import curves
 from re3_jax.runs.config import BonusName, PresetName, RunConfig
 from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError
@@ -36,11 +32,8 @@ TASKS = {"hopper_hop": "Hopper", "walker_run_sparse": "Walker", "cheetah_run_spa
 FRAMES = 100_000
 SEEDS = 3
 
-POINT_COLUMNS = "task", "label", "seed", "env_frames", "state_entropy"
-
 LAST_COLUMNS = (
-    *("task", "label", "seeds", "env_frames"),
-    *("state_entropy", "state_entropy_low", "state_entropy_high"),
+    *visited_entropy.LAST_COLUMNS,
     *("above_random", "above_random_low", "above_random_high"),
 )
 
@@ -102,30 +95,17 @@ def _differences(of_task: Mapping[str, Measured]) -> dict[str, Curve]:
     return {name: curve for name, curve in compared.items() if curve and name != "random"}
 
 
-def _interval(values: Float[np.ndarray, " seed"]) -> list[str]:
-    """Mean over seeds and its 95% interval."""
-    return [curves.cell(float(x)) for x in statistics.mean_interval(values)]
-
-
 def _write(found: Mapping[str, Mapping[str, Measured]], words: command.Words) -> None:
-    points: list[list[object]] = []
     ends: list[list[object]] = []
     for task, of_task in found.items():
         differences = _differences(of_task)
-        for name, (seeds, (label, frames, values)) in of_task.items():
-            for seed, row in zip(seeds, values, strict=True):
-                cells = zip(frames, row, strict=True)
-                points += [[task, label, seed, frame, f"{x:.6g}"] for frame, x in cells]
+        for name, one in of_task.items():
             higher = differences.get(name)
-            compared = _interval(higher.returns[:, -1]) if higher else [""] * 3
-            ends.append([task, label, len(seeds), frames[-1], *_interval(values[:, -1]), *compared])
-    curves.write_csv(words.out / "entropy.csv", POINT_COLUMNS, points)
+            compared = visited_entropy.interval(higher) if higher else [""] * 3
+            ends.append([*visited_entropy.last_point(task, one), *compared])
+    rows = {task: [*of_task.values()] for task, of_task in found.items()}
+    visited_entropy.write_points(words.out / "entropy.csv", rows)
     curves.write_csv(words.out / "table.csv", LAST_COLUMNS, ends)
-
-
-def _panel(axes: Axes, drawn: Sequence[Curve], title: str) -> None:
-    curves.draw_axes(axes, drawn, title)
-    axes.set(ylabel="entropy of visited states (nats)")
 
 
 def _make(words: command.Words) -> command.Lines:
@@ -146,7 +126,7 @@ def _make(words: command.Words) -> command.Lines:
     for task, rows in found.items():
         if differences := _differences(rows):
             panels[f"{TASKS[task]}: above random actions"] = [*differences.values()]
-    picture = curves.draw_panels(panels, (4.6, 3.8), len(found), panel=_panel)
+    picture = curves.draw_panels(panels, (4.6, 3.8), len(found), panel=visited_entropy.panel)
     picture.savefig(words.out / "entropy.png")
     yield words.out / "entropy.png"
 

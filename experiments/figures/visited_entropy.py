@@ -6,15 +6,18 @@ depends on the number of states, which is why all minibatches are of one size, a
 observation as it is, in which velocities weigh most.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Array, Float, Int
+from matplotlib.axes import Axes
 
 from experiments.figures import replayed
 from re3_jax.cpu import compilation
+from re3_jax.runs import curves, statistics
 from re3_jax.runs.curves import Curve
 from re3_jax.state_entropy import particle_entropy
 
@@ -22,6 +25,14 @@ K = 3
 MINIBATCH = 512
 MINIBATCHES = 20
 POINTS = 20
+
+POINT_COLUMNS = "task", "label", "seed", "env_frames", "state_entropy"
+
+LAST_COLUMNS = (
+    *("task", "label", "seeds", "env_frames"),
+    *("state_entropy", "state_entropy_low", "state_entropy_high"),
+)
+"""Of `last_point`."""
 
 
 class Measured(NamedTuple):
@@ -63,6 +74,35 @@ def above(one: Measured, other: Measured) -> Curve | None:
         each.curve.returns[[each.seeds.index(seed) for seed in shared]] for each in (one, other)
     ]
     return one.curve._replace(returns=rows[0] - rows[1])
+
+
+def interval(curve: Curve) -> list[str]:
+    """Mean over seeds at the end of a curve and its 95% interval, as cells of a table."""
+    return [curves.cell(float(x)) for x in statistics.mean_interval(curve.returns[:, -1])]
+
+
+def last_point(task: str, one: Measured) -> list[object]:
+    """The cells of `LAST_COLUMNS`."""
+    label, frames, _ = one.curve
+    return [task, label, len(one.seeds), frames[-1], *interval(one.curve)]
+
+
+def write_points(path: Path, found: Mapping[str, Sequence[Measured]]) -> None:
+    """Writes every entropy of each task's rows, with `POINT_COLUMNS`."""
+    lines = [
+        [task, label, seed, frame, f"{x:.6g}"]
+        for task, rows in found.items()
+        for seeds, (label, frames, values) in rows
+        for seed, row in zip(seeds, values, strict=True)
+        for frame, x in zip(frames, row, strict=True)
+    ]
+    curves.write_csv(path, POINT_COLUMNS, lines)
+
+
+def panel(axes: Axes, drawn: Sequence[Curve], title: str) -> None:
+    """Draws curves of entropies into existing axes."""
+    curves.draw_axes(axes, drawn, title)
+    axes.set(ylabel="entropy of visited states (nats)")
 
 
 @cache

@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
-from experiments.figures import behaviours, replayed
+from experiments.figures import behaviours, coverage, replayed
 from re3_jax.commands import evaluate, profile, train
 from re3_jax.envs.host import renderer
 from re3_jax.runs import machine
@@ -78,6 +78,11 @@ def test_another_history_is_refused(run):
     for other in (played._replace(seed=2), played._replace(actions=played.actions[:-1])):
         with pytest.raises(UsageError, match="does not arrive at the state .* train it again"):
             replayed.states(other)
+
+
+def test_coverage_of_a_run_that_is_too_short_is_refused(run, capsys, tmp_path):
+    assert coverage.main([str(run), "--out", str(tmp_path)]) == 2
+    assert f"{run} has only 50 states: train it until it has 512" in capsys.readouterr().err
 
 
 def test_a_replay_that_lost_actions_is_refused(run, monkeypatch):
