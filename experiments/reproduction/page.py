@@ -56,7 +56,7 @@ OUTSIDE = {
     "dmc_small_drq": "DrQ with and without RE3; the paper has DrQ alone",
     "dreamer": "Dreamer on a task of ours, a bar in pixels",
     "gymnax_cartpole": "CartPole, to show the contract with gymnax",
-    "minigrid_hard": "PPO with seven or eight bonuses on five hard tasks of MiniGrid",
+    "minigrid_hard": "PPO with eight bonuses on five hard tasks of MiniGrid",
     "minigrid_hard_betas": "the search of weights behind it",
     "minigrid_pretraining": "exact entropy of the states that A2C visits without a reward",
     "ppo": "PPO, an agent that the paper does not have",
