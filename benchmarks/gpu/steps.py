@@ -21,11 +21,11 @@ PIXELS = ("--env", "cheetah_run_sparse", "--agent", "rad", "--bonus", "re3")
 MINIGRID = ("--env", "doorkey_6x6", "--agent", "a2c", "--bonus", "re3")
 TRAINING = "train_rad"
 
-SMALL = ("--env", "pendulum_swingup", "--agent", "rad", "--seed", "6")
+SMALL = ("--env", "pendulum_swingup", "--agent", "rad", "--seed", "7")
 """A row of the pixel figure that shows a difference early, on seeds that nothing was chosen with.
 
-On a CPU, seed 1 chose the sizes and 2 to 5 made the figure: RE3 swings up between 50,000 and
-225,000 env frames, RAD alone mostly not in 300,000.
+On a CPU, seed 1 chose the sizes and 2 to 6 made the figure: RE3 swings up between 50,000 and
+125,000 env frames, RAD alone in three of five seeds, from 200,000 on.
 """
 
 

@@ -10,7 +10,8 @@ Draws the runs in the given folders; without any, it trains missing runs and res
 ones. Each run has as many seeds as its preset, and there are as many runs as the figure's seeds
 take. Stop it at any time and start it again: it goes on where it was. `--finished` draws what is
 finished and trains nothing; `--state` only says in one line how far the whole is. `--options` go to
-every run on which they have an effect.
+every run on which they have an effect. `--first-seed 2` leaves out seed 1, on which the size
+`small` was chosen.
 
 Runs that differ in their seeds only are pooled, and those of the same task, agent, bonus and preset
 must not differ otherwise. Writes curves.png, table.csv and every run's eval.csv; the table says how
@@ -136,7 +137,7 @@ def _wanted(words: command.Words) -> list[Run]:
             )
             for bonus in words.bonuses
         ]
-        wanted += runs.seed_by_seed(of_task, words.seeds or FIGURE_SEEDS)
+        wanted += runs.seed_by_seed(of_task, words.seeds or FIGURE_SEEDS, words.first_seed)
     return wanted
 
 
@@ -178,13 +179,17 @@ def _given(pairs: Sequence[str]) -> dict[str, str | bool]:
     return options
 
 
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
 def _make(words: command.Words) -> command.Lines:
     reference = _load_reference(words.reference) if words.reference else {}
     wanted: Sequence[Path | None] = words.folders
     about_runs = [name for name in OF_FIGURE if getattr(words, name) != DEFAULTS[name]]
     if wanted and about_runs:
         raise UsageError(
-            f"--{about_runs[0]} is about the runs of the figure: leave it or the folders out"
+            f"{_option(about_runs[0])} is about the runs of the figure: leave it or the folders out"
         )
     if not wanted:
         all_runs, of_figure = runs.Runs(words.runs, words.jobs), _wanted(words)
@@ -219,6 +224,7 @@ OPTIONS: command.Options = {
     "--bonuses": {"nargs": "+", "default": ["none", "re3"], "choices": list(BONUSES)},
     "--weights": {"nargs": "+", "default": [], "metavar": "BONUS=FILE"},
     "--options": {"nargs": "+", "default": [], "metavar": "NAME=VALUE"},
+    "--first-seed": {"type": command.at_least_one, "default": 1},
     "--reference": {"type": Path, "metavar": "FILE.csv"},
 }
 
@@ -226,12 +232,12 @@ OPTIONS |= command.STATE | command.FINISHED | command.STEPS | command.OF_RUNS
 
 OF_FIGURE = (
     *("tasks", "agent", "preset", "bonuses", "weights", "options"),
-    *("state", "finished", "steps", "seeds", "jobs"),
+    *("first_seed", "state", "finished", "steps", "seeds", "jobs"),
 )
 """Options that say which runs there are to be, and have no effect on folders that are named."""
 
 DEFAULTS = {
-    name: (option := OPTIONS[f"--{name}"]).get("default", False if "action" in option else None)
+    name: (option := OPTIONS[_option(name)]).get("default", False if "action" in option else None)
     for name in OF_FIGURE
 }
 

@@ -324,16 +324,16 @@ def _summary(folder: Path) -> dict[str, Any]:
     raise UsageError(f"{path} is broken: delete it, and its run is resumed")
 
 
-def seed_by_seed(rows: Iterable[Run], seeds: int) -> list[Run]:
-    """The runs that train `seeds` seeds of every row, each as many at once as its preset.
+def seed_by_seed(rows: Iterable[Run], seeds: int, first: int = 1) -> list[Run]:
+    """The runs that train `seeds` seeds of every row from `first` on, as many at once as its preset.
 
     All rows of one seed come before the next seed.
     """
-    wanted = []
+    wanted, end = [], first + seeds
     for row in rows:
         at_once = resolve(row.task, row.agent, preset=row.preset).seeds
-        for first in range(1, seeds + 1, at_once):
-            wanted.append(row._replace(seed=first, seeds=min(at_once, seeds + 1 - first)))
+        for seed in range(first, end, at_once):
+            wanted.append(row._replace(seed=seed, seeds=min(at_once, end - seed)))
     return sorted(wanted, key=lambda run: run.seed)
 
 

@@ -57,7 +57,7 @@ def _command(
     words = f"--tasks {' '.join(tasks)}" + f" --agent {agent}" * (agent != "rad") + bonuses
     if ran:
         seeds, frames = (max(int(row[column]) for row in ran) for column in ("seeds", "env_frames"))
-        seeds += _leaves_out_seed_1(folder, tasks)
+        words += " --first-seed 2" * _leaves_out_seed_1(folder, tasks)
         words += f" --seeds {seeds} --steps {frames}"
     if folder != PAPERS_SIZE:
         words = f"--preset small {words}"

@@ -239,16 +239,17 @@ def test_missing_runs_are_trained_seed_by_seed_where_the_preset_has_one(
     ]
 
 
-def test_the_seeds_of_one_program_are_one_run(monkeypatch, tmp_path):
+@pytest.mark.parametrize(("more", "first"), [((), 1), (("--first-seed", "2"), 2)])
+def test_the_seeds_of_one_program_are_one_run(monkeypatch, tmp_path, more, first):
     asked = []
     monkeypatch.setattr(Runs, "ensure_all", lambda runs, wanted: asked.extend(wanted) or [])
-    words = ["--tasks", "hopper_hop", "--preset", "paper", "--seeds", "7", "--steps", "5000"]
+    words = ["--tasks", "hopper_hop", "--preset", "paper", "--seeds", "7", "--steps", "5000", *more]
     dmc.main([*words, "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")])
     assert [(run.bonus, run.seed, run.seeds) for run in asked] == [
-        ("none", 1, 5),
-        ("re3", 1, 5),
-        ("none", 6, 2),
-        ("re3", 6, 2),
+        ("none", first, 5),
+        ("re3", first, 5),
+        ("none", first + 5, 2),
+        ("re3", first + 5, 2),
     ]
 
 
@@ -307,7 +308,7 @@ def test_the_agent_is_in_the_name_of_a_run_made_for_it(monkeypatch, tmp_path):
         (lambda path: ["--state", "--options", "icm.beta=5"], "--icm.beta has no effect"),
         *(
             (lambda path, more=more: [write_run(path / "x"), *more], f"{more[0]} is about the runs")
-            for more in (["--state"], ["--options", "sac.n_steps=1"], ["--seeds", "1"])
+            for more in (["--state"], ["--options", "sac.n_steps=1"], ["--first-seed", "2"])
         ),
         (lambda path: [write_run(path / "x"), "--tasks", "hopper_hop"], "leave it or the folders"),
         (lambda path: ["--reference", str(path / "none.csv")], "cannot be read as a reference"),
