@@ -325,7 +325,7 @@ def _summary(folder: Path) -> dict[str, Any]:
 
 
 def seed_by_seed(rows: Iterable[Run], seeds: int, first: int = 1) -> list[Run]:
-    """The runs that train `seeds` seeds of every row from `first` on, as many at once as its preset.
+    """The runs of `seeds` seeds of every row from `first` on, as many at once as its preset.
 
     All rows of one seed come before the next seed.
     """

@@ -74,8 +74,8 @@ class NGUConfig(NetworkConfig):
         checks.not_negative(self, "cluster_distance")
         if self.memory_size < self.neighbours:
             raise ValueError(
-                f"a memory of {self.memory_size} embeddings has no {self.neighbours} neighbours: "
-                "raise memory_size or lower neighbours"
+                f"a memory of {self.memory_size} embeddings has no neighbour of rank "
+                f"{self.neighbours}: raise memory_size or lower neighbours"
             )
 
 

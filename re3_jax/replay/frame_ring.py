@@ -205,7 +205,7 @@ def sample(
     stack: int,
     n: int = 1,
     gamma: float = 1.0,
-) -> tuple[Transitions, Int[Array, " batch"]]:
+) -> tuple[Transitions, Int[Array, " batch *index"]]:
     """Draws transitions uniformly, with replacement; also returns the index stored with each.
 
     Observations are uint8 [batch, height, width, channels * stack], newest frame last; at the

@@ -115,6 +115,14 @@ class Agent:
         return self.bonuses.get(bonus.name, bonus)
 
     @property
+    def ring(self) -> str:
+        """The option, dotted, of how many latents a bonus keeps: off-policy as many as the replay.
+
+        A transition's number finds its latent, so both keep the same transitions.
+        """
+        return "re3.ring_size" if self.on_policy else f"{self.group}.replay_capacity"
+
+    @property
     def batch(self) -> tuple[str, ...]:
         """Options of the group whose product is the number of states in a batch."""
         if self.on_policy:

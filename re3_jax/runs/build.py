@@ -25,7 +25,7 @@ from re3_jax.intrinsic.sums import sum_of
 from re3_jax.plural import number_of
 from re3_jax.runs import bonuses, machine, suites
 from re3_jax.runs.agents import AGENTS
-from re3_jax.runs.config import RunConfig, option_name, with_options
+from re3_jax.runs.config import RunConfig, option_name, with_options, with_ring_of
 from re3_jax.runs.errors import UsageError, refusing
 from re3_jax.runs.validate import validate_for_task
 from re3_jax.schedules import unweighted
@@ -160,7 +160,8 @@ def refused_by_parts(config: RunConfig) -> Iterator[None]:
         names = [f"{group}.{name}" for group in groups for name in vars(getattr(config, group))]
         # Other fields have names that are ordinary words.
         fields = [name for name in names if "_" in name.rpartition(".")[2]]
-        raise UsageError(with_options(str(error), fields)) from None
+        sentence = with_options(str(error), fields)
+        raise UsageError(with_ring_of(AGENTS[config.agent], sentence)) from None
 
 
 def _is_ours(error: ValueError) -> bool:

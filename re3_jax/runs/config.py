@@ -100,7 +100,7 @@ class RunConfig:
       resume: continue from the last checkpoint in the run folder.
       chunk_updates: agent updates (off-policy: steps of all lanes) in one chunk, after which the
         host reports, evaluates, and stops if asked to; by default chosen so that the
-        evaluation interval is a whole number of chunks.
+        evaluation interval is a whole number of chunks, if it is one of updates.
       checkpoint_seconds: wall seconds between two checkpoints.
       loggers: where numbers go beside the CSV files: tensorboard, wandb and mlflow, several with
         commas between them, or none (see `re3_jax.runs.loggers`).
@@ -365,6 +365,11 @@ def with_options(sentence: str, names: Iterable[str]) -> str:
 
     fields = rf"(?<![\w.-])({'|'.join(dotted)})\b(?: to (false|true)\b)?"
     return re.sub(fields, option, sentence)
+
+
+def with_ring_of(agent: Agent, sentence: str) -> str:
+    """A sentence that names, for the ring's size, the option that has an effect with the agent."""
+    return sentence.replace(option_name("re3.ring_size"), option_name(agent.ring))
 
 
 def neighbours_option(values: Values, bonus: Bonus) -> str | None:

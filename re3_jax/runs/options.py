@@ -26,6 +26,7 @@ from re3_jax.runs.config import (
     option_name,
     option_with,
     unflatten,
+    with_ring_of,
 )
 from re3_jax.runs.errors import UsageError, refusing, with_home
 from re3_jax.runs.given_files import DIGESTS
@@ -90,15 +91,15 @@ def parse(argv: list[str], check: bool = True) -> RunConfig:
         if values[name] is not None:
             values[name] = str(Path(values[name]).resolve())
     agent = AGENTS[values["agent"]]
-    if not agent.on_policy:
-        # A transition's number finds its latent, so both rings must keep the same transitions.
-        values["re3.ring_size"] = values[f"{agent.group}.replay_capacity"]
+    values["re3.ring_size"] = values[agent.ring]
     if "re3.search_size" not in given and values["re3.search_size"] is not None:
         # The preset's bound does not apply to a smaller ring that was asked for.
         if values["re3.search_size"] >= values["re3.ring_size"]:
             values["re3.search_size"] = None
-    with refusing(ValueError):
+    try:
         config = unflatten(values)
+    except ValueError as error:
+        raise UsageError(with_ring_of(agent, str(error))) from None
     if check:
         validate(config)
     return config

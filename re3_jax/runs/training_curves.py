@@ -18,6 +18,7 @@ from matplotlib.ticker import EngFormatter
 
 from re3_jax.intrinsic.diagnostics import QUANTILES
 from re3_jax.runs import curves, history, run_folder, statistics
+from re3_jax.runs.bonuses import BONUSES
 from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError
 
@@ -84,6 +85,11 @@ def _parts(
     return means
 
 
+def _is_of_bonus(name: str) -> bool:
+    """Whether a column diagnoses a bonus, or one of those that are added up."""
+    return any(name.removeprefix(f"{part}_").startswith(OF_BONUS) for part in BONUSES)
+
+
 def draw(rows: Sequence[tuple[str, Columns]], of_bonus: bool) -> Figure | None:
     """One panel for each column that diagnoses the bonus, or for each other one; None without any.
 
@@ -98,7 +104,7 @@ def draw(rows: Sequence[tuple[str, Columns]], of_bonus: bool) -> Figure | None:
     panels: dict[str, list[Curve]] = {}
     for _, columns in rows:
         for name, curve in columns.items():
-            if name.startswith(OF_BONUS) == of_bonus and np.isfinite(curve.returns).any():
+            if _is_of_bonus(name) == of_bonus and np.isfinite(curve.returns).any():
                 panels.setdefault(name, []).append(curve)
     quantiles = {
         base + MIDDLE: _quantiles(panels, base)

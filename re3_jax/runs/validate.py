@@ -241,6 +241,12 @@ def _check_batch(values: Values, agent: Agent, bonus: Bonus) -> None:
             f"--re3.search-size {searched} is less than one rollout of {batch} states: give at "
             f"least {batch}"
         )
+    lanes = values[f"{agent.group}.num_envs"]
+    if not agent.on_policy and bonuses.keeps_latents(values) and searched and searched < lanes:
+        raise UsageError(
+            f"--re3.search-size {searched} is less than one step of {lanes} lanes: give at least "
+            f"{lanes}"
+        )
     sought = neighbours_option(values, bonus)
     if sought and values[sought] != "ring" and rank > batch - own:
         lower, higher = option_name(bonus.rank), option_name(names[0])

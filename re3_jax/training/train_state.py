@@ -98,7 +98,8 @@ class TrainState(NamedTuple):
     Attributes:
       agent: parameters and optimisers.
       intrinsic: of the bonus.
-      replay: what was stored, each transition with the index that the bonus gave it; () on policy.
+      replay: what was stored, each transition with the index that the bonus gave it. On
+        policy it is () on the device, and the rollout so far on the host.
       memory: what the acting lanes carry.
       lanes: the environments.
       counters: progress.

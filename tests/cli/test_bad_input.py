@@ -105,6 +105,14 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
         ((*DOORKEY, "--re3.ring-size", "31"), ["--re3.ring-size 31", "at least 32"]),
         (
             (
+                *("--env", "gymnax:Pendulum-v1", *DEBUG, "--sac.num-envs", "8"),
+                *("--re3.no-count-self", "--re3.search-size", "5"),
+                *("--re3.first-neighbour", "3", "--re3.last-neighbour", "3"),
+            ),
+            ["--re3.search-size 5 is less than one step of 8 lanes", "at least 8"],
+        ),
+        (
+            (
                 *DOORKEY,
                 "--re3.no-count-self",
                 *("--re3.last-neighbour", "4", "--re3.search-size", "31"),

@@ -37,6 +37,13 @@ PIXELS = ("--env", "pixels:bar", *DEBUG)
             (*DOORKEY, "--bonus", "vcse", "--vcse.neighbours", "ring", "--vcse.k", "512"),
             ["raise --re3.ring-size or lower vcse.k"],
         ),
+        (
+            (
+                *("--env", "gymnax:Pendulum-v1", "--preset", "debug", "--bonus", "vcse"),
+                *("--vcse.neighbours", "ring", "--vcse.k", "200000"),
+            ),
+            ["raise --sac.replay-capacity or lower vcse.k"],
+        ),
         ((*DOORKEY, "--bonus", "vcse", "--pretrain", "512"), ["--bonus vcse", "--pretrain with"]),
         ((*DOORKEY, "--bonus", "vcse+rnd", "--pretrain", "512"), ["--bonus vcse", "--pretrain"]),
         (

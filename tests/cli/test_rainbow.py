@@ -67,6 +67,11 @@ def test_defaults_are_kaixhins():
         ("gymnax:Pendulum-v1", (), "--agent rainbow cannot act .* --agent rad"),
         ("doorkey_6x6", ("--a2c.num-envs", "4"), "--a2c.num-envs .* --agent rainbow.* --agent a2c"),
         ("doorkey_6x6", ("--re3.ring-size", "9"), "set --rainbow.replay-capacity"),
+        (
+            "gymnax:DeepSea-bsuite",
+            ("--rainbow.replay-capacity", "208", "--re3.last-neighbour", "300"),
+            "of rank 300: raise --rainbow.replay-capacity or lower --re3.last-neighbour",
+        ),
         ("doorkey_6x6", ("--rainbow.num-atoms", "1"), "--rainbow.num-atoms must be at least 2"),
         ("doorkey_6x6", ("--rainbow.v-min", "99"), "--rainbow.v-min .* below --rainbow.v-max"),
         ("doorkey_6x6", ("--bonus", "icm"), "--bonus icm compares .* add --rainbow.n-steps 1"),

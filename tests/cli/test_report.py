@@ -10,6 +10,7 @@ import pytest
 
 from re3_jax.commands import compare, report
 from re3_jax.runs import history, training_curves
+from re3_jax.runs.curves import Curve
 from tests.cli.written_runs import write_run
 
 VOID = {"meta", "img"}
@@ -176,6 +177,23 @@ def test_only_an_earlier_report_is_overwritten(folders, tmp_path, capsys):
     ):
         assert words in line
     assert out.read_text() == "my notes"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_of_bonus"),
+    [
+        ("beta", True),
+        ("re3_beta", True),
+        ("inverse_dynamics_nearest_distance_p50", True),
+        ("re3_loss", False),
+        ("actor_loss", False),
+    ],
+)
+def test_the_parts_of_a_sum_are_diagnosed_as_a_bonus_is(name, is_of_bonus):
+    column = {name: Curve("a", np.array([1, 2]), np.ones((2, 2)))}
+    for asked in (True, False):
+        figure = training_curves.draw([("a", column)], of_bonus=asked)
+        assert (figure is not None) == (asked == is_of_bonus)
 
 
 def test_columns_are_means_over_equal_parts_of_a_run(tmp_path):

@@ -15,7 +15,7 @@ from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.agents.rainbow.learner import make_learner
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.intrinsic.base import none
-from re3_jax.networks import noisy
+from re3_jax.networks import minigrid, noisy
 from tests.equal import equal_arrays
 from tests.torch_oracle.rainbow import TorchRainbow
 from tests.torch_oracle.weights import assert_close, data, random_state, random_weights, values
@@ -195,3 +195,16 @@ def test_noise_is_factorised_and_scaled_as_kaixhins():
     noise = noisy.draw(jax.random.key(1), layer)
     drawn = np.sign(noise.inputs) * np.asarray(noise.inputs) ** 2
     np.testing.assert_allclose([drawn.mean(), drawn.std()], [0, 1], atol=0.15)
+
+
+@pytest.mark.parametrize(("shape", "scale"), [(minigrid.OBSERVATION_SHAPE, 1), ((7, 7, 4), 255)])
+def test_bytes_of_images_are_scaled_and_codes_are_not(shape, scale):
+    config = dataclasses.replace(CONFIG, torso="minatar")
+    key, number = jax.random.split(jax.random.key(0))
+    network = networks.init(key, config, shape, ACTIONS)
+    codes = jax.random.randint(number, (5, *shape), 0, 11).astype(jnp.uint8)
+    outputs = [
+        networks.outputs(network, observation, None, config)
+        for observation in (codes, codes.astype(jnp.float32) / scale)
+    ]
+    np.testing.assert_array_equal(*outputs)

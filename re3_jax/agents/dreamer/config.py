@@ -30,7 +30,7 @@ class DreamerConfig:
         `shard_map` (see `batch_split`).
       sequence_length: steps of each.
       horizon: imagined steps.
-      discount: gamma, where no discount is predicted.
+      discount: gamma; where it is predicted, what is predicted while the task goes on.
       predict_discount: whether a head predicts where the task ends. As in danijar/dreamer, no
         sequence has the last frame of an episode, so the head is never shown that a task ends.
       td_lambda: of the lambda-returns.
@@ -53,7 +53,7 @@ class DreamerConfig:
       prefill_env_frames: env frames of random actions before the first update.
       env_frames_per_burst: env frames from one burst of updates to the next.
       updates_per_burst: updates of a burst.
-      num_envs: lanes stepped in parallel; one on the host.
+      num_envs: lanes stepped in parallel.
       head_order: what follows the linear layer of RE3's random encoder: the paper's order, or
         that of the authors' code.
       neighbours: where RE3 seeks them: among the frames of the batch, as the paper and its code

@@ -99,7 +99,7 @@ class PPOConfig:
         if self.recurrent and self.num_envs % self.num_minibatches:
             raise ValueError(
                 f"num_minibatches {self.num_minibatches} must divide the {self.num_envs} lanes, "
-                "because a recurrent agent learns from whole sequences: lower num_minibatches or "
+                "because a GRU learns from whole sequences: lower num_minibatches or "
                 "change num_envs"
             )
         size, parts = self.num_envs * self.rollout_length, self.num_minibatches

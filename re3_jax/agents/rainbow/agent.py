@@ -68,7 +68,8 @@ class Rainbow(NamedTuple):
     act(state, observation[batch, ...], key, explore) -> action[batch]; `explore` is static: True
       acts with noise or epsilon, False takes the best action of the mean weights
     value(state, observation[batch, ...]) -> max_a E[Z(o, a)][batch] under the mean weights
-    update(state, batch, key) -> (state, priority[batch], info); `priority` is loss^alpha, positive
+    update(state, batch, key) -> (state, priority[batch], info); `priority` is loss^alpha, positive,
+      or |error|^alpha without a distribution
     """
 
     init: Callable[[PRNGKeyArray], RainbowState]

@@ -34,7 +34,7 @@ class RainbowConfig:
       max_grad_norm: gradients are clipped to this global norm.
       target_every: updates between two copies to the target network.
       batch_size: transitions per update.
-      priority_exponent: alpha of the priorities loss^alpha.
+      priority_exponent: alpha of the priorities loss^alpha, without a distribution |error|^alpha.
       priority_weight: beta of the importance weights at the first update; it rises linearly to 1.
       anneal_agent_steps: the agent step at which it is 1.
       replay_capacity: agent steps kept per seed.
