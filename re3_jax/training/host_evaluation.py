@@ -95,7 +95,13 @@ def evaluate_lanes(
     return EvalStats.of(by_seed(returns), by_seed(lengths))
 
 
-def lane_seeds(seeds: np.ndarray, env_frames: int, episodes: int) -> np.ndarray:
-    """uint32 seeds of the lanes: a function of the run's seed, the frame count and the lane."""
-    sequences = [np.random.SeedSequence([int(seed), env_frames]) for seed in seeds]
+def lane_seeds(
+    seeds: np.ndarray, env_frames: int, episodes: int, training: bool = False
+) -> np.ndarray:
+    """uint32 seeds of the lanes: a function of the run's seed, the frame count and the lane.
+
+    Those of `training` are others, so that no evaluation begins with episodes that are trained on.
+    """
+    stream = (1,) if training else ()
+    sequences = [np.random.SeedSequence([int(seed), env_frames, *stream]) for seed in seeds]
     return np.concatenate([sequence.generate_state(episodes) for sequence in sequences])

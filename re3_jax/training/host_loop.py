@@ -293,7 +293,7 @@ class HostProgram:
         """Seeds of the lanes' episodes after so many frames; one lane begins with its seed's."""
         if env_frames == 0 and self.learner.num_lanes == 1:
             return self._seeds
-        return lane_seeds(self._seeds, env_frames, self.learner.num_lanes)
+        return lane_seeds(self._seeds, env_frames, self.learner.num_lanes, training=True)
 
     def _zero_step(self) -> LaneStep:
         num_lanes = len(self._seeds) * self.learner.num_lanes

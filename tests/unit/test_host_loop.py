@@ -177,9 +177,13 @@ def test_evaluation_copies_what_acts_and_repeats_itself(trained):
     assert first.return_mean[0] > 0.6 * EPISODE
 
 
-def test_evaluation_seeds_differ_between_seeds_frames_and_lanes():
-    drawn = [lane_seeds(np.array([1, 2]), frames, 5) for frames in (0, 1000)]
-    assert len(set(np.concatenate(drawn).tolist())) == 20
+def test_episodes_differ_between_seeds_frames_lanes_and_from_those_of_training():
+    drawn = [
+        lane_seeds(np.array([1, 2]), frames, 5, training=training)
+        for frames in (0, 1000)
+        for training in (False, True)
+    ]
+    assert len(set(np.concatenate(drawn).tolist())) == 40
 
 
 def test_update_runs_while_the_lanes_step(trained, monkeypatch):

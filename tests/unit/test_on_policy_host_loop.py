@@ -12,6 +12,7 @@ from re3_jax.agents.rollout import next_values
 from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3 import RE3Config, from_config
 from re3_jax.replay.frame_stack import FrameStack
+from re3_jax.training.host_evaluation import lane_seeds
 from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.host_rollout import whole
 from tests.equal import equal_arrays
@@ -47,6 +48,13 @@ def watching(seen):
         return state, {"loss": jnp.float32(0)}
 
     return OnPolicyLearner(grey_spec(), LANES, LENGTH, acting_on(act, frames), init, learn)
+
+
+def test_no_evaluation_begins_with_an_episode_of_training():
+    program = program_of(watching([]), GreyLanes)
+    start(program)
+    trained, evaluated = program.lanes().seeds, lane_seeds(np.array([1]), 0, 3)
+    assert len(trained) == LANES and not set(trained.tolist()) & set(evaluated.tolist())
 
 
 def stacks(lanes, first):
