@@ -188,20 +188,22 @@ def test_the_comparisons_of_the_page_are_of_committed_runs():
     interval = f"(95% interval {low:.2f} to {high:.2f})"
     assert f"with probability {probability(*ends):.2f} {interval}" in text
     of_task = {
-        (preset, row["label"]): row
-        for preset in ("recommended", "released")
-        for row in committed(f"minigrid/{preset}.csv")
+        (path, row["label"]): row
+        for path in ("minigrid/doorkey_8x8_seeds_11_to_40/recommended", "minigrid/released")
+        for row in committed(f"{path}.csv")
         if row["task"] == "doorkey_8x8"
     }
-    searched = of_task["recommended", "A2C + RE3"]
-    assert f"`recommended` ends at {with_interval(searched)}, `released`" in text
-    assert f"`released` at {with_interval(of_task['released', 'A2C + RE3'])}" in text
-    plain = with_interval(of_task["released", "A2C"]).rstrip(")")
-    assert f"A2C without bonus at {plain}; `results/minigrid`)" in text
+    fresh, released = dict.fromkeys(path for path, _ in of_task)
+    searched, plain = of_task[fresh, "A2C + RE3"], of_task[fresh, "A2C"]
+    assert (
+        f"`recommended` ends at {with_interval(searched)} and its A2C without bonus at "
+        f"{with_interval(plain)}, seeds 11 to 40; `released` with RE3 at "
+        f"{with_interval(of_task[released, 'A2C + RE3'])}, seeds 1 to 10"
+    ) in text
     presets = "recommended", "released"
     weights = [resolve("doorkey_8x8", preset=preset).re3.beta for preset in presets]
     assert weights == [float(searched["beta"]), 0.01] == [0.005, 0.01]
-    assert "weight, 0.005, the second that of the paper's table, 0.01" in text
+    assert "weight, 0.005, the last that of the paper's table, 0.01" in text
 
 
 def test_every_option_that_the_page_names_exists():

@@ -49,6 +49,9 @@ def test_presets_of_pixels(task, preset):
     over = config.ppo.anneal_agent_steps
     assert over is None if preset == "debug" else over == config.steps // repeat
     assert not config.ppo.normalize_observations
+    if task != "seaquest" and preset != "debug":
+        assert (config.ppo.num_envs, config.ppo.rollout_length) == (16, 128)
+        assert config.dmc.image_size == (48 if preset == "small" else 84)
     if preset not in ("small", "debug"):
         rows, columns = (84, 84) if task == "seaquest" else [config.dmc.image_size] * 2
         assert config.re3.image_crop <= min(rows, columns)

@@ -128,6 +128,9 @@ def test_names_and_scores():
         assert atari_games.human_normalised(game, scores.random) == 0
         assert atari_games.human_normalised(game, scores.human) == 1
     assert atari_games.human_normalised("pong", 15.0) == pytest.approx(35.7 / 35.3)
+    # Wang et al. (2016); Mnih et al. (2015) have 5,775 and 20,182.
+    found = [atari_games.GAMES[game].human for game in ("beam_rider", "seaquest")]
+    assert found == [16926.5, 42054.7]
 
 
 def test_states_cannot_be_read_or_written(lanes):

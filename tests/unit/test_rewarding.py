@@ -16,9 +16,12 @@ from re3_jax.intrinsic import RE3Config, from_config
 from re3_jax.intrinsic.base import IntrinsicBatch, Step
 from re3_jax.intrinsic.icm import ICMConfig
 from re3_jax.intrinsic.icm import from_config as icm
+from re3_jax.intrinsic.inverse_dynamics import inverse_dynamics
+from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.rewarding import reward_batch
 from re3_jax.intrinsic.rnd import RNDConfig
 from re3_jax.intrinsic.rnd import from_config as rnd
+from re3_jax.intrinsic.state_entropy import scaled
 from re3_jax.intrinsic.sums import sum_of
 from re3_jax.training.on_policy import init_state, train_update
 from tests.equal import equal_arrays
@@ -29,6 +32,12 @@ SIZES = {"hidden_dim": 16, "latent_dim": 8}
 RE3 = from_config(RE3Config(ring_size=32))
 BONUSES = {
     "rnd": rnd(RNDConfig(**SIZES)),
+    "inverse_dynamics": scaled(
+        RE3Config(ring_size=32, latent_dim=8),
+        inverse_dynamics(
+            RE3Config(ring_size=32, latent_dim=8), LearnedEncoderConfig(hidden_dim=16)
+        ),
+    ),
     "re3+icm": sum_of({"re3": RE3, "icm": icm(ICMConfig(**SIZES))}),
 }
 STEPS = jnp.array([[0, 3], [1, 2], [2, 0], [3, 1]])
