@@ -1,6 +1,6 @@
 """Env frames per second of SAC on states, with and without RE3, for 1, 2 and 4 seeds.
 
-Prints one JSON. Hyperparameters are the task's own preset. As in a run, each CPU core is a
+Prints one JSON. Hyperparameters are the task's own preset. Each CPU core is a
 device and the seeds are spread over as many as divide them evenly. Evaluation and compilation are
 excluded; the replay and the latents are full (of noise) before the clock starts. The
 configurations of a task take turns, so that a machine whose speed drifts treats them alike; each

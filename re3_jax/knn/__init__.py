@@ -42,7 +42,8 @@ stage 1, which settles all queries of a dense cluster together; what then remain
 the whole ring by differences. No query is searched again where the error could not exceed
 `search.TIE_TOLERANCE`; there the relative error of a distance stays below 2e-4.
 
-Memory: the matrix queries x rows never takes more than 8 MB. Memory grows with queries x groups.
+Memory: the matrix queries x rows never takes more than 8 MB, for up to a million rows. Memory grows
+with queries x groups.
 On a CUDA device a kernel makes stage 1, and the matrix is never in memory (see `kernel`).
 
 Gradients: latents are constants. No gradient flows to the queries or the ring.
