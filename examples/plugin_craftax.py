@@ -1,7 +1,7 @@
 """Craftax (Matthews et al., 2024) as a suite: exploration in an open world, on the device.
 
-pip install craftax
-make run ENV=craftax:Craftax-Classic-Symbolic-v1 ARGS="--plugin examples/plugin_craftax.py"
+    .venv/bin/python -m pip install craftax==1.6.1
+    make run ENV=craftax:Craftax-Classic-Symbolic-v1 ARGS="--plugin examples/plugin_craftax.py"
 
 Rewards are those of Craftax: the first time of each achievement, and health.
 """
