@@ -77,14 +77,43 @@ class Profile(NamedTuple):
     remark: str
 
 
+def _soon_learning(config: RunConfig, chunk: int) -> RunConfig:
+    """A run whose first update comes after its first chunk, once a transition is complete.
+
+    Raises:
+      UsageError: it learns in bursts.
+    """
+    agent, options = AGENTS[config.agent], config.of_agent
+    if agent.in_bursts:
+        bench = f"run make bench BENCH={agent.name}_update, or "
+        raise UsageError(
+            f"a profile is of single agent steps, and {agent.name} learns in bursts between whole "
+            f"episodes: {bench * installing.in_checkout()}profile another agent"
+        )
+    if agent.first_update is None:
+        return config
+    first = max(chunk, _span(config) + 1) * options.num_envs
+    options = dataclasses.replace(options, **{agent.first_update: first})
+    return dataclasses.replace(config, **{agent.group: options})
+
+
+def _span(config: RunConfig) -> int:
+    """Agent steps over which a transition goes on."""
+    agent = AGENTS[config.agent]
+    return int(getattr(config.of_agent, agent.span)) if agent.span else 1
+
+
 def profile(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
     """Profiles an update on the device; writes the trace to `folder`."""
+    config = _soon_learning(config, TRACED_UPDATES)
     config = dataclasses.replace(config, chunk_updates=TRACED_UPDATES)
     program = build.device_program(config, build.make_environment(config.env))
     state = program.init(jnp.asarray(config.seed_numbers, jnp.int32))
     train = program.train.lower(state).compile()
     frames = config.frames_per_update(spec.action_repeat)
     ring_rows = config.re3.ring_size if bonuses.keeps_latents(flatten(config)) else 0
+    for _ in range(2 + _span(config) // TRACED_UPDATES):
+        state, _ = jax.block_until_ready(train(state))
     filled, started = 0, time.perf_counter()
     while filled <= ring_rows and time.perf_counter() - started < FILL_SECONDS:
         state, _ = jax.block_until_ready(train(state))
@@ -105,20 +134,10 @@ def profile(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
 
 def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
     """Profiles an agent step of the host loop; writes the trace to `folder`."""
-    agent, options = AGENTS[config.agent], config.of_agent
-    if agent.in_bursts:
-        bench = f"run make bench BENCH={agent.name}_update, or "
-        raise UsageError(
-            f"a profile is of single agent steps, and {agent.name} learns in bursts between whole "
-            f"episodes: {bench * installing.in_checkout()}profile another agent"
-        )
-    span = int(getattr(options, agent.span)) if agent.span else 1
-    if agent.first_update is not None:
-        # The first update comes after the first chunk, once a transition is complete.
-        first = max(TRACED_STEPS, span + 1) * options.num_envs
-        options = dataclasses.replace(options, **{agent.first_update: first})
+    agent, config = AGENTS[config.agent], _soon_learning(config, TRACED_STEPS)
+    options, span = config.of_agent, _span(config)
     updates = 1 if agent.on_policy else TRACED_STEPS
-    config = dataclasses.replace(config, chunk_updates=updates, **{agent.group: options})
+    config = dataclasses.replace(config, chunk_updates=updates)
     chunk = updates * config.steps_per_update
     with contextlib.closing(build.build(config, spec, print)) as program:
         assert isinstance(program, HostProgram)

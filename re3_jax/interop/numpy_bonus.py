@@ -262,7 +262,13 @@ class NumpyBonus:
                 f"a rollout is a Step of arrays, not a {type(steps).__name__}: give "
                 "Step(observation, ...)"
             )
-        time, lanes = np.shape(steps.observation)[:2]
+        shape = np.shape(steps.observation)
+        if len(shape) < 2:
+            raise ValueError(
+                f"observations of shape {shape} have no axes for time and lane: give arrays of "
+                "[time, lane, ...]"
+            )
+        time, lanes = shape[:2]
         if min(time, lanes) < 1:
             raise ValueError(f"a rollout of {time} steps of {lanes} lanes has nothing to reward")
         return self._checked(steps, (time, self._lanes(lanes))), _as_int32(self.agent_steps)

@@ -68,8 +68,8 @@ def restore(path: str | Path, like: Any) -> Any:
     try:
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
-    except ValueError:
-        # NumPy's sentence advises to unpickle what may be anything.
+    except (ValueError, TypeError):
+        # NumPy's sentence advises to unpickle what may be anything; an .npy file has no `with`.
         raise ValueError(
             f"cannot read the state of a bonus from {path}: it is not an .npz file that save wrote"
         ) from None

@@ -109,7 +109,7 @@ def draw(rows: Sequence[tuple[str, Columns]], of_bonus: bool) -> Figure | None:
     quantiles = {
         base + MIDDLE: _quantiles(panels, base)
         for base in [name.removesuffix(MIDDLE) for name in panels]
-        if all(base + end in panels for end in (LOW, MIDDLE, HIGH))
+        if _have_the_same_rows(panels, [base + end for end in (LOW, MIDDLE, HIGH)])
     }
     if not panels:
         return None
@@ -127,6 +127,12 @@ def draw(rows: Sequence[tuple[str, Columns]], of_bonus: bool) -> Figure | None:
             legend.remove()
     figure.legend([*lines.values()], [*lines], loc="outside upper left", frameon=False, ncols=3)
     return figure
+
+
+def _have_the_same_rows(panels: dict[str, list[Curve]], names: Sequence[str]) -> bool:
+    """Whether all these columns are there with the same rows: one may be infinite in a row."""
+    rows = [[curve.label for curve in panels.get(name, [])] for name in names]
+    return rows[0] != [] and all(row == rows[0] for row in rows)
 
 
 def _quantiles(panels: dict[str, list[Curve]], base: str) -> list[Band]:

@@ -74,7 +74,8 @@ def evaluate_lanes(
     memory = begin(*on_device(frame))
     while True:
         if record is not None and not finished[0]:
-            record(np.broadcast_to(frame[0], (*frame.shape[1:3], 3)))
+            # A view would keep the frames of all lanes for as long as it is kept.
+            record(np.broadcast_to(frame[0].copy(), (*frame.shape[1:3], 3)))
         memory, action = act(memory, keys, jax.device_put(agent_steps, sharding))
         # Not in place: on a CPU the device may still be reading this array's own memory.
         agent_steps = agent_steps + 1

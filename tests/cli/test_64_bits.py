@@ -30,6 +30,9 @@ for task in ("empty_16x16", "doorkey_6x6", "multiroom_n6", "keycorridor_s3r3"):
     leaves = jax.tree.leaves(jax.jit(jax.vmap(episode))(jax.random.split(jax.random.key(0), 16)))
     found |= {f"{task}{place}": leaf for place, leaf in enumerate(leaves)}
 
+bar = registry.make("pixels:bar")
+found["place of the bar"], *_ = bar.reset(jax.random.key(0))[0]
+
 spec = EnvSpec("plane", (3,), np.dtype(np.float32), Discrete(2), max_agent_steps=9)
 bonus = from_config(RE3Config(ring_size=64, beta=0.1, last_neighbour=3, first_neighbour=3))
 steps = Step(jnp.asarray(np.random.default_rng(0).normal(size=(8, 4, 3))))

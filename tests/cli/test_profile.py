@@ -9,6 +9,7 @@ import pytest
 from re3_jax.commands import profile
 from re3_jax.envs import host
 from re3_jax.runs import machine, run_folder
+from re3_jax.runs.build import task_spec
 from re3_jax.runs.options import parse
 from tests.probe_host_env import DotLanes, spec
 
@@ -92,3 +93,34 @@ def test_on_the_host_an_on_policy_agent_learns_with_each_rollout(tmp_path, monke
     assert list(result.parts) == ["act", "lanes", "update", "store"]
     assert all(value > 0 for value in [result.milliseconds, *result.parts.values()])
     assert list(tmp_path.rglob("*.trace.json.gz"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--env gymnax:Pendulum-v1 --sac.initial-agent-steps 9000",
+        "--env doorkey_6x6 --agent rainbow --rainbow.initial-agent-steps 9000",
+    ],
+)
+def test_on_the_device_all_that_is_timed_learns(words, tmp_path, monkeypatch):
+    """Without a ring to fill, the random steps of the preset would be all that is timed."""
+    config = parse([*words.split(), "--preset", "debug", "--seeds", "1", "--bonus", "none"])
+    before = []
+
+    def timed(train, state, units, folder, detail):
+        before.append(jax.device_get(state.counters.updates))
+        return 1.0, 1.0, state
+
+    monkeypatch.setattr(profile, "_timed_and_traced", timed)
+    monkeypatch.setattr(
+        profile,
+        "milliseconds_by_scope",
+        lambda folder, text, scopes: dict.fromkeys(profile.PARTS, 0),
+    )
+    profile.profile(config, task_spec(config), tmp_path)
+    assert before[0] > 0
+
+
+def test_bursts_are_not_profiled(tmp_path, capsys):
+    assert profile.main(["--env", "pixels:bar", "--agent", "dreamer", "--preset", "debug"]) == 2
+    assert "dreamer learns in bursts" in capsys.readouterr().err

@@ -196,6 +196,19 @@ def test_the_parts_of_a_sum_are_diagnosed_as_a_bonus_is(name, is_of_bonus):
         assert (figure is not None) == (asked == is_of_bonus)
 
 
+def test_a_row_without_one_of_three_quantiles_is_drawn_all_the_same():
+    def column(label, value):
+        return Curve(label, np.array([1, 2]), np.full((2, 2), value))
+
+    names = ("beta_p05", "beta_p50", "beta_p95")
+    rows = [
+        ("a", {name: column("a", 1.0) for name in names}),
+        ("b", {name: column("b", np.inf if name == "beta_p95" else 1.0) for name in names}),
+    ]
+    figure = training_curves.draw(rows, of_bonus=True)
+    assert [axes.get_title() for axes in figure.axes] == [*names]
+
+
 def test_columns_are_means_over_equal_parts_of_a_run(tmp_path):
     folder = write_run(tmp_path / "run", finals=[0.1, 0.2])
     values = RNG.normal(size=(2, 600))

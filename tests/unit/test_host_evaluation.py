@@ -26,7 +26,7 @@ class LosingLanes(DotLanes):
         return step._replace(frame=self._frame(), truncated=step.truncated | self.lost)
 
 
-def evaluate(act, seeds, lanes=DotLanes):
+def evaluate(act, seeds, lanes=DotLanes, record=None):
     return evaluate_lanes(
         lanes(len(seeds) * EPISODES),
         # The memory is the newest frame.
@@ -37,6 +37,7 @@ def evaluate(act, seeds, lanes=DotLanes):
         env_frames=0,
         episodes=EPISODES,
         sharding=jax.sharding.SingleDeviceSharding(jax.devices()[0]),
+        record=record,
     )
 
 
@@ -74,6 +75,20 @@ def test_an_episode_that_was_cut_by_a_lost_process_is_played_anew():
     first = 2 * whole.return_mean[0] - returns_of_lane_1(act)
     again = 0.25 + 0.5 + 0.75 + (EPISODE - 3)
     assert 2 * cut.return_mean[0] - first == pytest.approx(again)
+
+
+def test_a_recorded_frame_keeps_no_other_lane_in_memory():
+    def act(memory, key, agent_steps):
+        return memory, jnp.zeros((*memory.shape[:2], 1))
+
+    frames = []
+    evaluate(act, np.arange(3), record=frames.append)
+    assert len(frames) == EPISODE
+    for frame in frames:
+        kept = frame
+        while kept.base is not None:
+            kept = kept.base
+        assert kept.nbytes <= frame.nbytes
 
 
 class BrokenLanes(LosingLanes):

@@ -204,6 +204,9 @@ def test_a_bad_file_is_refused_and_the_state_stays(tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match="cannot read the state of a bonus from"):
             bonus.restore(path)
+    np.save(path.with_suffix(".npy"), np.ones(3))
+    with pytest.raises(ValueError, match="it is not an .npz file that save wrote"):
+        bonus.restore(path.with_suffix(".npy"))
     path.write_bytes(whole)
     expected, _ = bonus.reward_rollout(rollout("vectors", 1))
     bonus.restore(path)
@@ -326,6 +329,8 @@ def test_a_loop_without_lanes_or_steps_is_refused():
     bonus = make("re3", "vectors")
     with pytest.raises(ValueError, match="a rollout of 0 steps of 4 lanes has nothing to reward"):
         bonus.reward_rollout(Step(np.zeros((0, LANES, 5))))
+    with pytest.raises(ValueError, match=r"of shape \(8,\) have no axes for time and lane"):
+        bonus.reward_rollout(Step(np.zeros(8)))
     assert bonus.agent_steps == 0
 
 

@@ -32,7 +32,7 @@ def make(length: int = 12) -> DeviceEnv:
         return jnp.broadcast_to(row, (SIZE, SIZE, 3))
 
     def reset(key):
-        place, is_red = jnp.full((), 0.5), jax.random.bernoulli(key)
+        place, is_red = jnp.full((), 0.5, jnp.float32), jax.random.bernoulli(key)
         return (place, is_red, jnp.zeros((), jnp.int32)), observe(place, is_red)
 
     def step(state, action, key):

@@ -178,6 +178,7 @@ class PoolLanes(ABC):
         """Starts a new episode in every lane, lane i from `seeds[i]`; returns the first frames."""
         if len(seeds) != self.num_lanes:
             raise ValueError(f"{self.num_lanes} lanes need as many seeds, but got {len(seeds)}")
+        self._step = None
         return self._thread.submit(self._reset, [int(seed) % 2**31 for seed in seeds]).result()
 
     @abstractmethod

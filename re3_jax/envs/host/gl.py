@@ -77,7 +77,7 @@ def _works(device: str) -> bool:
 def missing() -> str:
     """The error message for a missing GL driver."""
     return (
-        f"no OpenGL driver works here; install one with `{APT_LINE}`, or draw without GL: "
+        f"no OpenGL driver works here; install one with `{APT_LINE}`, or train without GL: "
         "--dmc.renderer warp"
     )
 

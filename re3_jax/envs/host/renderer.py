@@ -94,6 +94,9 @@ class GLRenderer:
         from dm_control.mujoco import Camera
 
         for lane in lanes:
+            # quadruped_escape makes one when an episode begins, of a size and quality of its own.
+            if lane.physics._contexts:
+                lane.physics._free_rendering_contexts()
             visual = lane.physics.model.vis
             # A buffer no larger than the frame gives the same pixels and has less to clear.
             visual.global_.offwidth = visual.global_.offheight = image_size
