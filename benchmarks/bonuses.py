@@ -79,8 +79,8 @@ def minigrid(rounds: int, seeds: int, preset: PresetName, agent: AgentName) -> d
     contenders = {bonus: Contender(bonus, seeds, preset, agent=agent) for bonus in names}
     for _ in range(rounds):
         for contender in contenders.values():
-            contender.turn()
-    plain = np.array(contenders["none"].times)
+            contender.chunks.turn()
+    plain = np.array(contenders["none"].chunks.times)
     return {
         "task": MINIGRID_TASK,
         "agent": agent,
@@ -89,7 +89,7 @@ def minigrid(rounds: int, seeds: int, preset: PresetName, agent: AgentName) -> d
         "bonuses": {
             bonus: {
                 "ms": round(contender.milliseconds_per_update, 3),
-                "times_plain": round(float(np.median(np.array(contender.times) / plain)), 2),
+                "times_plain": round(float(np.median(np.array(contender.chunks.times) / plain)), 2),
             }
             for bonus, contender in contenders.items()
         },

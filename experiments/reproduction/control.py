@@ -21,7 +21,7 @@ FOLDERS = {
 BONUSES_SMALL = "dmc_small_bonuses"
 BONUS_FOLDERS = {PAPERS_SIZE: Verdict.REPRODUCED, BONUSES_SMALL: Verdict.SMALLER}
 
-SEARCHED = frozenset({"cheetah_run_sparse", "pendulum_swingup"})
+SEARCHED = frozenset({"cheetah_run_sparse", "pendulum_swingup", "cartpole_swingup_sparse"})
 """Tasks on whose seed 1 of RAD and RAD + RE3 `small` was chosen: their first there is seed 2."""
 
 DREAMER_FOLDERS = {PAPERS_SIZE: Verdict.REPRODUCED, "dmc_dreamer_small": Verdict.SMALLER}
