@@ -114,7 +114,7 @@ class Torch:
     def update(self, given: Given, full: bool) -> dict[str, float]:
         """One update; what was measured."""
         re3 = self.config.re3
-        given = jax.tree.map(lambda x: torch.from_dlpack(x)[0], given)
+        given = jax.tree.map(lambda x: torch.from_dlpack(x)[0], given)  # type: ignore[attr-defined]
         rows = given.stored[: given.num_stored]
         near = neighbours.smallest(given.latents, rows, re3.last_neighbour)
         std = self.std(near[:, -1].cpu().numpy())

@@ -146,7 +146,7 @@ def torchs(with_re3: bool) -> Callable[[], object]:
     encoder = detached(as_tensors(encoder, torch.float32))
 
     def rewarded() -> SequenceBatch:
-        frames = batch.frames.flatten(0, 1)
+        frames = batch.frames.flatten(0, 1)  # type: ignore[call-arg]
         latents = oracle.latents(encoder, frames, c.head_order, torch.float32)
         bonus = CONFIG.re3.beta * oracle.distances(latents, K)
         return batch._replace(reward=batch.reward + bonus.reshape(batch.reward.shape))
