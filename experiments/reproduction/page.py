@@ -52,6 +52,7 @@ CONTRIBUTIONS = (
 OUTSIDE = {
     "bonus_faults": "diagnostics of a right bonus and of two with planted faults",
     "bonus_losses": "losses of the learned bonuses over 1,000 updates",
+    "coverage": "how broadly runs of a task visited its true states",
     "deep_sea_search": "the search of Rainbow's settings on DeepSea",
     "dmc_small_drq": "DrQ with and without RE3; the paper has DrQ alone",
     "dreamer": "Dreamer on a task of ours, a bar in pixels",
