@@ -153,6 +153,19 @@ def test_cheap_renders_are_close(name, mean, largest):
     assert difference.max() <= largest
 
 
+def test_a_task_with_a_context_of_its_own_is_drawn_as_asked():
+    """quadruped_escape makes one when an episode begins, before the renderer is chosen."""
+    if gl.probe() is None:
+        pytest.skip(gl.missing())
+    load("quadruped_escape", 0)
+    pictures = []
+    for name in ("gl", "gl_cheap"):
+        lane = dmc.Lane("quadruped_escape", DMCConfig())
+        pictures.append(renderer.make(name, [lane], 100).draw([0])[0])
+        lane.physics.free()
+    assert not np.array_equal(*pictures)
+
+
 @pytest.mark.slow
 def test_warp_draws_what_gl_draws():
     if gl.probe() is None:
