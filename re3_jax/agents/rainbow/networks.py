@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 from re3_jax import initializers
 from re3_jax.agents.rainbow.config import RainbowConfig, Torso
 from re3_jax.initializers import Layer
-from re3_jax.networks import conv_stack, minigrid, noisy
+from re3_jax.networks import conv_stack, noisy
 from re3_jax.networks.conv_stack import Convs, ConvStack
 from re3_jax.networks.mlp import linear
 from re3_jax.networks.noisy import Noise, NoisyLayer
@@ -130,8 +130,8 @@ def outputs(
 
     Args:
       network: weights.
-      observation: bytes of images are scaled to [0, 1]; MiniGrid's codes and other numbers are
-        taken as they are.
+      observation: bytes count as 0..255 and are scaled to [0, 1], MiniGrid's codes too; other
+        numbers are taken as they are.
       noise: of `draw_noise`; None for mean weights.
       config: says what there is.
     """
@@ -164,12 +164,9 @@ def _linear(layer: AnyLayer, x, noise: Noise | None):
 
 
 def _features(network: Network, observation) -> Float[Array, "batch features"]:
-    if observation.shape[1:] == minigrid.OBSERVATION_SHAPE:
-        # Codes of at most 10: as shares of 255 they would hardly differ.
-        x = observation.astype(jnp.float32)
-    else:
-        x = conv_stack.as_float(observation)
-    x = conv_stack.features(network.convs, x)
+    # MiniGrid's codes, too, although views then differ little at first: as they are, an untrained
+    # network keeps to the same actions in spite of the noise (tried with one seed of two tasks).
+    x = conv_stack.features(network.convs, conv_stack.as_float(observation))
     for layer in network.linear:
         x = jax.nn.relu(linear(layer, x))
     return x
