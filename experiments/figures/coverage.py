@@ -36,7 +36,8 @@ def measured(rows: Sequence[Row]) -> list[Measured]:
     """The entropies of all rows of one task, up to the last frame that each run went through.
 
     Raises:
-      UsageError: a run is of another agent or suite, is too short, or has no replay of all of it.
+      UsageError: a run is of another agent or suite, is too short, or has no replay of all of it;
+        or two differ in their action repeat.
     """
     for row in rows:
         if row.options["agent"] not in AGENTS or suites.find(row.task)[0].name != "dmc":
@@ -46,6 +47,11 @@ def measured(rows: Sequence[Row]) -> list[Measured]:
             )
     played = [[one for folder in row.folders for one in replayed.read(folder)] for row in rows]
     every = [one for of_row in played for one in of_row]
+    if len({one.config.action_repeat for one in every}) > 1:
+        raise UsageError(
+            f"the runs of {rows[0].task} differ in --dmc.action-repeat, so that as many env frames "
+            "are not as many states: give runs that agree in it"
+        )
     shortest = min(every, key=lambda one: len(one.actions) * one.config.action_repeat)
     if len(shortest.actions) < visited_entropy.MINIBATCH:
         raise UsageError(

@@ -47,9 +47,15 @@ def read(folder: Path) -> list[Played]:
     """What each seed of the run in a folder did; its agent is RAD or DrQ, with one lane.
 
     Raises:
-      UsageError: there is no run or no intact checkpoint, or the replay has lost the first actions.
+      UsageError: there is no run or no intact checkpoint, the replay has lost the first actions, or
+        the run has several lanes or another engine.
     """
     config = run_folder.stored_config(folder, "name the folder of a run")
+    if config.dmc.engine != "dm_control" or config.sac.num_envs != 1:
+        raise UsageError(
+            f"the run in {folder} cannot be simulated again: only one lane of dm_control can, so "
+            "leave it out, or train it with --dmc.engine dm_control and --sac.num-envs 1"
+        )
     store = CheckpointStore(folder / run_folder.CHECKPOINTS)
     with contextlib.closing(store):
         try:

@@ -1,7 +1,6 @@
 """The figure of visited states: what it measures and writes, from made-up states."""
 
 import csv
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -99,17 +98,22 @@ def test_other_runs_are_refused(made_up, tmp_path, capsys, options, sentence):
     assert not (tmp_path / "out").exists()
 
 
+def test_another_action_repeat_is_refused(made_up, monkeypatch, tmp_path, capsys):
+    """Rows would have other points, and as many frames would be fewer states."""
+    folders = [run(tmp_path, "hopper", bonus, 1) for bonus in ("none", "re3")]
+    monkeypatch.setattr(
+        replayed, "read", lambda folder: [made(folder, repeat=4 if folder == folders[0] else 8)]
+    )
+    assert coverage.main([*map(str, folders), "--out", str(tmp_path / "out")]) == 2
+    assert "the runs of hopper_hop differ in --dmc.action-repeat" in capsys.readouterr().err
+
+
 def test_too_few_states_are_refused(made_up, monkeypatch, tmp_path, capsys):
     folders = [run(tmp_path, "hopper", bonus, 1) for bonus in ("none", "re3")]
-    short = replace(DMCConfig(), action_repeat=8)
     monkeypatch.setattr(
         replayed,
         "read",
-        lambda folder: [
-            made(folder)._replace(config=short, actions=np.zeros((511, 1), np.float32))
-            if folder == folders[1]
-            else made(folder)
-        ],
+        lambda folder: [made(folder, steps=511 if folder == folders[1] else 1200)],
     )
     assert coverage.main([*map(str, folders), "--out", str(tmp_path / "out")]) == 2
     assert f"{folders[1]} has only 511 states: train it until it has 512" in capsys.readouterr().err

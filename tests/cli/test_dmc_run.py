@@ -85,6 +85,18 @@ def test_coverage_of_a_run_that_is_too_short_is_refused(run, capsys, tmp_path):
     assert f"{run} has only 50 states: train it until it has 512" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("group", "changed"), [("dmc", {"engine": "envpool"}), ("sac", {"num_envs": 2})]
+)
+def test_runs_that_cannot_be_simulated_again_are_refused(run, monkeypatch, group, changed):
+    stored = replayed.run_folder.stored_config(run, "")
+    other = dataclasses.replace(getattr(stored, group), **changed)
+    changed_run = dataclasses.replace(stored, **{group: other})
+    monkeypatch.setattr(replayed.run_folder, "stored_config", lambda *_: changed_run)
+    with pytest.raises(UsageError, match="cannot be simulated again: only one lane of dm_control"):
+        replayed.read(run)
+
+
 def test_a_replay_that_lost_actions_is_refused(run, monkeypatch):
     stored = replayed.run_folder.stored_config(run, "")
     small = dataclasses.replace(stored.sac, replay_capacity=40)
