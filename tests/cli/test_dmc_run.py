@@ -86,7 +86,8 @@ def test_coverage_of_a_run_that_is_too_short_is_refused(run, capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("group", "changed"), [("dmc", {"engine": "envpool"}), ("sac", {"num_envs": 2})]
+    ("group", "changed"),
+    [("dmc", {"engine": "envpool", "renderer": "gl"}), ("sac", {"num_envs": 2})],
 )
 def test_runs_that_cannot_be_simulated_again_are_refused(run, monkeypatch, group, changed):
     stored = replayed.run_folder.stored_config(run, "")
