@@ -57,7 +57,7 @@ def evaluate(
         if found is None:
             raise UsageError(f"{run} has no checkpoint to evaluate: train it first")
         state, record = found
-        stats = runner.start_evaluation(state, frames.append if video or strip else None)()
+        stats = runner.start_evaluation(state, frames if video or strip else None)()
     printed = {"run": str(run), **evaluation.described(config, stats, record["env_frames"])}
     # Before the pictures, which may fail.
     print(json.dumps(run_folder.without_nan(printed), indent=2), flush=True)

@@ -33,7 +33,7 @@ from re3_jax.runs.terminal import Terminal
 from re3_jax.runs.validate import sizes, validate, validate_for_task
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.evaluate import EvalStats
-from re3_jax.training.host_evaluation import Record
+from re3_jax.training.host_evaluation import Frames
 from re3_jax.training.recorder import Recorder, Tables, read_tables
 from re3_jax.training.train_state import TrainState
 
@@ -240,7 +240,7 @@ class Run:
         """
         evaluation.check_films(self.config)
         frames: list[np.ndarray] = []
-        self._play(self.config, frames.append)
+        self._play(self.config, frames)
         if path is None:
             return np.stack(frames)
         video.write(Path(path), frames)
@@ -283,7 +283,7 @@ class Run:
             )
         return self._session
 
-    def _play(self, config: RunConfig, film: Record | None = None) -> EvalStats:
+    def _play(self, config: RunConfig, film: Frames | None = None) -> EvalStats:
         session = self._whole()
         if config.evaluation == session.config.evaluation:
             return session.runner.start_evaluation(session.state, film)()

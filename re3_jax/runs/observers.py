@@ -16,7 +16,7 @@ from re3_jax.runs.session import Metrics, Observer, Session
 from re3_jax.runs.terminal import Standing, Terminal, clock
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.evaluate import EvalStats
-from re3_jax.training.host_evaluation import Record
+from re3_jax.training.host_evaluation import Frames
 from re3_jax.training.recorder import Recorder, Tables
 
 CURVE_SECONDS = 60.0
@@ -155,9 +155,9 @@ class Film(Observer):
         """There are no frames before the last evaluation."""
         self._frames: list[np.ndarray] = []
 
-    def filming(self, session: Session) -> Record | None:
-        """Receives frames once all frames are trained."""
-        return self._frames.append if session.all_trained else None
+    def filming(self, session: Session) -> Frames | None:
+        """The frames, once all are trained on."""
+        return self._frames if session.all_trained else None
 
     def write(self, session: Session, folder: Path) -> list[Path]:
         """Writes the MP4s that a finished run has, and returns their paths."""

@@ -25,7 +25,7 @@ from re3_jax.training.digests import of_seeds
 from re3_jax.training.distributed import ALONE, Processes
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.finite import finite_seeds
-from re3_jax.training.host_evaluation import Record
+from re3_jax.training.host_evaluation import Frames
 from re3_jax.training.replay_journal import without_frames
 from re3_jax.training.train_state import TrainState
 
@@ -43,8 +43,8 @@ class Observer:
     def compiled(self, session: "Session", seconds: float) -> None:
         """The programs were compiled."""
 
-    def filming(self, session: "Session") -> Record | None:
-        """What receives the frames of the evaluation that is about to begin, if anything does."""
+    def filming(self, session: "Session") -> Frames | None:
+        """The list that receives the frames of the evaluation about to begin, if there is one."""
         return None
 
     def evaluating(self, session: "Session", sha256: Sequence[str]) -> None:
@@ -215,8 +215,9 @@ class Session:
         sha256: list[str] = sum(self.processes.exchange(digests), [])
         for observer in self.observers:
             observer.evaluating(self, sha256)
-        films = [film for observer in self.observers if (film := observer.filming(self))]
-        play = self.runner.start_evaluation(self.state, films[0] if films else None)
+        films = [observer.filming(self) for observer in self.observers]
+        film = next((film for film in films if film is not None), None)
+        play = self.runner.start_evaluation(self.state, film)
         self._evaluation = self._evaluator.submit(_timed, play)
         if not self.runner.evaluates_beside_training:
             self._await_evaluation()

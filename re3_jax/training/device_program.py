@@ -12,7 +12,7 @@ from re3_jax.agents.base import Acting, AgentState
 from re3_jax.cpu.by_platform import in_turn
 from re3_jax.envs.base import DeviceEnv
 from re3_jax.training.evaluate import EvalStats, evaluate
-from re3_jax.training.host_evaluation import Record
+from re3_jax.training.host_evaluation import Frames
 from re3_jax.training.seeds import OverSeeds, ProgramOptions
 from re3_jax.training.train_state import Metrics, TrainState
 
@@ -91,10 +91,10 @@ class DeviceProgram:
             self.train, self.evaluate = pool.map(lambda one: one.compile(), lowered)
 
     def start_evaluation(
-        self, state: TrainState, record: Record | None = None
+        self, state: TrainState, film: Frames | None = None
     ) -> Callable[[], EvalStats]:
         """Dispatches the episodes, which show no frames; the function returned waits for them."""
-        del record
+        del film
         stats = self.evaluate(state)
         return lambda: jax.device_get(stats)
 

@@ -20,7 +20,7 @@ from re3_jax.envs.base import LaneStep
 from re3_jax.envs.host.base import HostEnv
 from re3_jax.training import screens
 from re3_jax.training.evaluate import EvalStats
-from re3_jax.training.host_evaluation import Record, evaluate_lanes, lane_seeds
+from re3_jax.training.host_evaluation import Frames, evaluate_lanes, lane_seeds, lanes_of_a_seed
 from re3_jax.training.host_functions import SeedFunctions, step_key
 from re3_jax.training.host_rollout import collecting
 from re3_jax.training.seeds import OverSeeds, ProgramOptions
@@ -238,18 +238,19 @@ class HostProgram:
         return state, metrics
 
     def start_evaluation(
-        self, state: TrainState, record: Record | None = None
+        self, state: TrainState, film: Frames | None = None
     ) -> Callable[[], EvalStats]:
         """Takes a copy of what acts; the function returned plays the episodes, in any thread.
 
         Args:
           state: may be trained further (and so donated) before the episodes are played.
-          record: is given every frame of the first seed's first episode.
+          film: receives every frame of the first seed's first episode.
         """
         agent = self._snapshot(state.agent)
         env_frames = int(state.counters.env_frames[0])
         if self._evaluation_env is None:
-            self._evaluation_env = self._make_env(len(self._seeds) * self._eval_episodes)
+            lanes = lanes_of_a_seed(len(self._seeds), self._eval_episodes)
+            self._evaluation_env = self._make_env(len(self._seeds) * lanes)
         return partial(
             evaluate_lanes,
             self._evaluation_env,
@@ -260,7 +261,7 @@ class HostProgram:
             env_frames=env_frames,
             episodes=self._eval_episodes,
             sharding=self._sharding,
-            record=record,
+            film=film,
         )
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ class Dots:
     def init(self, seeds):
         return seeds
 
-    def start_evaluation(self, state, record=None):
+    def start_evaluation(self, state, film=None):
         stats = evaluate_lanes(
             DotLanes(len(state) * EPISODES),
             begin=lambda frame: frame,
@@ -37,7 +37,7 @@ class Dots:
             env_frames=0,
             episodes=EPISODES,
             sharding=jax.sharding.SingleDeviceSharding(jax.devices()[0]),
-            record=record,
+            film=film,
         )
         return lambda: stats
 

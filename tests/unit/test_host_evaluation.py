@@ -5,14 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from re3_jax.training.host_evaluation import evaluate_lanes, lane_seeds
+from re3_jax.training.host_evaluation import evaluate_lanes, lane_seeds, lanes_of_a_seed
 from tests.probe_host_env import EPISODE, DotLanes
 
 EPISODES = 2
 
 
 class LosingLanes(DotLanes):
-    """The process of lane 1 is lost in its fourth step, after it moved to the right end."""
+    """The process of a lane is lost in its fourth step, after it moved to the right end."""
+
+    lost_lane = 1
 
     def is_lost(self):
         return self.calls == 4
@@ -20,24 +22,24 @@ class LosingLanes(DotLanes):
     def receive(self):
         step = super().receive()
         self.calls = getattr(self, "calls", 0) + 1
-        self.lost = (np.arange(self.num_lanes) == 1) & self.is_lost()
+        self.lost = (np.arange(self.num_lanes) == self.lost_lane) & self.is_lost()
         self.steps[self.lost] = 0
         self.position[self.lost] = 0.0
         return step._replace(frame=self._frame(), truncated=step.truncated | self.lost)
 
 
-def evaluate(act, seeds, lanes=DotLanes, record=None):
+def evaluate(act, seeds, lanes=DotLanes, film=None, episodes=EPISODES, lanes_of_a_seed=EPISODES):
     return evaluate_lanes(
-        lanes(len(seeds) * EPISODES),
+        lanes(len(seeds) * lanes_of_a_seed),
         # The memory is the newest frame.
         begin=lambda frame: frame,
         act=act,
         see=lambda memory, frame, begins: frame,
         seeds=seeds,
         env_frames=0,
-        episodes=EPISODES,
+        episodes=episodes,
         sharding=jax.sharding.SingleDeviceSharding(jax.devices()[0]),
-        record=record,
+        film=film,
     )
 
 
@@ -82,13 +84,61 @@ def test_a_recorded_frame_keeps_no_other_lane_in_memory():
         return memory, jnp.zeros((*memory.shape[:2], 1))
 
     frames = []
-    evaluate(act, np.arange(3), record=frames.append)
+    evaluate(act, np.arange(3), film=frames)
     assert len(frames) == EPISODE
     for frame in frames:
         kept = frame
         while kept.base is not None:
             kept = kept.base
         assert kept.nbytes <= frame.nbytes
+
+
+class FirstLostLanes(LosingLanes):
+    """The same of the lane that is filmed."""
+
+    lost_lane = 0
+
+
+def test_a_film_shows_the_episode_that_is_played_anew_from_its_beginning():
+    def act(memory, key, agent_steps):
+        return memory, jnp.ones((*memory.shape[:2], 1))
+
+    frames = []
+    evaluate(act, np.arange(1), FirstLostLanes, film=frames)
+    assert len(frames) == EPISODE
+
+
+@pytest.mark.parametrize("lanes_of_a_seed", [1, 3, 5])
+def test_rounds_of_few_lanes_play_the_same_episodes_as_many_lanes_side_by_side(lanes_of_a_seed):
+    def act(memory, key, agent_steps):
+        """Moves right where the dot is in the left half, so returns depend on beginnings."""
+        return memory, memory[..., :8, :].any((-3, -2, -1))[..., None].astype(float)
+
+    films = [], []
+    seeds = np.array([3, 8])
+    together = evaluate(act, seeds, film=films[0], episodes=7, lanes_of_a_seed=7)
+    rounds = evaluate(act, seeds, film=films[1], episodes=7, lanes_of_a_seed=lanes_of_a_seed)
+    jax.tree.map(np.testing.assert_array_equal, rounds, together)
+    np.testing.assert_array_equal(*films)
+    assert together.return_std.min() > 0 and (together.episodes == 7).all()
+
+
+def test_every_round_has_noise_of_its_own():
+    seen = []
+
+    def act(memory, key, agent_steps):
+        seen.append(int(agent_steps[0]))
+        return memory, jnp.zeros((*memory.shape[:2], 1))
+
+    evaluate(act, np.arange(1), episodes=3, lanes_of_a_seed=1)
+    assert seen == list(range(3 * EPISODE))
+
+
+@pytest.mark.parametrize(
+    "seeds, episodes, lanes", [(1, 64, 64), (5, 10, 10), (5, 100, 12), (99, 3, 1)]
+)
+def test_lanes_are_few_enough_and_as_evenly_used_as_they_can_be(seeds, episodes, lanes):
+    assert lanes_of_a_seed(seeds, episodes) == lanes
 
 
 class BrokenLanes(LosingLanes):

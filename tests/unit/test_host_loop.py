@@ -167,7 +167,7 @@ def test_a_seed_does_not_depend_on_its_neighbours(trained):
 def test_evaluation_copies_what_acts_and_repeats_itself(trained):
     program, middle, end, _ = trained
     middle, frames = jax.tree.map(jnp.copy, middle), []
-    play = program.start_evaluation(middle, frames.append)
+    play = program.start_evaluation(middle, frames)
     jax.tree.map(lambda leaf: leaf.delete(), middle.agent)
     stats = play()
     assert len(frames) == EPISODE and frames[0].shape == (16, 16, 3)
