@@ -14,8 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import Box, EnvSpec, LaneStep
-from re3_jax.intrinsic.base import IntrinsicReward, IntrinsicState, Step
-from re3_jax.intrinsic.rewarding import ValueOf, value_if
+from re3_jax.intrinsic.base import IntrinsicReward, IntrinsicState
 from re3_jax.replay.frame_stack import FrameStack
 
 AgentState = Any
@@ -238,25 +237,3 @@ def unit_action_dim(spec: EnvSpec, agent: str) -> int:
             f"Box({space.shape}, -1.0, 1.0)"
         )
     return space.shape[0]
-
-
-def observe(
-    bonus: IntrinsicReward,
-    intrinsic: IntrinsicState,
-    frames: FrameStack,
-    observation: Observation,
-    action: Action,
-    step: LaneStep,
-    value_of: ValueOf | None = None,
-) -> tuple[IntrinsicState, Int[Array, " lane *index"]]:
-    """Shows the bonus a step that is being stored; the index to store with it.
-
-    An episode ends for the bonus with the game's, not with a life. `value_of` are the agent's
-    values, called only if the bonus needs them.
-    """
-    value = value_if(bonus.needs_stored_value, value_of, observation)
-    with jax.named_scope("encode"):
-        following = frames.push(observation, step.final_frame)
-        ends = step.terminated, step.truncated
-        seen = Step(observation, action, following, *ends, step.state_number, value)
-        return bonus.observe(intrinsic, seen)

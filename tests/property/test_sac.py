@@ -88,7 +88,7 @@ def test_its_replay_sums_the_rewards_of_its_steps_and_shows_the_bonus_single_one
     spec = dataclasses.replace(IMAGES, frame_stack=2)
     store = replays.of_frames(config, spec, 2, ())
     frames = [jnp.full((1, *spec.frame_shape), number, jnp.uint8) for number in range(5)]
-    ring = store.begin(store.init(), frames[0])
+    ring = store.init(frames[0])
     for number, frame in enumerate(frames[1:]):
         no, index = jnp.zeros(1, bool), jnp.full(1, number)
         step = LaneStep(frame, jnp.ones(1), no, no, frame, no)

@@ -11,15 +11,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, UInt8
 
 from re3_jax import batch_split
-from re3_jax.agents.base import Acting, Action, Info, Learner, LearnerState, observe, reported
+from re3_jax.agents.base import Acting, Action, Info, Learner, LearnerState, reported
 from re3_jax.agents.dreamer.agent import Belief, Dreamer, DreamerState, SequenceBatch
 from re3_jax.agents.dreamer.config import DreamerConfig
+from re3_jax.agents.off_policy import Storage, off_policy_learner
 from re3_jax.envs.base import EnvSpec, LaneStep
 from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, IntrinsicState
 from re3_jax.intrinsic.rewarding import reward_batch
 from re3_jax.replay import sequence_ring
 from re3_jax.replay.frame_stack import FrameStack
-from re3_jax.replay.sequence_ring import Sequences
+from re3_jax.replay.sequence_ring import SequenceReplay, Sequences
 
 Frames = UInt8[Array, "lane 64 64 channels"]
 
@@ -54,10 +55,8 @@ def make_learner(config: DreamerConfig, spec: EnvSpec, bonus: IntrinsicReward) -
     dreamer, lanes, length = Dreamer(config, spec), config.num_envs, config.sequence_length
     check_sizes(config, spec)
 
-    def init(key: PRNGKeyArray, frame: Frames) -> LearnerState:
-        agent_key, bonus_key = jax.random.split(key)
-        agent = dreamer.init(agent_key)
-        replay = sequence_ring.init(
+    def started(frame: Frames) -> SequenceReplay:
+        empty = sequence_ring.init(
             config.replay_capacity // lanes,
             lanes,
             spec.frame_shape,
@@ -65,12 +64,34 @@ def make_learner(config: DreamerConfig, spec: EnvSpec, bonus: IntrinsicReward) -
             length,
             bonus.index_shape,
         )
-        return LearnerState(
-            agent=agent,
-            intrinsic=bonus.init(bonus_key, spec, lanes),
-            replay=sequence_ring.begin(replay, frame),
-            memory=begin(agent, frame),
+        return sequence_ring.begin(empty, frame)
+
+    def add(
+        replay: SequenceReplay,
+        frame: Frames,
+        action: Action,
+        step: LaneStep,
+        index: Int[Array, " lane *index"],
+    ) -> SequenceReplay:
+        del frame
+        return sequence_ring.add(
+            replay,
+            action,
+            step.reward,
+            step.task_ended,
+            step.final_frame,
+            step.frame,
+            step.done,
+            index,
+            length=length,
         )
+
+    storage = Storage(
+        init=started,
+        cut=sequence_ring.begin,
+        add=add,
+        sample=lambda key, replay: sequence_ring.sample(key, replay, config.batch_size, length),
+    )
 
     def begin(agent: DreamerState, frame: Frames) -> Memory:
         return Memory(dreamer.begin(agent, frame.shape[0]), frame)
@@ -79,39 +100,12 @@ def make_learner(config: DreamerConfig, spec: EnvSpec, bonus: IntrinsicReward) -
         belief, action = dreamer.act(agent, memory.belief, memory.frame, key, explore)
         return memory._replace(belief=belief), action
 
-    def restart(state: LearnerState, frame: Frames) -> LearnerState:
-        return state._replace(
-            intrinsic=bonus.restart(state.intrinsic, jnp.ones(lanes, bool)),
-            replay=sequence_ring.begin(state.replay, frame),
-            memory=begin(state.agent, frame),
-        )
-
-    def store(state: LearnerState, action: Action, step: LaneStep) -> LearnerState:
-        frame, done = state.memory.frame, step.done
-        intrinsic, index = observe(bonus, state.intrinsic, SINGLE, frame, action, step)
-        replay = sequence_ring.add(
-            state.replay,
-            action,
-            step.reward,
-            step.task_ended,
-            step.final_frame,
-            step.frame,
-            done,
-            index,
-            length=length,
-        )
-        return state._replace(
-            intrinsic=intrinsic, replay=replay, memory=see(state.memory, step.frame, done)
-        )
-
     def update(
         state: LearnerState, agent_steps: Int[Array, ""], key: PRNGKeyArray
     ) -> tuple[LearnerState, Info]:
         sample_key, bonus_key, update_key = jax.random.split(key, 3)
         with jax.named_scope("sample"):
-            drawn = batch_split.split(
-                sequence_ring.sample(sample_key, state.replay, config.batch_size, length)
-            )
+            drawn = batch_split.split(storage.sample(sample_key, state.replay))
         batch, intrinsic, bonus_info = reward_sequences(
             bonus, state.intrinsic, drawn, agent_steps, bonus_key
         )
@@ -124,16 +118,18 @@ def make_learner(config: DreamerConfig, spec: EnvSpec, bonus: IntrinsicReward) -
         crossed = after * repeat // every - before * repeat // every
         return (after * repeat >= config.prefill_env_frames) * crossed * config.updates_per_burst
 
-    return Learner(
-        spec=spec,
-        num_lanes=lanes,
-        random_agent_steps=-(-config.prefill_env_frames // spec.action_repeat),
-        acting=Acting(begin, act, see),
-        init=init,
-        restart=restart,
-        store=store,
+    return off_policy_learner(
+        spec,
+        bonus,
+        lanes,
+        dreamer.init,
+        Acting(begin, act, see),
+        storage,
+        frames=SINGLE,
         updates_due=updates_due,
         phases=(update,),
+        random_agent_steps=-(-config.prefill_env_frames // spec.action_repeat),
+        observed=lambda memory: memory.frame,
     )
 
 

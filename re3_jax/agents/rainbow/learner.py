@@ -16,10 +16,11 @@ from re3_jax.agents.base import (
     Info,
     Learner,
     LearnerState,
+    Observation,
     acting_on,
-    observe,
     reported,
 )
+from re3_jax.agents.off_policy import Storage, off_policy_learner
 from re3_jax.agents.rainbow.agent import RainbowBatch, make_rainbow
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.envs.base import EnvSpec, LaneStep
@@ -27,6 +28,7 @@ from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.rewarding import with_bonus
 from re3_jax.replay import prioritized
 from re3_jax.replay.frame_stack import FrameStack
+from re3_jax.replay.prioritized import PrioritizedReplay
 
 
 def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Learner:
@@ -46,38 +48,27 @@ def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -
     frames = FrameStack(spec.frame_stack, "zeros")
     channels = spec.frame_shape[-1]
 
-    def init(key: PRNGKeyArray, frame: Frame) -> LearnerState:
-        agent_key, bonus_key = jax.random.split(key)
-        return LearnerState(
-            agent=agent.init(agent_key),
-            intrinsic=bonus.init(bonus_key, spec, lanes),
-            replay=prioritized.init(
-                config.replay_capacity // lanes,
-                lanes,
-                spec.frame_shape,
-                spec.observation_dtype,
-                n=n,
-                stack=spec.frame_stack,
-                index_shape=bonus.index_shape,
-            ),
-            memory=frames.first(frame),
+    def empty(frame: Frame) -> PrioritizedReplay:
+        del frame
+        return prioritized.init(
+            config.replay_capacity // lanes,
+            lanes,
+            spec.frame_shape,
+            spec.observation_dtype,
+            n=n,
+            stack=spec.frame_stack,
+            index_shape=bonus.index_shape,
         )
 
-    def restart(state: LearnerState, frame: Frame) -> LearnerState:
-        return state._replace(
-            intrinsic=bonus.restart(state.intrinsic, jnp.ones(lanes, bool)),
-            replay=prioritized.cut(state.replay),
-            memory=frames.first(frame),
-        )
-
-    def store(state: LearnerState, action: Action, step: LaneStep) -> LearnerState:
-        observation = state.memory
-        value_of = partial(agent.value, state.agent)
-        intrinsic, index = observe(
-            bonus, state.intrinsic, frames, observation, action, step, value_of
-        )
-        replay = prioritized.add(
-            state.replay,
+    def add(
+        replay: PrioritizedReplay,
+        observation: Observation,
+        action: Action,
+        step: LaneStep,
+        index: Int[Array, " lane *index"],
+    ) -> PrioritizedReplay:
+        return prioritized.add(
+            replay,
             observation[..., -channels:],
             action,
             jnp.clip(step.reward, -config.reward_clip, config.reward_clip),
@@ -87,8 +78,15 @@ def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -
             n=n,
             stack=spec.frame_stack,
         )
-        memory = frames.following(observation, step.frame, step.done)
-        return state._replace(intrinsic=intrinsic, replay=replay, memory=memory)
+
+    storage = Storage(
+        init=empty,
+        cut=lambda replay, frame: prioritized.cut(replay),
+        add=add,
+        sample=lambda key, replay: prioritized.sample(
+            key, replay, config.batch_size, n=n, stack=spec.frame_stack, gamma=config.discount
+        ),
+    )
 
     def update(
         state: LearnerState, agent_steps: Int[Array, ""], key: PRNGKeyArray
@@ -96,14 +94,7 @@ def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -
         sample_key, bonus_key, agent_key = jax.random.split(key, 3)
         replay, beta = state.replay, priority_weight(config, agent_steps)
         with jax.named_scope("sample"):
-            drawn = prioritized.sample(
-                sample_key,
-                replay,
-                config.batch_size,
-                n=n,
-                stack=spec.frame_stack,
-                gamma=config.discount,
-            )
+            drawn = storage.sample(sample_key, replay)
         batch = RainbowBatch(
             observation=drawn.observation,
             action=drawn.action,
@@ -135,17 +126,18 @@ def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -
         every = config.agent_steps_per_update
         return (after >= config.initial_agent_steps) * (after // every - before // every)
 
-    return Learner(
-        spec=spec,
-        num_lanes=lanes,
-        random_agent_steps=0,
-        acting=acting_on(agent.act, frames),
-        init=init,
-        restart=restart,
-        store=store,
+    return off_policy_learner(
+        spec,
+        bonus,
+        lanes,
+        agent.init,
+        acting_on(agent.act, frames),
+        storage,
+        frames=frames,
         updates_due=updates_due,
         phases=(update,),
         learns=("agent", "intrinsic", "replay"),
+        value=agent.value,
     )
 
 

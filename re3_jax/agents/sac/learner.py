@@ -4,25 +4,15 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from re3_jax import batch_split
-from re3_jax.agents.base import (
-    Action,
-    Frame,
-    Info,
-    Learner,
-    LearnerState,
-    Phase,
-    acting_on,
-    observe,
-    reported,
-)
+from re3_jax.agents.base import Info, Learner, LearnerState, Phase, acting_on, reported
+from re3_jax.agents.off_policy import off_policy_learner
 from re3_jax.agents.sac import replays
 from re3_jax.agents.sac.agent import Update, make_sac
 from re3_jax.agents.sac.config import SACConfig
-from re3_jax.envs.base import EnvSpec, LaneStep
+from re3_jax.envs.base import EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.rewarding import with_bonus
 from re3_jax.replay.frame_stack import FrameStack
@@ -53,37 +43,9 @@ def make_learner(config: SACConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Le
             f"1 instead of {config.n_steps}"
         )
     if spec.is_image:
-        store_of = replays.of_frames(config, spec, agent.action_dim, bonus.index_shape)
+        storage = replays.of_frames(config, spec, agent.action_dim, bonus.index_shape)
     else:
-        store_of = replays.of_transitions(config, spec, bonus.index_shape)
-
-    def init(key: PRNGKeyArray, frame: Frame) -> LearnerState:
-        agent_key, bonus_key = jax.random.split(key)
-        return LearnerState(
-            agent=agent.init(agent_key),
-            intrinsic=bonus.init(bonus_key, spec, lanes),
-            replay=store_of.begin(store_of.init(), frame),
-            memory=frames.first(frame),
-        )
-
-    def restart(state: LearnerState, frame: Frame) -> LearnerState:
-        return state._replace(
-            intrinsic=bonus.restart(state.intrinsic, jnp.ones(lanes, bool)),
-            replay=store_of.begin(state.replay, frame),
-            memory=frames.first(frame),
-        )
-
-    def store(state: LearnerState, action: Action, step: LaneStep) -> LearnerState:
-        observation = state.memory
-        value_of = partial(agent.value, state.agent)
-        intrinsic, index = observe(
-            bonus, state.intrinsic, frames, observation, action, step, value_of
-        )
-        return state._replace(
-            intrinsic=intrinsic,
-            replay=store_of.add(state.replay, observation, action, step, index),
-            memory=frames.following(observation, step.frame, step.done),
-        )
+        storage = replays.of_transitions(config, spec, bonus.index_shape)
 
     def updates_due(before: Any, after: Any) -> Any:
         del before
@@ -96,7 +58,7 @@ def make_learner(config: SACConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Le
         ) -> tuple[LearnerState, Info]:
             sample_key, bonus_key, agent_key = jax.random.split(key, 3)
             with jax.named_scope("sample"):
-                batch, index = batch_split.split(store_of.sample(sample_key, state.replay))
+                batch, index = batch_split.split(storage.sample(sample_key, state.replay))
             batch, intrinsic, bonus_info = with_bonus(
                 bonus,
                 state.intrinsic,
@@ -114,14 +76,16 @@ def make_learner(config: SACConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Le
 
     # One object for each different update: the host loop compiles each once.
     phases = {update: phase_of(update) for update in dict.fromkeys(agent.phases)}
-    return Learner(
-        spec=spec,
-        num_lanes=lanes,
-        random_agent_steps=config.initial_agent_steps,
-        acting=acting_on(agent.act, frames),
-        init=init,
-        restart=restart,
-        store=store,
+    return off_policy_learner(
+        spec,
+        bonus,
+        lanes,
+        agent.init,
+        acting_on(agent.act, frames),
+        storage,
+        frames=frames,
         updates_due=updates_due,
         phases=tuple(phases[update] for update in agent.phases),
+        random_agent_steps=config.initial_agent_steps,
+        value=agent.value,
     )

@@ -1,41 +1,35 @@
 """Where soft actor-critic stores transitions: images frame by frame, flat observations whole."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Int, Shaped
 
+from re3_jax.agents.off_policy import Storage
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs.base import EnvSpec, LaneStep
 from re3_jax.replay import frame_ring, transition_ring
 from re3_jax.replay.frame_ring import FrameReplay
 from re3_jax.replay.transition_ring import TransitionRing
-from re3_jax.replay.transitions import Transitions
-
-Replay = Any
-"""A `FrameReplay` or a `TransitionRing`."""
-
-
-class Store(NamedTuple):
-    """A replay and how it is used.
-
-    init: () -> replay
-    begin: (replay, frame[lane]) -> replay; episodes of all lanes begin with `frame`
-    add: (replay, observation[lane], action[lane], step, bonus_index[lane]) -> replay
-    sample: (key, replay) -> (transitions, bonus_index[batch])
-    """
-
-    init: Callable[[], Replay]
-    begin: Callable[[Replay, Shaped[Array, " lane *frame"]], Replay]
-    add: Callable[..., Replay]
-    sample: Callable[[PRNGKeyArray, Replay], tuple[Transitions, Int[Array, " batch *index"]]]
 
 
 def of_frames(
     config: SACConfig, spec: EnvSpec, action_dim: int, index_shape: tuple[int, ...]
-) -> Store:
-    """Each frame once; stacks are put together when they are sampled."""
+) -> Storage:
+    """Each frame once; stacks are put together when they are sampled.
+
+    It samples `Transitions` and their bonus_index [batch, ...].
+    """
+
+    def init(frame: Shaped[Array, " lane *frame"]) -> FrameReplay:
+        empty = frame_ring.init(
+            config.replay_capacity // config.num_envs,
+            config.num_envs,
+            spec.frame_shape,
+            action_dim,
+            spec.frame_stack,
+            spec.max_agent_steps,
+            index_shape,
+        )
+        return frame_ring.start(empty, frame)
 
     def add(
         replay: FrameReplay,
@@ -56,17 +50,9 @@ def of_frames(
             index,
         )
 
-    return Store(
-        init=lambda: frame_ring.init(
-            config.replay_capacity // config.num_envs,
-            config.num_envs,
-            spec.frame_shape,
-            action_dim,
-            spec.frame_stack,
-            spec.max_agent_steps,
-            index_shape,
-        ),
-        begin=frame_ring.start,
+    return Storage(
+        init=init,
+        cut=frame_ring.start,
         add=add,
         sample=lambda key, replay: frame_ring.sample(
             key, replay, config.batch_size, spec.frame_stack, config.n_steps, config.discount
@@ -74,8 +60,8 @@ def of_frames(
     )
 
 
-def of_transitions(config: SACConfig, spec: EnvSpec, index_shape: tuple[int, ...]) -> Store:
-    """Whole transitions."""
+def of_transitions(config: SACConfig, spec: EnvSpec, index_shape: tuple[int, ...]) -> Storage:
+    """Whole transitions; it samples what `of_frames` does."""
 
     def add(
         replay: TransitionRing,
@@ -94,9 +80,9 @@ def of_transitions(config: SACConfig, spec: EnvSpec, index_shape: tuple[int, ...
             index,
         )
 
-    return Store(
-        init=lambda: transition_ring.init(config.replay_capacity, spec, index_shape),
-        begin=lambda replay, frame: replay,
+    return Storage(
+        init=lambda frame: transition_ring.init(config.replay_capacity, spec, index_shape),
+        cut=lambda replay, frame: replay,
         add=add,
         sample=lambda key, replay: transition_ring.sample(key, replay, config.batch_size),
     )
