@@ -46,6 +46,7 @@ from re3_jax.networks import atc, resnet
 from re3_jax.networks.atc import ATCEncoder
 from re3_jax.networks.resnet import Bottleneck, Conv, ResNet50
 from re3_jax.runs import machine
+from re3_jax.runs.bonuses import BONUSES
 from re3_jax.runs.build import make_bonus
 from re3_jax.runs.config import AgentName, BonusName, PresetName, RunConfig, flatten, unflatten
 from re3_jax.runs.resolve import resolve
@@ -56,19 +57,8 @@ PARTS = ("minigrid", "ppo", "pixels")
 AGENTS: dict[str, AgentName] = {"minigrid": "a2c", "ppo": "ppo"}
 """Of the parts on MiniGrid."""
 
-WITHOUT_WEIGHTS: tuple[BonusName, ...] = (
-    "none",
-    "re3",
-    "rnd",
-    "icm",
-    "e3b",
-    "noveld",
-    "ngu",
-    "contrastive",
-    "inverse_dynamics",
-    "apt",
-    "rise",
-    "vcse",
+WITHOUT_WEIGHTS: tuple[BonusName, ...] = tuple(
+    bonus.name for bonus in BONUSES.values() if not (bonus.weights or bonus.counts_states)
 )
 """Bonuses that need neither a file nor a task that numbers its states."""
 

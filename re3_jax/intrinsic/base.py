@@ -97,8 +97,11 @@ class IntrinsicBatch(NamedTuple):
         known = self.next_is_known
         if known is None:
             return self
-        rows = jnp.where(known, jnp.arange(known.shape[0]), jnp.argmax(known))
-        return jax.tree.map(lambda leaf: leaf[rows] if jnp.ndim(leaf) else leaf, self)
+        return self.rows(jnp.where(known, jnp.arange(known.shape[0]), jnp.argmax(known)))
+
+    def rows(self, index: Int[Array, " rows"]) -> "IntrinsicBatch":
+        """Returns these rows of the batch, at the same number of agent steps."""
+        return jax.tree.map(lambda leaf: leaf[index] if jnp.ndim(leaf) else leaf, self)
 
     def paid_for_known(self, reward: Float[Array, " batch"]) -> Float[Array, " batch"]:
         """Rewards that depend on o_{t+1}: 0 where it is not known."""

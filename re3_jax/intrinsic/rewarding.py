@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from re3_jax import batch_split
@@ -99,7 +98,7 @@ def _trained(
 
     def find_changes(leaves, batch):
         after, info = bonus.update(
-            jax.tree.unflatten(form, leaves), _rows_of(batch, minibatches[0]), key
+            jax.tree.unflatten(form, leaves), batch.rows(minibatches[0]), key
         )
         found = zip(jax.tree.leaves(after), leaves, strict=True)
         changes[:] = [new is not old for new, old in found]
@@ -118,11 +117,6 @@ def _merged(leaves: list[Array], learned: list[Array], changes: Sequence[bool]) 
     """All leaves, those that learning changes being the learned ones."""
     ours = iter(learned)
     return [next(ours) if is_new else old for old, is_new in zip(leaves, changes, strict=True)]
-
-
-def _rows_of(batch: IntrinsicBatch, rows: Int[Array, " minibatch"]) -> IntrinsicBatch:
-    # All but the number of agent steps has rows.
-    return jax.tree.map(lambda leaf: leaf[rows] if jnp.ndim(leaf) else leaf, batch)
 
 
 # Outside `jit`, the loop, made anew by each call, would be compiled by each call.
@@ -144,7 +138,7 @@ def _looped(
     def step(learned, given):
         rows, key = given
         now = jax.tree.unflatten(form, _merged(before, learned, changes))
-        after, info = bonus.update(now, _rows_of(batch, rows), key)
+        after, info = bonus.update(now, batch.rows(rows), key)
         return changing(jax.tree.leaves(after)), info
 
     keys = jax.random.split(key, len(minibatches))

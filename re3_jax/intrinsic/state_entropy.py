@@ -222,7 +222,9 @@ def state_entropy(
             return nearest(latents, identity, newest, newest_row)
 
         def search_batch(latents: Float[Array, "batch latent"], identity: UInt32[Array, " batch"]):
-            _check_minibatch(config, len(latents))
+            check_minibatch(
+                len(latents), config.last_neighbour, "last_neighbour", config.count_self
+            )
             return nearest(latents, identity, *_ring_of(latents, identity))
 
         encoded = () if in_ring else of_batch(state, batch)
@@ -279,9 +281,10 @@ def _ring_of(
     return latent_ring.add(latent_ring.init(*latents.shape), latents, fingerprints)
 
 
-def _check_minibatch(config: RE3Config, batch_size: int) -> None:
-    if config.last_neighbour > batch_size - (0 if config.count_self else 1):
+def check_minibatch(batch_size: int, rank: int, field: str, count_self: bool = False) -> None:
+    """Refuses a batch without a neighbour of the rank that `field` says."""
+    if rank > batch_size - (0 if count_self else 1):
         raise ValueError(
-            f"a minibatch of {batch_size} has no neighbour of rank {config.last_neighbour}: raise "
-            'the batch size, lower last_neighbour or set neighbours to "ring"'
+            f"a minibatch of {batch_size} has no neighbour of rank {rank}: raise the batch size, "
+            f'lower {field} or set neighbours to "ring"'
         )

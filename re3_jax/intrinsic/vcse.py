@@ -42,7 +42,7 @@ from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step
 from re3_jax.intrinsic.re3 import encoder_from
 from re3_jax.intrinsic.re3_config import RE3Config
-from re3_jax.intrinsic.state_entropy import EncoderState
+from re3_jax.intrinsic.state_entropy import EncoderState, check_minibatch
 from re3_jax.intrinsic.weight import WeightConfig, weighted
 from re3_jax.repeats import AT_ONCE, first_places, once_each, once_each_element
 from re3_jax.replay import distinct_ring, latent_ring
@@ -162,7 +162,7 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
         row = batch.required("bonus_index")
         with jax.named_scope("knn"):
             if state.values is None:
-                _check_minibatch(config, len(row))
+                check_minibatch(len(row), config.k, "k")
                 values = batch.required("value")
                 among, row = _minibatch(state.ring, row, values, merges)
             else:
@@ -241,11 +241,3 @@ def _radius_and_count(
     is_near = knn.gap_between(values[:, None], values[row], among.scale) < radius
     count = jnp.sum(jnp.where(is_near, among.copies[:, None], 0), axis=0)
     return radius, count.astype(jnp.float32)
-
-
-def _check_minibatch(config: VCSEConfig, batch_size: int) -> None:
-    if config.k > batch_size - 1:
-        raise ValueError(
-            f"a minibatch of {batch_size} has no neighbour of rank {config.k}: raise the batch "
-            'size, lower k or set neighbours to "ring"'
-        )

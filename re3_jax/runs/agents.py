@@ -1,4 +1,4 @@
-"""The agents: one entry each, the only place in `re3_jax.runs` that names it.
+"""The agents: one entry each; beside it only presets and fields of `RunConfig` name it.
 
 Command line, help, validation, building and fine-tuning are read off these entries. Another agent
 is another `Agent(...)` in `AGENTS`, or `register(Agent(...))` in a file that `--plugin` names.

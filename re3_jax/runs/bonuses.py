@@ -1,4 +1,4 @@
-"""The bonuses: one entry each, the only place in `re3_jax.runs` that names it.
+"""The bonuses: one entry each; beside it only presets name it.
 
 Command line, help, validation, building and fine-tuning are read off these entries. Another bonus
 is another `Bonus(...)` in `BONUSES`, or `register(Bonus(...))` in a file that `--plugin` names.
@@ -113,6 +113,7 @@ BONUSES = Registry(
         name="rnd",
         make=lambda config, entropy: rnd.from_config(config.rnd),
         groups=("rnd",),
+        config=rnd.RNDConfig,
         inherits=_dotted("rnd", f"{_NETWORKS} rewarded normalize_observations"),
         from_one_step_if=("rnd.rewarded", "next"),
     ),
@@ -120,6 +121,7 @@ BONUSES = Registry(
         name="icm",
         make=lambda config, entropy: icm.from_config(config.icm),
         groups=("icm",),
+        config=icm.ICMConfig,
         inherits=_dotted("icm", _NETWORKS),
         from_one_step=True,
     ),

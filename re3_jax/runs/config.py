@@ -25,11 +25,9 @@ from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs import registry
 from re3_jax.envs.host.config import AtariConfig, DMCConfig
-from re3_jax.intrinsic.icm import ICMConfig
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.pretrained import PretrainedConfig
 from re3_jax.intrinsic.re3_config import RE3Config
-from re3_jax.intrinsic.rnd import RNDConfig
 from re3_jax.plural import number_of
 from re3_jax.runs import bonuses, option_types
 from re3_jax.runs.agents import AGENTS, Agent
@@ -114,8 +112,6 @@ class RunConfig:
       dmc: options of the tasks of DeepMind Control.
       atari: options of Atari games.
       re3: options of the RE3 bonus and of every other that measures distances in latents.
-      rnd: options of random network distillation.
-      icm: options of the intrinsic curiosity module.
       learned: options of encoders that are trained for state entropy.
       pretrained: options of encoders loaded from a file, spelled `--bonus.weights PATH`.
       evaluation: options of the periodic evaluation.
@@ -147,8 +143,6 @@ class RunConfig:
     dmc: DMCConfig = DMCConfig()
     atari: AtariConfig = AtariConfig()
     re3: RE3Config = RE3Config()
-    rnd: RNDConfig = RNDConfig()
-    icm: ICMConfig = ICMConfig()
     learned: LearnedEncoderConfig = LearnedEncoderConfig()
     pretrained: Annotated[PretrainedConfig, tyro.conf.arg(name="bonus")] = PretrainedConfig()
     evaluation: EvaluationConfig = EvaluationConfig()

@@ -2,10 +2,12 @@
 
 import csv
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Shaped
 
+from re3_jax.runs.errors import UsageError
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.recorder import Tables
 
@@ -37,6 +39,23 @@ def arrays(table: bytes, seeds: int) -> dict[str, Shaped[np.ndarray, "..."]]:
         kind = np.int64 if name == "env_frames" else str if "sha256" in name else np.float64
         found[name] = values.astype(kind)[0 if name in PER_ROW else slice(None)]
     return found
+
+
+def read(path: Path, seeds: int) -> dict[str, Shaped[np.ndarray, "..."]]:
+    """The whole rows of a table's file as `arrays`, those of `PER_ROW` first; no rows without one.
+
+    Raises:
+      UsageError: it has a line without numbers.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError:
+        text = b""
+    try:
+        found = arrays(whole_rows(text, seeds), seeds)
+        return {name: found[name] for name in (*PER_ROW, *found)}
+    except (ValueError, KeyError):
+        raise UsageError(f"{path} has a line without numbers: resume its run to mend it") from None
 
 
 def replay(contents: Mapping[str, bytes], seeds: int, tables: Tables) -> None:

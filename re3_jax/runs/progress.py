@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Shaped
 
 from re3_jax.runs import history, run_folder
-from re3_jax.runs.errors import UsageError
 from re3_jax.runs.pace import Pace
 from re3_jax.runs.terminal import Standing
 
@@ -84,23 +83,11 @@ def read(folder: Path) -> Progress:
     options = run_folder.config_with(OPTIONS, folder)
     return Progress(
         options=options,
-        train=_table(folder / "train.csv", options["seeds"]),
-        evaluations=_table(folder / "eval.csv", options["seeds"]),
+        train=history.read(folder / "train.csv", options["seeds"]),
+        evaluations=history.read(folder / "eval.csv", options["seeds"]),
         is_running=_is_held(folder / run_folder.LOCK),
         video=run_folder.newest_video([folder]),
     )
-
-
-def _table(path: Path, seeds: int) -> Columns:
-    try:
-        text = path.read_bytes()
-    except FileNotFoundError:
-        text = b""
-    try:
-        found = history.arrays(history.whole_rows(text, seeds), seeds)
-        return {name: found[name] for name in (*history.PER_ROW, *found)}
-    except (ValueError, KeyError):
-        raise UsageError(f"{path} has a line without numbers: resume its run to mend it") from None
 
 
 def _is_held(lock: Path) -> bool:

@@ -1,4 +1,4 @@
-"""The suites of tasks: one entry each, the only place in `re3_jax.runs` that names it.
+"""The suites of tasks: one entry each, with the presets of its tasks.
 
 Another suite is another `Suite(...)` in `SUITES`, or `register(Suite(...))` in a file that
 `--plugin` names; its tasks are registered with `re3_jax.envs.registry.register`.

@@ -20,7 +20,6 @@ from re3_jax.intrinsic.diagnostics import QUANTILES
 from re3_jax.runs import curves, history, run_folder, statistics
 from re3_jax.runs.bonuses import BONUSES
 from re3_jax.runs.curves import Curve
-from re3_jax.runs.errors import UsageError
 
 PARTS = 150
 """Parts into which the env frames of a curve are divided."""
@@ -46,13 +45,8 @@ def read(folder: Path) -> tuple[np.ndarray, dict[str, Float[np.ndarray, "seed ch
     Raises:
       UsageError: it has a line without numbers.
     """
-    seeds, path = run_folder.config_with(["seeds"], folder)["seeds"], folder / "train.csv"
-    try:
-        found = history.arrays(history.whole_rows(path.read_bytes(), seeds), seeds)
-    except OSError:
-        return np.zeros(0), {}
-    except ValueError:
-        raise UsageError(f"{path} has a line without numbers: resume its run to mend it") from None
+    seeds = run_folder.config_with(["seeds"], folder)["seeds"]
+    found = history.read(folder / "train.csv", seeds)
     frames = found.pop("env_frames")
     del found["wall_seconds"]
     return frames, found

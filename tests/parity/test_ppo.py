@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from re3_jax.agents.ppo.agent import make_ppo, shuffled
+from re3_jax.agents.ppo.agent import make_ppo
 from re3_jax.agents.ppo.config import PPOConfig
 from re3_jax.agents.ppo.memory import Belief
+from re3_jax.agents.ppo.minibatches import shuffled
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 from tests.torch_oracle import ppo as oracle

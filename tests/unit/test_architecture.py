@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-AGENTS = ("a2c", "ppo", "sac", "rainbow", "dreamer")
+AGENTS = sorted(file.parent.name for file in (ROOT / "re3_jax/agents").glob("*/learner.py"))
 RUNS, COMMANDS = "re3_jax/runs/", "re3_jax/commands/"
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from re3_jax import whitening
 from re3_jax.agents.ppo import advantages, networks, reward_scale
-from re3_jax.agents.ppo.agent import explained_variance, learning_rate, make_ppo
+from re3_jax.agents.ppo.agent import learning_rate, make_ppo
 from re3_jax.agents.ppo.config import PPOConfig
 from re3_jax.agents.ppo.learner import make_learner
+from re3_jax.agents.ppo.minibatches import explained_variance
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.intrinsic.base import none

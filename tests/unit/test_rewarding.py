@@ -8,9 +8,9 @@ import numpy as np
 import optax
 import pytest
 
-from re3_jax.agents.ppo.agent import shuffled, steps_of
 from re3_jax.agents.ppo.config import PPOConfig
 from re3_jax.agents.ppo.learner import make_learner
+from re3_jax.agents.ppo.minibatches import shuffled, steps_of
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.intrinsic import RE3Config, from_config
 from re3_jax.intrinsic.base import IntrinsicBatch, Step

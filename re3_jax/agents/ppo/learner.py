@@ -7,9 +7,11 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from re3_jax.agents.base import Info, LearnerState, OnPolicyLearner, on_policy_learner, reported
 from re3_jax.agents.ppo.advantages import forget_episodes
-from re3_jax.agents.ppo.agent import PPOState, make_ppo, shuffled, steps_of
+from re3_jax.agents.ppo.agent import make_ppo
 from re3_jax.agents.ppo.config import PPOConfig
 from re3_jax.agents.ppo.memory import past_of
+from re3_jax.agents.ppo.minibatches import shuffled, steps_of
+from re3_jax.agents.ppo.state import PPOState
 from re3_jax.agents.rollout import Rollout
 from re3_jax.cpu.by_platform import in_turn
 from re3_jax.envs.base import EnvSpec

@@ -82,7 +82,7 @@ class Lane:
 
         self.task = tasks.find(task_id)
         self._repeat = config.action_repeat
-        self._keep_equal = config.sparse_threshold == "inclusive"
+        self._threshold = config.sparse_threshold
         # This class counts the time limit itself: it is 1000 control steps for every task, and the
         # count is saved with the state. The seed matters only to lqr, which draws its model.
         self._env = suite.load(
@@ -129,21 +129,13 @@ class Lane:
                 time_step = self._env.step(control)
             except PhysicsError:
                 return Outcome(reward, terminated=False, truncated=True, diverged=True)
-            reward += self._task_reward(float(time_step.reward))
+            reward += float(self.task.kept(np.asarray(time_step.reward), self._threshold))
             self._control_steps += 1
             terminated = bool(time_step.last() and time_step.discount == 0.0)
             truncated = self._control_steps >= tasks.EPISODE_CONTROL_STEPS
             if terminated or truncated:
                 break
         return Outcome(reward, terminated, truncated, diverged=False)
-
-    def _task_reward(self, reward: float) -> float:
-        if not self.task.sparse:
-            return reward
-        kept = reward > tasks.SPARSE_THRESHOLD or (
-            self._keep_equal and reward == tasks.SPARSE_THRESHOLD
-        )
-        return reward if kept else 0.0
 
     def proprioception(self) -> np.ndarray:
         """dm_control's own observation of the present state, its parts in order: float64 [dim].

@@ -315,7 +315,7 @@ class EnvPoolLanes(PoolLanes):
                 break
             step = self._pool.step(action[lanes], lanes)
             lanes = np.asarray(step.observation.env_id)
-            reward[lanes] += self._kept(np.asarray(step.reward))
+            reward[lanes] += self._task.kept(np.asarray(step.reward), self._config.sparse_threshold)
             last = np.asarray(step.step_type) == _LAST
             terminated[lanes] = last & (np.asarray(step.discount) == 0.0)
             truncated[lanes] = last & ~terminated[lanes]
@@ -330,14 +330,6 @@ class EnvPoolLanes(PoolLanes):
         return LaneStep(
             frame, reward.astype(np.float32), terminated, truncated, final_frame, terminated
         )
-
-    def _kept(self, reward: Float[np.ndarray, " some"]) -> Float[np.ndarray, " some"]:
-        """The reward of one control step, with the threshold of the paper's sparse tasks."""
-        if not self._task.sparse:
-            return reward
-        if self._config.sparse_threshold == "inclusive":
-            return np.where(reward >= tasks.SPARSE_THRESHOLD, reward, 0.0)
-        return np.where(reward > tasks.SPARSE_THRESHOLD, reward, 0.0)
 
     def close(self) -> None:
         """Ends the pool and its thread, and removes its files."""

@@ -6,6 +6,10 @@ checking a name does not import a physics engine.
 
 from typing import NamedTuple
 
+import numpy as np
+from jaxtyping import Float
+
+from re3_jax.envs.host.config import SparseThreshold
 from re3_jax.envs.names import unknown_name
 
 EPISODE_CONTROL_STEPS = 1000
@@ -93,6 +97,17 @@ class Task(NamedTuple):
     action_repeat: int
     camera: int
     sparse: bool
+
+    def kept(
+        self, reward: Float[np.ndarray, "..."], threshold: SparseThreshold
+    ) -> Float[np.ndarray, "..."]:
+        """What counts of the rewards of single control steps."""
+        if not self.sparse:
+            return reward
+        is_kept = (
+            reward >= SPARSE_THRESHOLD if threshold == "inclusive" else reward > SPARSE_THRESHOLD
+        )
+        return np.where(is_kept, reward, 0.0)
 
 
 def names() -> tuple[str, ...]:

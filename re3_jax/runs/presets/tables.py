@@ -4,12 +4,17 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
+from re3_jax.intrinsic.prediction_error import NetworkConfig
+from re3_jax.runs.bonuses import BONUSES
 from re3_jax.runs.config import RunConfig, unflatten
 
 Values = dict[str, Any]
 
-
-WITH_NETWORKS = ("rnd", "icm", "e3b", "noveld", "ngu")
+WITH_NETWORKS = tuple(
+    bonus.groups[0]
+    for bonus in BONUSES.values()
+    if bonus.config is not None and issubclass(bonus.config, NetworkConfig)
+)
 """Bonuses whose own group of options has networks: an encoder and layers of `hidden_dim`."""
 
 
