@@ -120,8 +120,8 @@ def trees() -> dict[str, Callable[[], Any]]:
     """A draw and an update of 32 priorities each, by the number of leaves."""
 
     def step(tree, key):
-        uniform = jax.random.uniform(key, (32,))
-        leaf = sum_tree.find(tree, sum_tree.stratified_shares(uniform))
+        uniform, within = jax.random.uniform(key, (2, 32))
+        leaf = sum_tree.find(tree, sum_tree.stratified_shares(uniform), within)
         return sum_tree.update(tree, leaf, sum_tree.priority_of(tree, leaf))
 
     def many(tree, key):

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.figures import command, runs
@@ -82,7 +81,7 @@ def _write_table(rows: Sequence[Row], path: Path) -> None:
     scores, seen, frames = [], [], []
     for row in rows:
         frame = min(one.screens.env_frames[-1] for one in rows if one.game == row.game)
-        at_frame = row.screens.returns[:, np.searchsorted(row.screens.env_frames, frame)]
+        at_frame = curves.at(row.screens, frame)
         score = human_normalised(row.game, row.evaluations.returns[:, -1].mean())
         scores.append(f"{score:.4f}")
         seen.append(f"{at_frame.mean():.6g}")

@@ -101,7 +101,7 @@ def best_return(of_task: Sequence[Curve]) -> float:
 
 
 def _reaching(found: Mapping[tuple[str, str], Curve]) -> dict[str, list[str]]:
-    """How many seeds reached 0.8 of the best return, and after how many frames half of them had.
+    """How many seeds reached 0.8 of the best return, and after how many frames more than half had.
 
     Empty on a task that no row learns.
     """

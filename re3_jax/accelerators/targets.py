@@ -27,7 +27,7 @@ class Target(NamedTuple):
       name: what it is called here.
       platform: JAX's name of the compiler.
       topology: the plugin's name of four such devices.
-      memory_bytes: of one device.
+      memory_bytes: of one device, as its maker names it; the driver sees some more on a GPU.
       bytes_per_second: peak bandwidth of that memory.
       operations_per_second: peak of float32 products.
     """

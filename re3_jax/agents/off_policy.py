@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from re3_jax.agents.base import (
     Acting,
     Action,
     AgentState,
     Frame,
+    Info,
     Learner,
     LearnerState,
     Memory,
@@ -118,6 +119,19 @@ def off_policy_learner(
         phases=phases,
         learns=learns,
     )
+
+
+def where_drawn(
+    is_drawn: Bool[Array, ""], before: LearnerState, after: LearnerState, info: Info
+) -> tuple[LearnerState, Info]:
+    """The state after an update and its info; that before it, and NaN, where nothing was drawn."""
+
+    def chosen(new: Any, old: Any) -> Any:
+        return jax.tree.map(lambda one, other: jnp.where(is_drawn, one, other), new, old)
+
+    agent, intrinsic = chosen((after.agent, after.intrinsic), (before.agent, before.intrinsic))
+    nothing = jax.tree.map(lambda value: jnp.full_like(value, jnp.nan), info)
+    return after._replace(agent=agent, intrinsic=intrinsic), chosen(info, nothing)
 
 
 def observe(

@@ -153,6 +153,7 @@ def with_bonus(
     agent_steps: Int[Array, ""],
     key: PRNGKeyArray,
     value_of: ValueOf | None = None,
+    next_observation: Shaped[Array, " batch *observation"] | None = None,
     next_is_known: Bool[Array, " batch"] | None = None,
 ) -> tuple[Batch, IntrinsicState, Info]:
     """The batch with its intrinsic rewards, computed anew against all latents stored (Algorithm 1).
@@ -165,13 +166,14 @@ def with_bonus(
       agent_steps: agent steps taken so far.
       key: random stream of the bonus's update.
       value_of: the agent's values, called only if the bonus needs them.
+      next_observation: o_{t+1}, where the batch has a later one.
       next_is_known: as of `IntrinsicBatch`.
     """
     value = value_if(bonus.needs_value, value_of, batch.observation)
     to_reward = IntrinsicBatch(
         observation=batch.observation,
         action=batch.action,
-        next_observation=batch.next_observation,
+        next_observation=batch.next_observation if next_observation is None else next_observation,
         bonus_index=index,
         agent_steps=agent_steps,
         value=value,

@@ -70,8 +70,10 @@ class NStepTransitions(NamedTuple):
       action: a_t.
       reward: sum of gamma^k r_{t+k} over k < n, up to the end of the episode.
       discount: gamma^n, 0 if the task ended within the n steps.
-      ended: whether the task ended within the n steps.
-      next_observation: stacks that end at o_{t+n}; meaningless where the task ended.
+      ended: whether the task ended with the first step.
+      following: stacks that end at o_{t+1}; meaningless where the task `ended`.
+      next_observation: stacks that end at o_{t+n}; meaningless where the task ended within the n
+        steps.
       slot: leaf of each transition in the tree.
       bonus_index: the index that the bonus returned for o_t.
       probability: with which each transition was drawn.
@@ -82,6 +84,7 @@ class NStepTransitions(NamedTuple):
     reward: Float[Array, " batch"]
     discount: Float[Array, " batch"]
     ended: Bool[Array, " batch"]
+    following: Shaped[Array, " batch *stack"]
     next_observation: Shaped[Array, " batch *stack"]
     slot: Int[Array, " batch"]
     bonus_index: Int[Array, " batch *index"]
@@ -230,8 +233,8 @@ def sample(
       ([1.5, 1.5, 1.5, 1.5], [0.25, 0.25, 0.25, 0.25])
     """
     rows, lanes = replay.action.shape
-    uniform = jax.random.uniform(key, (batch_size,))
-    slot = sum_tree.find(replay.tree, sum_tree.stratified_shares(uniform))
+    uniform, within = jax.random.uniform(key, (2, batch_size))
+    slot = sum_tree.find(replay.tree, sum_tree.stratified_shares(uniform), within)
     probability = sum_tree.priority_of(replay.tree, slot) / sum_tree.total(replay.tree)
     row, lane = slot // lanes, slot % lanes
     window = (row[:, None] + jnp.arange(n)) % rows
@@ -239,13 +242,13 @@ def sample(
     ends_before = jnp.cumsum(terminated, axis=1) - terminated > 0
     factor = jnp.where(ends_before, 0.0, gamma ** jnp.arange(n))
     reward = jnp.sum(factor * replay.reward[window, lane[:, None]], axis=1)
-    ended = jnp.any(terminated, axis=1)
     return NStepTransitions(
         observation=_stacks(replay, row, lane, stack),
         action=replay.action[row, lane],
         reward=reward,
-        discount=jnp.where(ended, 0.0, gamma**n),
-        ended=ended,
+        discount=jnp.where(jnp.any(terminated, axis=1), 0.0, gamma**n),
+        ended=terminated[:, 0],
+        following=_stacks(replay, (row + 1) % rows, lane, stack),
         next_observation=_stacks(replay, (row + n) % rows, lane, stack),
         slot=slot,
         bonus_index=replay.bonus_index[row, lane],

@@ -12,6 +12,9 @@ from jaxtyping import Array, Float, Int
 
 CHILDREN = 16
 
+LEVELS_OF_A_SHARE = 3
+"""Levels through which a share is followed: it has digits enough for 16^3 groups of leaves."""
+
 
 class SumTree(NamedTuple):
     """Sums by level, the leaves first; places beyond the capacity are zero.
@@ -66,17 +69,27 @@ def priority_of(tree: SumTree, index: Int[Array, " batch"]) -> Float[Array, " ba
     return tree.levels[0].at[index].get(mode="promise_in_bounds")
 
 
-def find(tree: SumTree, share: Float[Array, " batch"]) -> Int[Array, " batch"]:
+def find(
+    tree: SumTree, share: Float[Array, " batch"], within: Float[Array, " batch"]
+) -> Int[Array, " batch"]:
     """Leaves at given shares of the total, where all priorities lie end to end in order.
 
     Uniform shares in [0, 1) draw leaves in proportion to their priorities. A leaf of priority
     zero is never found if the total is above zero.
+
+    Args:
+      tree: with a total above zero.
+      share: from 0 to 1.
+      within: the share of the group of leaves where `share` ends in a tree of more than 4,096
+        leaves. Float32s from 0.5 to 1 are 2^23: no more than 17 for each of half a million leaves.
     """
     rest = share * total(tree)
     node = jnp.zeros(share.shape, jnp.int32)
-    for level in reversed(tree.levels):
+    for depth, level in enumerate(reversed(tree.levels)):
         sums = level.reshape(-1, CHILDREN).at[node].get(mode="promise_in_bounds")
         ends = jnp.cumsum(sums, axis=1)
+        if depth == LEVELS_OF_A_SHARE:
+            rest = within * ends[:, -1]
         child = jnp.sum(ends <= rest[:, None], axis=1, dtype=jnp.int32)
         # Sums of sums round differently: a share beyond the last child belongs to the last child
         # with a positive priority.

@@ -78,7 +78,7 @@ class Agent:
       first_update: option of the group: steps or frames before the first update; None for an
         agent without that choice, such as one that learns with each whole rollout.
       in_bursts: whether it learns in bursts between whole episodes instead of between steps.
-      span: option of the group: environment steps of one transition.
+      span: option of the group: agent steps before a transition is whole, if not one.
       chunk_steps: steps of all lanes in one chunk on the device.
       bonuses: its own forms of bonuses, by their names.
       check_task: (values, task) -> None; raises UsageError for what it cannot learn.

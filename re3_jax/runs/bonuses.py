@@ -41,8 +41,6 @@ class Bonus:
       rank: option, dotted, with the rank of its furthest neighbour; only RE3's can count the
         observation itself.
       needs_value: whether it compares the agent's values of observations.
-      from_one_step: whether it predicts across one step of the environment, or compares its ends.
-      from_one_step_if: option, dotted, and the value with which it does.
       weights: the file of weights that it needs, in words.
       frames: how many stacked frames an observation must have.
       counts_states: whether the task must number its states.
@@ -62,8 +60,6 @@ class Bonus:
     of_minibatch: tuple[str, ...] = ()
     rank: str = "re3.last_neighbour"
     needs_value: bool = False
-    from_one_step: bool = False
-    from_one_step_if: tuple[str, str] | None = None
     weights: str | None = None
     frames: int = 1
     counts_states: bool = False
@@ -115,7 +111,6 @@ BONUSES = Registry(
         groups=("rnd",),
         config=rnd.RNDConfig,
         inherits=_dotted("rnd", f"{_NETWORKS} rewarded normalize_observations"),
-        from_one_step_if=("rnd.rewarded", "next"),
     ),
     Bonus(
         name="icm",
@@ -123,7 +118,6 @@ BONUSES = Registry(
         groups=("icm",),
         config=icm.ICMConfig,
         inherits=_dotted("icm", _NETWORKS),
-        from_one_step=True,
     ),
     Bonus(
         name="e3b",
@@ -131,7 +125,6 @@ BONUSES = Registry(
         groups=("e3b",),
         config=e3b.E3BConfig,
         inherits=_dotted("e3b", _NETWORKS),
-        from_one_step=True,
     ),
     Bonus(
         name="noveld",
@@ -139,7 +132,6 @@ BONUSES = Registry(
         groups=("noveld",),
         config=noveld.NovelDConfig,
         inherits=_dotted("noveld", _NETWORKS),
-        from_one_step=True,
     ),
     Bonus(
         name="ngu",
@@ -147,7 +139,6 @@ BONUSES = Registry(
         groups=("ngu",),
         config=ngu.NGUConfig,
         inherits=_dotted("ngu", f"{_NETWORKS} neighbours"),
-        from_one_step=True,
     ),
     Bonus(
         name="counts",
@@ -163,7 +154,6 @@ BONUSES = Registry(
         make=lambda config, entropy: scaled(entropy, inverse_dynamics(entropy, config.learned)),
         inherits=(*_RE3_ENCODER, "learned.hidden_dim"),
         unused=_dotted("learned", _CURL),
-        from_one_step=True,
     ),
     replace(
         _CONTRASTIVE,

@@ -68,17 +68,6 @@ def _check_bonus(values: Values, agent: Agent, bonus: Bonus) -> None:
             f"--bonus {bonus.name} compares values of the task's reward, which --pretrain "
             "withholds: choose another bonus, such as re3"
         )
-    span = agent.span and f"{agent.group}.{agent.span}"
-    from_one_step = bonus.from_one_step
-    if bonus.from_one_step_if is not None:
-        option, value = bonus.from_one_step_if
-        from_one_step = values[option] == value
-    if from_one_step and span and values[span] > 1:
-        raise UsageError(
-            f"--bonus {bonus.name} compares or rewards the next observation, but transitions "
-            f"span {option_name(span)} {values[span]}: add {option_name(span)} 1 or choose another "
-            "bonus"
-        )
     _check_batch(values, agent, bonus)
 
 

@@ -27,13 +27,6 @@ STEPS = ("--chunk-updates", "8", "--evaluation.episodes", "1", "--seeds", "1")
             ("--env", "cheetah_run_sparse", "--bonus", "counts", *DEBUG),
             ["--bonus counts", "cheetah_run_sparse does not number"],
         ),
-        *(
-            (
-                (*DOORKEY, "--agent", "rainbow", "--rainbow.n-steps", "3", "--bonus", bonus),
-                [f"--bonus {bonus}", "--rainbow.n-steps 3", "--rainbow.n-steps 1"],
-            )
-            for bonus in ("e3b", "noveld", "ngu")
-        ),
         ((*DOORKEY, "--bonus", "e3b", "--e3b.ridge", "0"), ["--e3b.ridge", "above 0"]),
         ((*DOORKEY, "--bonus", "noveld", "--noveld.alpha", "-1"), ["--noveld.alpha", "at least 0"]),
         (

@@ -74,12 +74,6 @@ def test_defaults_are_kaixhins():
         ),
         ("doorkey_6x6", ("--rainbow.num-atoms", "1"), "--rainbow.num-atoms must be at least 2"),
         ("doorkey_6x6", ("--rainbow.v-min", "99"), "--rainbow.v-min .* below --rainbow.v-max"),
-        ("doorkey_6x6", ("--bonus", "icm"), "--bonus icm compares .* add --rainbow.n-steps 1"),
-        (
-            "doorkey_6x6",
-            ("--bonus", "rnd", "--rnd.rewarded", "next"),
-            "--bonus rnd .* rewards the next observation.* add --rainbow.n-steps 1",
-        ),
         ("doorkey_6x6", ("--rainbow.torso", "deep"), "--rainbow.torso deep .* canonical"),
     ],
 )

@@ -11,7 +11,13 @@ from scipy import stats
 from re3_jax.replay import sum_tree
 from tests.equal import equal_arrays
 
-update, find = jax.jit(sum_tree.update), jax.jit(sum_tree.find)
+update = jax.jit(sum_tree.update)
+find_within = jax.jit(sum_tree.find)
+
+
+def find(tree, shares):
+    """The leaves at shares that say all, as those of a small tree do."""
+    return find_within(tree, shares, jnp.zeros_like(shares))
 
 
 def check_sums(tree):
@@ -61,7 +67,7 @@ def test_draws_are_proportional_and_never_of_priority_zero():
     rng = np.random.default_rng(0)
     priority = (10.0 ** rng.uniform(-3, 3, 5000) * (rng.random(5000) < 0.7)).astype(np.float32)
     tree = update(sum_tree.init(5000), jnp.arange(5000), jnp.asarray(priority))
-    drawn = find(tree, jax.random.uniform(jax.random.key(0), (400_000,)))
+    drawn = find_within(tree, *jax.random.uniform(jax.random.key(0), (2, 400_000)))
     counts = np.bincount(drawn, minlength=5000)
     assert (counts[priority == 0] == 0).all()
     expected = priority / priority.sum(dtype=np.float64) * counts.sum()
@@ -69,6 +75,23 @@ def test_draws_are_proportional_and_never_of_priority_zero():
     observed = [*counts[often], counts[~often].sum()]
     wanted = [*expected[often], expected[~often].sum()]
     assert stats.chisquare(observed, wanted).pvalue > 1e-3
+
+
+def test_a_leaf_among_a_million_is_drawn_as_often_as_its_priority_says():
+    """A share ends in one group of 256 leaves, some of which no float32 tells apart."""
+    capacity, small = 1_000_000, 0.03
+    priority = np.ones(capacity, np.float32)
+    group = 256 * (capacity // 256 * 3 // 4)
+    priority[group : group + 256 : 2] = small
+    tree = update(sum_tree.init(capacity), jnp.arange(capacity), jnp.asarray(priority))
+    before = priority[:group].sum(dtype=np.float64) / priority.sum(dtype=np.float64)
+    count = 100_000
+    within = (jnp.arange(count) + 0.5) / count
+    drawn = find_within(tree, jnp.full(count, before + 1e-5, jnp.float32), within)
+    counts = np.bincount(np.asarray(drawn) - group, minlength=256)
+    expected = count * priority[group : group + 256] / priority[group : group + 256].sum()
+    assert counts.size == 256
+    np.testing.assert_allclose(counts, expected, atol=3)
 
 
 @pytest.mark.parametrize("share", [0.0, 1 - 2**-24, 1.0])
@@ -88,7 +111,8 @@ def test_one_tree_per_seed():
     shares = jnp.asarray(rng.random((3, 50)), jnp.float32)
 
     def one(index, priority, shares):
-        return sum_tree.find(sum_tree.update(sum_tree.init(100), index, priority), shares)
+        tree = sum_tree.update(sum_tree.init(100), index, priority)
+        return sum_tree.find(tree, shares, jnp.zeros_like(shares))
 
     found = jax.jit(jax.vmap(one))(index, priority, shares)
     for seed in range(3):

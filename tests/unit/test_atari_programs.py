@@ -34,7 +34,7 @@ def test_bonuses_reward_the_drawn_transitions(bonus):
 
 @pytest.mark.parametrize("bonus", ["icm", "inverse_dynamics"])
 def test_bonuses_of_single_steps_learn_from_single_steps(bonus):
-    _, info = trace("--bonus", bonus, "--rainbow.n-steps", "1")
+    _, info = trace("--bonus", bonus)
     assert info["intrinsic_reward_mean"].shape == (SEEDS,)
 
 

@@ -17,16 +17,16 @@ SPEC = EnvSpec("line", (1,), np.dtype(np.float32), Discrete(2), max_agent_steps=
 ENDS, OTHER = 10, 100
 
 
-def stored(bonus, **changes):
-    """A learner after an episode of the places 0 to 10, and two steps of one that begins at 100."""
+def stored(bonus, n_steps=1, **changes):
+    """A learner after an episode of the places 0 to 10, and some steps of one from 100 on."""
     config = RainbowConfig(
-        n_steps=1, torso="mlp", hidden_dim=4, num_atoms=3, replay_capacity=100,
+        n_steps=n_steps, torso="mlp", hidden_dim=4, num_atoms=3, replay_capacity=100,
         initial_agent_steps=10, batch_size=64, agent_steps_per_update=1, **changes,
     )  # fmt: skip
     made = learner.make_learner(config, SPEC, bonus)
     state = made.init(jax.random.key(0), jnp.zeros((1, 1)))
     store = jax.jit(made.store)
-    for place in (*range(ENDS), OTHER, OTHER + 1):
+    for place in (*range(ENDS), *range(OTHER, OTHER + 1 + n_steps)):
         done, after = jnp.array([place == ENDS - 1]), float(place + 1)
         begins = float(OTHER) if place == ENDS - 1 else after
         frame, last = jnp.full((1, 1), begins), jnp.full((1, 1), after)
@@ -36,15 +36,15 @@ def stored(bonus, **changes):
     return made, state
 
 
-@pytest.mark.parametrize("discount", [0.99, 0.0])
-def test_rainbow_says_where_its_replay_lacks_the_next_observation(discount):
+@pytest.mark.parametrize(("discount", "n_steps"), [(0.99, 1), (0.0, 1), (0.99, 3)])
+def test_rainbow_says_where_its_replay_lacks_the_next_observation(discount, n_steps):
     batches = []
 
     def reward(state, batch):
         jax.debug.callback(lambda *leaves: batches.append(leaves), *batch[:3:2], batch[-1])
         return jnp.zeros(len(batch.observation)), state, {}
 
-    made, state = stored(none()._replace(reward=reward), discount=discount)
+    made, state = stored(none()._replace(reward=reward), n_steps, discount=discount)
     jax.jit(made.phases[0])(state, jnp.int32(12), jax.random.key(1))
     jax.effects_barrier()
     ((before, after, known),) = batches

@@ -14,7 +14,7 @@ from re3_jax import batch_split
 from re3_jax.agents.base import Acting, Action, Info, Learner, LearnerState, reported
 from re3_jax.agents.dreamer.agent import Belief, Dreamer, DreamerState, SequenceBatch
 from re3_jax.agents.dreamer.config import DreamerConfig
-from re3_jax.agents.off_policy import Storage, off_policy_learner
+from re3_jax.agents.off_policy import Storage, off_policy_learner, where_drawn
 from re3_jax.envs.base import EnvSpec, LaneStep
 from re3_jax.intrinsic.base import IntrinsicBatch, IntrinsicReward, IntrinsicState
 from re3_jax.intrinsic.rewarding import reward_batch
@@ -111,7 +111,13 @@ def make_learner(config: DreamerConfig, spec: EnvSpec, bonus: IntrinsicReward) -
         )
         with jax.named_scope("update"):
             agent, info = dreamer.update(state.agent, batch, update_key)
-        return state._replace(agent=agent, intrinsic=intrinsic), reported(info, bonus_info)
+        # Without a finished episode as long as a sequence the draw is of nothing.
+        return where_drawn(
+            sequence_ring.can_sample(state.replay),
+            state,
+            state._replace(agent=agent, intrinsic=intrinsic),
+            reported(info, bonus_info),
+        )
 
     def updates_due(before: Any, after: Any) -> Any:
         every, repeat = config.env_frames_per_burst, spec.action_repeat

@@ -112,6 +112,7 @@ def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -
             agent_steps,
             bonus_key,
             partial(agent.value, state.agent),
+            next_observation=drawn.following,
             # The replay has the frame of the next episode where the task ended.
             next_is_known=~drawn.ended,
         )
