@@ -18,11 +18,9 @@ from matplotlib.figure import Figure
 
 from experiments.figures import command, runs
 from re3_jax.envs.host.atari_games import find, human_normalised
-from re3_jax.runs import curves, suites
+from re3_jax.runs import curves, labels, suites
 from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError
-
-AGENTS = {"rainbow": "Rainbow", "ppo": "PPO"}
 
 Kind = tuple[str, str, str, str]
 """Game, agent, preset and bonus."""
@@ -65,8 +63,7 @@ def _load(folders: Sequence[Path]) -> list[Row]:
     several = len({preset for _, _, preset, _ in pooled}) > 1
     for kind, row in pooled.items():
         _, agent, preset, bonus = kind
-        label = AGENTS.get(agent, agent) + several * f" {preset}"
-        label += f" + {bonus.upper()}" if bonus != "none" else ""
+        label = labels.of_agent(agent) + several * f" {preset}" + labels.of_bonus(bonus)
         evaluations = row.curve._replace(label=label)
         rows.append(Row(kind, evaluations, _screens(label, row.folders)))
     return rows

@@ -29,7 +29,7 @@ from matplotlib.figure import Figure
 
 from experiments.figures import command, rows, runs
 from experiments.figures.runs import Run
-from re3_jax.runs import curves
+from re3_jax.runs import curves, labels
 from re3_jax.runs.config import PresetName, flatten
 from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError
@@ -37,13 +37,8 @@ from re3_jax.runs.options import no_effect
 from re3_jax.runs.presets.dmc import MAIN_TASKS
 from re3_jax.runs.resolve import resolve
 
-AGENTS = {"rad": "RAD", "drq": "DrQ", "dreamer": "Dreamer"}
-BONUSES = {
-    **{"none": "", "re3": " + RE3", "rnd": " + RND", "icm": " + ICM"},
-    **{"contrastive": " + SE w/ Contrastive", "inverse_dynamics": " + SE w/ Inverse dynamics"},
-    **{"imagenet": " + SE w/ ImageNet", "atc": " + SE w/ ATC"},
-}
-"""Bonus -> what it adds to the agent's label."""
+AGENTS = "rad", "drq", "dreamer"
+BONUSES = "none", "re3", "rnd", "icm", "contrastive", "inverse_dynamics", "imagenet", "atc"
 
 PANELS_PER_ROW = 3
 
@@ -94,7 +89,7 @@ def _panels(folders: Sequence[Path], reference: dict[str, Curve]) -> dict[str, l
     found = defaultdict(list)
     for kind in sorted(pooled, key=lambda one: (order(one[1]), order(one[2]), one[3])):
         task, agent, bonus, preset = kind
-        label = AGENTS[agent] + several * f" {preset}" + BONUSES[bonus]
+        label = labels.of_agent(agent) + several * f" {preset}" + labels.of_bonus(bonus)
         found[task].append(pooled[kind].curve._replace(label=label))
     for task, drawn in found.items():
         if task in reference:
@@ -108,8 +103,9 @@ def _panels(folders: Sequence[Path], reference: dict[str, Curve]) -> dict[str, l
 
 def _with_another(curve: Curve, panel: Sequence[Curve], bonus: str) -> Curve | None:
     """The curve of the same agent with another bonus; None if it is `curve`, or is not there."""
-    added = next((end for end in BONUSES.values() if end and curve.label.endswith(end)), "")
-    label = curve.label.removesuffix(added) + BONUSES[bonus]
+    ends = map(labels.of_bonus, BONUSES)
+    added = next((end for end in ends if end and curve.label.endswith(end)), "")
+    label = curve.label.removesuffix(added) + labels.of_bonus(bonus)
     return next((one for one in panel if one.label == label and one is not curve), None)
 
 

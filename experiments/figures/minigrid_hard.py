@@ -23,7 +23,7 @@ from jaxtyping import Float
 from experiments.figures import command, rows
 from experiments.figures.rows import Row
 from experiments.figures.runs import Run, Runs
-from re3_jax.runs import comparison, curves, statistics
+from re3_jax.runs import comparison, curves, labels, statistics
 from re3_jax.runs.bonuses import BONUSES
 from re3_jax.runs.config import BonusName, PresetName
 from re3_jax.runs.curves import Curve
@@ -45,17 +45,8 @@ BUDGETS = {
 }
 """Env frames of each seed; a twentieth of them is a whole number of updates."""
 
-LABELS = {
-    "none": "PPO",
-    "re3": "PPO + RE3",
-    "vcse": "PPO + VCSE",
-    "rnd": "PPO + RND",
-    "icm": "PPO + ICM",
-    "noveld": "PPO + NovelD",
-    "e3b": "PPO + E3B",
-    "ngu": "PPO + NGU",
-    "counts": "PPO + counts",
-}
+ROWS = "none", "re3", "vcse", "rnd", "icm", "noveld", "e3b", "ngu", "counts"
+LABELS = {bonus: labels.of("ppo", bonus) for bonus in ROWS}
 
 FIRST_SEED, SEEDS = 401, 10
 """Settings were tried on seeds 101 to 110, two weights of RE3 compared on 201 to 210, and weights

@@ -7,6 +7,7 @@ from experiments.figures.dmc import BONUSES
 from experiments.reproduction import costs, rules
 from experiments.reproduction.entry import Entry, Find, Finding, Verdict, never, not_run
 from experiments.reproduction.results import Results, Row, interval, seeds_and_frames
+from re3_jax.runs import labels
 from re3_jax.runs.presets.dmc import MAIN_TASKS
 
 PAPERS_SIZE = "dmc"
@@ -208,7 +209,7 @@ def better_than(others: Sequence[str], tasks: Sequence[str]) -> Find:
             ran += " (RE3's from seed 2: 1 chose the size)" * _leaves_out_seed_1(
                 folder, [*ran_tasks]
             )
-            names = " ".join(name for name, label in BONUSES.items() if label[3:] in ran_others)
+            names = " ".join(name for name in BONUSES if labels.of_bonus(name)[3:] in ran_others)
             ran_rows = [row for rows in found.values() for row in rows]
             command = _command(folder, [*ran_tasks], "rad", ran_rows, f" --bonuses re3 {names}")
             return Finding(verdict, words, ran, reason, command)

@@ -65,6 +65,7 @@ class Agent:
 
     Attributes:
       name: on the command line.
+      label: in legends; by default its name in capitals.
       group: name of its group of options; agents may share one.
       config: dataclass of these options.
       make: (its options, task, bonus) -> learner.
@@ -109,6 +110,7 @@ class Agent:
     of_images: tuple[str, ...] = ()
     gives_value: bool = False
     foresees: Callable[[Any, Any], list[np.ndarray]] | None = None
+    label: str = ""
 
     def form_of(self, bonus: Bonus) -> "OwnBonus | Bonus":
         """The agent's own form of a bonus, or the bonus itself."""
@@ -203,9 +205,10 @@ AGENTS = Registry(
         gives_value=True,
     ),
     RAD,
-    replace(RAD, name="drq", needs_images="shifts images"),
+    replace(RAD, name="drq", label="DrQ", needs_images="shifts images"),
     Agent(
         name="rainbow",
+        label="Rainbow",
         group="rainbow",
         config=RainbowConfig,
         make=rainbow.make_learner,
@@ -231,6 +234,7 @@ AGENTS = Registry(
     ),
     Agent(
         name="dreamer",
+        label="Dreamer",
         group="dreamer",
         config=DreamerConfig,
         make=dreamer.make_learner,

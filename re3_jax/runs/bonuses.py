@@ -26,6 +26,7 @@ class Bonus:
 
     Attributes:
       name: on the command line.
+      label: in legends; by default its name in capitals.
       make: (run's options, options of RE3) -> the complete bonus; the ring of RE3's options is that
         of the agent's replay, if it has one.
       groups: its groups of options, as fields of `RunConfig`; the first has its weight.
@@ -65,6 +66,7 @@ class Bonus:
     counts_states: bool = False
     rewards: bool = True
     values: Values = field(default_factory=dict)
+    label: str = ""
 
 
 def _dotted(group: str, names: str) -> tuple[str, ...]:
@@ -90,6 +92,7 @@ _pretrained = partial(Bonus, groups=("re3", "pretrained"), is_entropy=True)
 
 _CONTRASTIVE = _learned(
     name="contrastive",
+    label="SE w/ Contrastive",
     make=lambda config, entropy: scaled(entropy, contrastive(entropy, config.learned)),
     inherits=(*_RE3_ENCODER, "learned.augmentation"),
     unused=("learned.hidden_dim",),
@@ -128,6 +131,7 @@ BONUSES = Registry(
     ),
     Bonus(
         name="noveld",
+        label="NovelD",
         make=lambda config, entropy: noveld.from_config(config.noveld, config.stored_steps),
         groups=("noveld",),
         config=noveld.NovelDConfig,
@@ -142,6 +146,7 @@ BONUSES = Registry(
     ),
     Bonus(
         name="counts",
+        label="counts",
         make=lambda config, entropy: counts.from_config(config.counts, config.stored_steps),
         groups=("counts",),
         config=counts.CountsConfig,
@@ -151,6 +156,7 @@ BONUSES = Registry(
     _CONTRASTIVE,
     _learned(
         name="inverse_dynamics",
+        label="SE w/ Inverse dynamics",
         make=lambda config, entropy: scaled(entropy, inverse_dynamics(entropy, config.learned)),
         inherits=(*_RE3_ENCODER, "learned.hidden_dim"),
         unused=_dotted("learned", _CURL),
@@ -158,6 +164,7 @@ BONUSES = Registry(
     replace(
         _CONTRASTIVE,
         name="apt",
+        label="APT",
         # Liu and Abbeel (2021): log(1 + the mean distance to the k nearest of the minibatch, over
         # its running mean), with the k of the Unsupervised RL Benchmark, which counts the
         # observation itself.
@@ -195,6 +202,7 @@ BONUSES = Registry(
     ),
     _pretrained(
         name="imagenet",
+        label="SE w/ ImageNet",
         make=lambda config, entropy: scaled(
             entropy, imagenet(entropy, load_imagenet(config.pretrained.weights))
         ),
@@ -204,6 +212,7 @@ BONUSES = Registry(
     ),
     _pretrained(
         name="atc",
+        label="SE w/ ATC",
         make=lambda config, entropy: scaled(
             entropy,
             atc(entropy, load_atc(config.pretrained.weights, config.pretrained.atc_output)),

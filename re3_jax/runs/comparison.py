@@ -12,7 +12,7 @@ from flax.traverse_util import flatten_dict
 from matplotlib.axes import Axes
 
 from re3_jax.envs.registry import PAPER_TASKS
-from re3_jax.runs import curves, run_folder, statistics
+from re3_jax.runs import curves, labels, run_folder, statistics
 from re3_jax.runs.config import NOT_COMPARED_ON_RESUME, option_with
 from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError
@@ -106,9 +106,8 @@ def differences(rows: Sequence[Options]) -> list[str]:
 
 def _label(options: Options, every: Iterable[Options]) -> str:
     kind = itemgetter(*KIND)
-    bonus = "" if options["bonus"] == "none" else f" + {options['bonus'].upper()}"
     several = len({other["preset"] for other in every}) > 1
-    label = options["agent"].upper() + bonus + several * f" ({options['preset']})"
+    label = labels.of(options["agent"], options["bonus"]) + several * f" ({options['preset']})"
     different = differences([other for other in every if kind(other) == kind(options)])
     for name, value in options.items():
         # How a run began is said even if all rows began like this.

@@ -15,6 +15,7 @@ from re3_jax.runs import (
     evaluation,
     given_files,
     history,
+    labels,
     loggers,
     machine,
     run_folder,
@@ -297,7 +298,11 @@ class Run:
         if self._session.record.evaluated_at < 0:
             raise UsageError("this run has no evaluation yet: go on with .train()")
         found = self.curves
-        return Curve(summary.label(self.config), found["env_frames"], found["return_mean"])
+        return Curve(
+            labels.of(self.config.agent, self.config.bonus),
+            found["env_frames"],
+            found["return_mean"],
+        )
 
     def _go_on(self) -> "Run":
         """Trains to the end or to Ctrl-C."""

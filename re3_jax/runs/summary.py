@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from re3_jax.plural import number_of, plural
-from re3_jax.runs import bonuses, machine, suites
+from re3_jax.runs import labels, machine, suites
 from re3_jax.runs.config import RunConfig
 from re3_jax.runs.host_record import HostRecord
 from re3_jax.runs.run_folder import without_nan, write_json
@@ -19,12 +19,6 @@ FEWEST_FOR_AN_INTERVAL = 4
 """A bootstrap of fewer seeds finds little but their range, which is told instead."""
 
 
-def label(config: RunConfig) -> str:
-    """Agent and bonus, as in a legend."""
-    bonus = f" + {config.bonus.upper()}" if bonuses.rewards(config.bonus) else ""
-    return f"{config.agent.upper()}{bonus}"
-
-
 def picture(curve: "Curve", config: RunConfig) -> Any:
     """The figure of curve.png."""
     from re3_jax.runs import curves
@@ -36,7 +30,7 @@ def draw_curve(folder: Path, config: RunConfig) -> None:
     """Redraws curve.png."""
     from re3_jax.runs import curves
 
-    curve = curves.load(label(config), [folder])
+    curve = curves.load(labels.of(config.agent, config.bonus), [folder])
     curves.save(picture(curve, config), folder / "curve.png")
 
 
