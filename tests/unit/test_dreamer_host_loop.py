@@ -97,10 +97,10 @@ def test_bursts_follow_env_frames(trained):
     assert (metrics[1]["intrinsic_reward_mean"] > 0.01).all()
 
 
-def test_metrics_are_means_of_updates(trained):
+def test_the_image_loss_is_that_of_one_image(trained):
     """An image of a dot is 12,288 numbers near -0.5; its loss sums half their squares."""
     _, _, _, metrics = trained
-    assert (metrics[1]["image_loss"] < 0.5 * 0.25 * 1.2 * SIZE * SIZE * 3).all()
+    np.testing.assert_allclose(metrics[1]["image_loss"], 0.5 * 0.25 * SIZE * SIZE * 3, rtol=0.05)
 
 
 def test_rewards_belong_to_the_frames_they_came_with(trained):

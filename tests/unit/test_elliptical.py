@@ -80,7 +80,7 @@ def test_large_features_stay_accurate(size, error):
     np.testing.assert_allclose(paid, in_float64(features, 0.1)[0], rtol=error)
 
 
-def test_an_inverse_that_is_updated_itself_does_not_last():
+def test_the_root_lasts_where_an_inverse_that_is_updated_itself_does_not():
     """Sherman and Morrison's formula in float32, which is why the root is kept."""
 
     def step(inverse, row):
@@ -88,7 +88,13 @@ def test_an_inverse_that_is_updated_itself_does_not_last():
         bonus = row @ projected
         return inverse - jnp.outer(projected, projected) / (1 + bonus), bonus
 
-    features = 300 * np.random.default_rng(0).normal(size=(128, 50))
+    features = (300 * np.random.default_rng(0).normal(size=(128, 50))).astype(np.float32)
     start = jnp.eye(50) / 0.1
-    last, _ = jax.jit(lambda rows: jax.lax.scan(step, start, rows))(jnp.float32(features))
-    assert np.linalg.eigvalsh(np.nan_to_num(last, nan=-1.0)).min() < 0
+    updated, _ = jax.jit(lambda rows: jax.lax.scan(step, start, rows))(features)
+    assert np.linalg.eigvalsh(np.nan_to_num(updated, nan=-1.0)).min() < 0
+    paid, last = bonuses(features, 0.1)
+    expected, covariance = in_float64(features, 0.1)
+    np.testing.assert_allclose(paid, expected, rtol=2e-3)
+    np.testing.assert_allclose(
+        np.linalg.eigvalsh(last), np.linalg.eigvalsh(np.linalg.inv(covariance)), rtol=2e-3
+    )

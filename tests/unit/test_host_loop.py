@@ -186,19 +186,24 @@ def test_episodes_differ_between_seeds_frames_lanes_and_from_those_of_training()
     assert len(set(np.concatenate(drawn).tolist())) == 40
 
 
-def test_update_runs_while_the_lanes_step(trained, monkeypatch):
+@pytest.mark.parametrize("later", [0, 1])
+def test_updates_take_turns_and_run_while_the_lanes_step(trained, monkeypatch, later):
+    """The actor learns in one of the two: in which, depends on all updates of the run so far."""
     program, middle, _, _ = trained
     order = []
 
     learns = tuple(
-        lambda *arguments, learn=learn: (order.append("learn"), learn(*arguments))[1]
-        for learn in program.programs.learn
+        lambda *arguments, i=i, learn=learn: (order.append(f"learn {i}"), learn(*arguments))[1]
+        for i, learn in enumerate(program.programs.learn)
     )
     monkeypatch.setattr(program, "programs", program.programs._replace(learn=learns))
     monkeypatch.setattr(program, "_env", watched(elsewhere(DotLanes(1)), order))
-    program.resume(middle)
-    program.train(jax.tree.map(jnp.copy, middle))
-    assert order == ["send", "learn", "receive"] * CHUNK
+    counters = middle.counters._replace(updates=middle.counters.updates + later)
+    middle = jax.tree.map(jnp.copy, middle._replace(counters=counters))
+    first = int(counters.updates[0])
+    program.train(program.resume(middle))
+    turns = [f"learn {number % 2}" for number in range(first, first + CHUNK)]
+    assert order == [event for turn in turns for event in ("send", turn, "receive")]
 
 
 def test_an_engine_without_states_begins_new_episodes(trained, monkeypatch):

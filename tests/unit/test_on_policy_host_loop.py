@@ -16,14 +16,14 @@ from re3_jax.training.host_evaluation import lane_seeds
 from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.host_rollout import whole
 from tests.equal import equal_arrays
-from tests.probe_host_env import DotLanes, GreyLanes, grey_spec, spec, watched
+from tests.probe_host_env import LIMIT, LINE, DotLanes, GreyLanes, grey_spec, spec, watched
 
 LANES, LENGTH = 2, 20
 
 
-def program_of(learner, make_env, seeds=(1,), chunk=LENGTH):
+def program_of(learner, make_env, seeds=(1,), chunk=LENGTH, greedy=True):
     return HostProgram(
-        learner, make_env, seeds=seeds, chunk_agent_steps=chunk, eval_episodes=3, eval_greedy=True
+        learner, make_env, seeds=seeds, chunk_agent_steps=chunk, eval_episodes=3, eval_greedy=greedy
     )
 
 
@@ -55,6 +55,35 @@ def test_no_evaluation_begins_with_an_episode_of_training():
     start(program)
     trained, evaluated = program.lanes().seeds, lane_seeds(np.array([1]), 0, 3)
     assert len(trained) == LANES and not set(trained.tolist()) & set(evaluated.tolist())
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+def test_an_evaluation_explores_unless_it_is_greedy(greedy):
+    """The agent takes action 1 where it explores and 0 elsewhere; in training it explores."""
+
+    def act(agent, observation, key, explore):
+        return jnp.full(len(observation), 1 if explore else 0, jnp.int32)
+
+    def sending(lanes, sent):
+        send = lanes.send
+        lanes.send = lambda action: (sent.append(np.array(action)), send(action))[1]
+        return lanes
+
+    frames, sent = FrameStack(2), {}
+    learner = watching([])._replace(
+        acting=acting_on(act, frames),
+        init=lambda key, frame: LearnerState(jnp.zeros(()), (), (), frames.first(frame)),
+    )
+    program = program_of(
+        learner, lambda lanes: sending(GreyLanes(lanes), sent.setdefault(lanes, [])), greedy=greedy
+    )
+    state = start(program)
+    stats = program.start_evaluation(state)()
+    program.train(state)
+    np.testing.assert_array_equal(np.stack(sent[3])[..., 0], 0 if greedy else 1)
+    np.testing.assert_array_equal(np.stack(sent[LANES])[..., 0], 1)
+    # Two lives of three steps to the right, or the time limit at the left.
+    assert stats.length_mean.tolist() == [LIMIT if greedy else 2 * LINE]
 
 
 def stacks(lanes, first):

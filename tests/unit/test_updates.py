@@ -1,0 +1,100 @@
+"""Updates of the loops: what each is given, whose turn it is, and what is reported of them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from re3_jax.agents.base import Acting, Learner, LearnerState
+from re3_jax.envs.base import LaneStep
+from re3_jax.training.host_functions import SeedFunctions
+from re3_jax.training.host_loop import HostProgram
+from re3_jax.training.off_policy import make_off_policy_program
+from tests.probe_envs import aim
+from tests.probe_host_env import DotLanes, spec
+
+PHASES, CHUNK, SEEDS = 4, 4, [1, 2]
+
+
+def phase(place):
+    """An update that reports its number, and whether it is the turn of this phase."""
+
+    def update(state, agent_steps, key):
+        number = state.agent
+        info = {"number": number, "in_turn": number % PHASES == place}
+        info = {name: value.astype(jnp.float32) for name, value in info.items()}
+        return state._replace(agent=number + 1), info
+
+    return update
+
+
+def counting(task):
+    """A learner of which all that is learned is the number of updates."""
+    still = Acting(
+        begin=lambda agent, frame: frame,
+        act=lambda agent, memory, key, explore: (memory, jnp.zeros((1, 1))),
+        see=lambda memory, frame, begins: memory,
+    )
+    return Learner(
+        spec=task,
+        num_lanes=1,
+        random_agent_steps=0,
+        acting=still,
+        init=lambda key, frame: LearnerState(jnp.int32(0), (), (), frame),
+        restart=lambda state, frame: state,
+        store=lambda state, action, step: state,
+        updates_due=lambda before, after: after % 4,
+        phases=tuple(phase(place) for place in range(PHASES)),
+        learns=("agent",),
+    )
+
+
+def on_host():
+    program = HostProgram(
+        counting(spec()),
+        DotLanes,
+        seeds=SEEDS,
+        chunk_agent_steps=CHUNK,
+        eval_episodes=1,
+        eval_greedy=True,
+    )
+    state = program.init(jnp.asarray(SEEDS, jnp.int32))
+    program.compile(state)
+    return program, state
+
+
+def on_device():
+    env = aim()
+    program = make_off_policy_program(
+        env, counting(env.spec), chunk_steps=CHUNK, eval_episodes=1, eval_greedy=True
+    )
+    return program, program.init(jnp.asarray(SEEDS, jnp.int32))
+
+
+@pytest.mark.parametrize("begin", [on_host, on_device])
+def test_metrics_are_means_over_the_updates_of_a_chunk(begin):
+    """Its steps come with 1, 2, 3 and no updates: a mean over steps would be another number."""
+    program, state = begin()
+    for numbers in (range(6), range(6, 12)):
+        state, metrics = program.train(state)
+        np.testing.assert_allclose(metrics["number"], [np.mean(numbers)] * len(SEEDS))
+        np.testing.assert_array_equal(metrics["in_turn"], [1.0] * len(SEEDS))
+
+
+def test_on_the_host_each_update_has_its_own_key_and_is_told_the_agent_steps():
+    """Two updates go with each of three steps, of two env frames."""
+
+    def reporting(state, agent_steps, key):
+        return state, {"agent_steps": agent_steps, "key": jax.random.key_data(key)}
+
+    learner = counting(spec())
+    functions, frame = SeedFunctions(learner), jnp.zeros((1, *learner.spec.frame_shape), jnp.uint8)
+    state, keys = functions.init(jnp.int32(7), frame), set()
+    for agent_steps in (1, 2, 3):
+        state, _ = functions.store(state, jnp.zeros((1, 1)), LaneStep.zeros(frame))
+        for _ in range(2):
+            state, info = functions.learn(reporting, state)
+            assert int(info["agent_steps"]) == agent_steps
+            keys.add(tuple(np.asarray(info["key"]).tolist()))
+    assert len(keys) == int(state.counters.updates) == 6
+    assert int(state.counters.env_frames) == 6
