@@ -20,8 +20,9 @@ export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073
 glibc.malloc.trim_threshold=1073741824
 .SUFFIXES:
 .DEFAULT_GOAL := help
-.PHONY: run test test-all torture lint bench figure compare report watch look profile compile compile-here test-compile test-compile-here gpu doctor docs \
-  try-docs dist help clean
+TARGETS := run test test-all torture lint bench figure compare report watch look profile compile \
+  compile-here test-compile test-compile-here gpu doctor docs try-docs dist help clean
+.PHONY: $(TARGETS)
 
 # A misspelt variable would have no effect. Names with an underscore, such as JAX_PLATFORMS, are for
 # the environment of what is run.
@@ -57,6 +58,11 @@ OF_try-docs := PYTHONS ARGS
 READ := PYTHON VENV $(foreach goal,$(MAKECMDGOALS),$(OF_$(goal)))
 UNREAD := $(foreach name,$(filter-out $(READ),$(VARIABLES)),$\
   $(if $(filter command,$(firstword $(origin $(name)))),$(name)))
+NO_TARGET := $(foreach goal,$(filter-out $(TARGETS),$(MAKECMDGOALS)),$\
+  $(if $(findstring /,$(goal)),,$(goal)))
+ifneq ($(strip $(NO_TARGET)),)
+  $(error there is no target $(strip $(NO_TARGET)): make help lists them)
+endif
 ifneq ($(and $(strip $(MAKECMDGOALS)),$(strip $(UNREAD))),)
   $(error $(strip $(UNREAD)) would have no effect on $(MAKECMDGOALS): leave it out, or give options $\
     in ARGS, such as ARGS="--seeds 3"; $(foreach goal,$(MAKECMDGOALS),$(goal) reads $(OF_$(goal))))
@@ -226,6 +232,8 @@ $(PY):
 	  echo "re3_jax needs Python 3.11 or newer, which '$(PYTHON)' is not:" \
 	  "name one with make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
+	@$(PY) -c 'import pathlib, sys, sysconfig; \
+	  pathlib.Path(sysconfig.get_path("purelib"), "re3_jax.pth").write_text(sys.argv[1] + "\n")' '$(CURDIR)'
 
 # $(call install,requirements file,options of pip): quiet unless it fails; says why the first run
 # takes a while. Byte code is written when a module is first imported, which halves the time to the

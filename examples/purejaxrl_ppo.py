@@ -91,7 +91,7 @@ def advantages_of(rollout, value):
 
 def train(key, bonus, num_updates):
     """Return per episode over the last quarter of training, without the bonus."""
-    key, net_key, env_key, bonus_key = jax.random.split(key, 4)
+    key, net_key, env_key, bonus_key = jax.random.split(key, 4)  # RE3
     params = NETWORK.init(net_key, jnp.zeros(2))
     raw, env_state = jax.vmap(ENV.reset, (0, None))(jax.random.split(env_key, NUM_ENVS), ENV_PARAMS)
     bonus_state = bonus.init(bonus_key, SPEC, NUM_ENVS)  # RE3
@@ -111,11 +111,12 @@ def train(key, bonus, num_updates):
             taken = scaled(raw), action, log_prob_of(logits, action), value, reward, done
             return (env_state, after), Transition(*taken)
 
-        key, rollout_key, bonus_key, epoch_key = jax.random.split(key, 4)
+        key, rollout_key, bonus_key, epoch_key = jax.random.split(key, 4)  # RE3
         (env_state, raw), rollout = jax.lax.scan(
             step, (env_state, raw), jax.random.split(rollout_key, ROLLOUT)
         )
-        task_reward, agent_steps = rollout.reward, number * rollout.reward.size
+        task_reward = rollout.reward
+        agent_steps = number * task_reward.size  # RE3
         given = bonus_state, Step(rollout.observation), agent_steps, bonus_key  # RE3
         paid, bonus_state, _ = reward_rollout(bonus, *given)  # RE3
         rollout = rollout._replace(reward=task_reward + paid)  # RE3

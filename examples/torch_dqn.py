@@ -54,11 +54,12 @@ def train(bonus, seed, num_steps, report=lambda step: None):
         "observation": torch.zeros(ROWS, 2),
         "action": torch.zeros(ROWS, dtype=torch.int32),
         "following": torch.zeros(ROWS, 2),
-        "index": torch.zeros(ROWS, *(bonus.index_shape if bonus else ()), dtype=torch.int32),
         "reward": torch.zeros(ROWS),
         "terminated": torch.zeros(ROWS),
     }
+    kept = tuple(replay)
     if bonus is not None:
+        replay["index"] = torch.zeros(ROWS, *bonus.index_shape, dtype=torch.int32)  # RE3
         state = bonus.init(jax.random.key(seed), SPEC, NUM_ENVS)  # RE3
         observe = compilation.jit(bonus.observe, donate_argnums=0)  # RE3
         pay = compilation.jit(partial(reward_batch, bonus), donate_argnums=0)  # RE3
@@ -73,13 +74,12 @@ def train(bonus, seed, num_steps, report=lambda step: None):
         for lane in np.flatnonzero(done):
             following[lane] = torch.tensor(info["final_obs"][lane])
         steps, stored = np.int32(step * NUM_ENVS), (seen, action.int(), following)
-        index = torch.zeros(NUM_ENVS, dtype=torch.int32)
+        rows = (steps + torch.arange(NUM_ENVS)) % ROWS
         if bonus is not None:
             state, index = observe(state, Step(*map(from_dlpack, stored), *ends))  # RE3
-        rows = (steps + torch.arange(NUM_ENVS)) % ROWS
+            replay["index"][rows] = torch.from_dlpack(index)  # RE3
         numbers = (torch.tensor(leaf, dtype=torch.float32) for leaf in (reward, ends[0]))
-        leaves = *stored, torch.from_dlpack(index), *numbers
-        for name, leaf in zip(replay, leaves, strict=True):
+        for name, leaf in zip(kept, (*stored, *numbers), strict=True):
             replay[name][rows] = leaf
         seen, sums = torch.tensor(after), sums + reward
         returns, sums = [*returns, *sums[done]][-100:], np.where(done, 0.0, sums)
@@ -87,7 +87,8 @@ def train(bonus, seed, num_steps, report=lambda step: None):
             drawn = torch.randint(min((step + 1) * NUM_ENVS, ROWS), (BATCH,))
             batch = {name: leaf[drawn] for name, leaf in replay.items()}
             if bonus is not None:
-                asked = IntrinsicBatch(*map(from_dlpack, [*batch.values()][:4]), steps)  # RE3
+                given = (batch[name] for name in (*kept[:3], "index"))  # RE3
+                asked = IntrinsicBatch(*map(from_dlpack, given), steps)  # RE3
                 paid, state, _ = pay(state, asked, jax.random.key(step))  # RE3
                 batch["reward"] += torch.from_dlpack(paid)  # RE3
             learn(network, target, optimizer, batch)

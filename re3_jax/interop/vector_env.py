@@ -22,6 +22,9 @@ except ImportError as error:
         f"this wrapper needs the package gymnasium ({error}): {pip_install('gymnasium==1.3.0')}"
     ) from error
 
+SMALLEST_IMAGE = 15
+"""Shorter sides are those of tables of numbers."""
+
 NO_LIMIT = np.iinfo(np.int32).max
 """Time limit of a task that states none."""
 
@@ -52,7 +55,8 @@ class BonusVectorEnv(VectorWrapper):
           env: the environments.
           bonus: such as `re3_jax.intrinsic.from_config(RE3Config(beta=0.01))`.
           seed: that of `NumpyBonus`.
-          spec: of one environment; `spec_of(env)` if None.
+          spec: of one environment as the bonus sees it; `spec_of(env)` if None. Images that lead
+            with their channels are turned for the bonus, here and where `spec` is given.
 
         Raises:
           ValueError: if the environments do not tell how they reset, if `spec_of` cannot describe
@@ -72,7 +76,9 @@ class BonusVectorEnv(VectorWrapper):
                 "this bonus remembers episodes, so every lane must make a transition in every "
                 "step: make the environments with autoreset_mode=AutoresetMode.SAME_STEP"
             )
-        self.bonus = NumpyBonus(bonus, spec or spec_of(env), env.num_envs, seed)
+        self._turns = _leads_with_channels(env.single_observation_space)
+        spec = spec or spec_of(env, channels_may_lead=True)
+        self.bonus = NumpyBonus(bonus, spec, env.num_envs, seed)
         self._check()
         self.diagnostics: Info = {}
         self._observation: Any = None
@@ -100,7 +106,8 @@ class BonusVectorEnv(VectorWrapper):
         following = self._following(observation, done, info)
         moved, paid = ~self._only_resets, np.zeros(self.num_envs)
         if moved.any():
-            step = self._observation, np.asarray(actions), following, terminated, truncated
+            before, after = map(self._as_seen, (self._observation, following))
+            step = before, np.asarray(actions), after, terminated, truncated
             rollout: Any = [leaf[None, moved] for leaf in step]
             rewards, self.diagnostics = self.bonus.reward_rollout(Step(*rollout))
             paid[moved] = rewards[0]
@@ -108,6 +115,10 @@ class BonusVectorEnv(VectorWrapper):
         self._only_resets = done & (self._mode is AutoresetMode.NEXT_STEP)
         info = {**info, "task_reward": np.array(reward, np.float64), "intrinsic_reward": paid}
         return observation, reward + paid, terminated, truncated, info
+
+    def _as_seen(self, observation: np.ndarray) -> np.ndarray:
+        """Observations of all lanes, images with their channels at the end."""
+        return np.moveaxis(observation, 1, -1) if self._turns else observation
 
     def _check(self) -> None:
         self.bonus.check_rollout(time=1, lanes=self.num_envs)
@@ -138,7 +149,30 @@ def _registered(env: Any) -> Any:
     return env.get_attr("spec")[0] if hasattr(env, "get_attr") else None
 
 
-def spec_of(env: Any) -> EnvSpec:
+def _leads_with_channels(seen: Any) -> bool:
+    """Whether observations are images [channels, height, width], as PyTorch has them."""
+    is_image = seen.dtype == np.uint8 and len(seen.shape) == 3
+    return is_image and seen.shape[0] < min(seen.shape[1:])
+
+
+def _refuse_hidden_images(shape: tuple[int, ...], dtype: Any) -> None:
+    """Refuses images that would count as vectors, for what they lack."""
+    sides = sorted(shape)[-2:]
+    if len(shape) not in (2, 3) or min(sides) < SMALLEST_IMAGE:
+        return
+    if len(shape) == 2 and dtype == np.uint8:
+        raise ValueError(
+            f"observations are bytes {list(shape)}, which are no image without an axis of "
+            "channels: add one of length 1 at the end, or describe them with a spec"
+        )
+    if len(shape) == 3 and dtype != np.uint8:
+        raise ValueError(
+            f"observations are {np.dtype(dtype)}{list(shape)}: give images as they were drawn, "
+            "uint8, or describe them with a spec if they are none"
+        )
+
+
+def spec_of(env: Any, channels_may_lead: bool = False) -> EnvSpec:
     """Describes one of the environments.
 
     Images are uint8 [height, width, channels]; a number of channels that 3 divides counts as
@@ -147,10 +181,13 @@ def spec_of(env: Any) -> EnvSpec:
 
     Args:
       env: a `VectorEnv` or an `Env` of Gymnasium, or a `VecEnv` of Stable-Baselines3.
+      channels_may_lead: whether images may be [channels, height, width]; they are described with
+        their channels at the end all the same, where the bonus must be given them.
 
     Raises:
-      ValueError: if observations are not one array, if images lead with their channels, or if
-        actions are neither numbers from 0 nor an array.
+      ValueError: if observations are not one array, if they are images that are not uint8 or have
+        no channels, if images lead with their channels and may not, or if actions are neither
+        numbers from 0 nor an array.
     """
     single = "single_" if hasattr(env, "single_observation_space") else ""
     seen, acted = (getattr(env, f"{single}{name}_space") for name in ("observation", "action"))
@@ -168,13 +205,17 @@ def spec_of(env: Any) -> EnvSpec:
             "a bonus needs actions that are numbers from 0 or one array of real numbers, but "
             f"these are {acted}: wrap the environments"
         )
-    is_image = seen.dtype == np.uint8 and len(seen.shape) == 3
-    if is_image and seen.shape[0] < min(seen.shape[1:]):
-        raise ValueError(
-            f"a bonus needs images [height, width, channels], but these are {list(seen.shape)}: "
-            "move the channels to the end, also in the observations of its steps"
-        )
-    channels = seen.shape[-1] if is_image else 1
+    shape = seen.shape
+    _refuse_hidden_images(shape, seen.dtype)
+    is_image = seen.dtype == np.uint8 and len(shape) == 3
+    if _leads_with_channels(seen):
+        if not channels_may_lead:
+            raise ValueError(
+                f"a bonus needs images [height, width, channels], but these are {list(shape)}: "
+                "move the channels to the end, also in the observations of its steps"
+            )
+        shape = (*shape[1:], shape[0])
+    channels = shape[-1] if is_image else 1
     colours = 3 if not is_image or channels % 3 == 0 else 1
     dtype = np.dtype(seen.dtype)
     # JAX has no whole numbers of 64 bits.
@@ -182,7 +223,7 @@ def spec_of(env: Any) -> EnvSpec:
     registered = _registered(env)
     return EnvSpec(
         task=f"gymnasium:{registered.id if registered else type(env.unwrapped).__name__}",
-        observation_shape=seen.shape,
+        observation_shape=shape,
         observation_dtype=np.dtype(np.float32) if becomes_float else dtype,
         action_space=action_space,
         max_agent_steps=(registered and registered.max_episode_steps) or NO_LIMIT,

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from re3_jax.envs.base import EnvSpec
+from re3_jax.forms import check_tuple
 from re3_jax.inheritance import inherits
 from re3_jax.replay import value_ring
 from re3_jax.replay.value_ring import ValueRing
@@ -183,6 +184,9 @@ class ChainState(NamedTuple):
     transforms: tuple[Any, ...]
 
 
+_OBSERVE = "observe of the bonus"
+
+
 def check_is_bonus(bonus: Any) -> None:
     """Refuses what is no bonus, such as the options of one, with a TypeError."""
     if not isinstance(bonus, IntrinsicReward):
@@ -210,7 +214,7 @@ def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicRewa
         return ChainState(bonus.init(key, spec, num_lanes), tuple(t.init() for t in transforms))
 
     def observe(state: ChainState, step: Step):
-        inner, index = bonus.observe(state.bonus, step)
+        inner, index = check_tuple(_OBSERVE, bonus.observe(state.bonus, step), "state, index")
         return state._replace(bonus=inner), index
 
     def of_rollout(state: ChainState, steps: Step):
@@ -218,7 +222,8 @@ def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicRewa
         return state._replace(bonus=inner), index
 
     def reward(state: ChainState, batch: IntrinsicBatch):
-        value, inner, info = bonus.reward(state.bonus, batch)
+        returned = bonus.reward(state.bonus, batch)
+        value, inner, info = check_tuple("reward of the bonus", returned, "reward, state, info")
         after = []
         for transform, transform_state in zip(transforms, state.transforms, strict=True):
             value, transform_state = transform.apply(transform_state, value, batch.agent_steps)
@@ -227,7 +232,8 @@ def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicRewa
         return value, ChainState(inner, tuple(after)), info
 
     def update(state: ChainState, batch: IntrinsicBatch, key: PRNGKeyArray):
-        inner, info = bonus.update(state.bonus, batch, key)
+        returned = bonus.update(state.bonus, batch, key)
+        inner, info = check_tuple("update of the bonus", returned, "state, info")
         return state._replace(bonus=inner), info
 
     def restart(state: ChainState, lanes: Bool[Array, " lane"]) -> ChainState:
@@ -258,9 +264,10 @@ def observe_rollout(
 
     All steps at once if the bonus allows it: one large batch costs less than many small ones.
     """
+    check_is_bonus(bonus)
     if bonus.observe_rollout is not None:
         return bonus.observe_rollout(state, steps)
-    state, index = bonus.observe(state, _flat(steps))
+    state, index = check_tuple(_OBSERVE, bonus.observe(state, _flat(steps)), "state, index")
     return state, _as_rollout(index, steps)
 
 

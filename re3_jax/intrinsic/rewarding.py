@@ -15,6 +15,7 @@ from re3_jax.intrinsic.base import (
     IntrinsicReward,
     IntrinsicState,
     Step,
+    check_is_bonus,
     observe_rollout,
 )
 
@@ -68,6 +69,7 @@ def reward_batch(
     def computed(
         state: IntrinsicState, batch: IntrinsicBatch, key: PRNGKeyArray
     ) -> tuple[Float[Array, " batch"], IntrinsicState, Info]:
+        _check_index(bonus, batch)
         reward, state, info = bonus.reward(state, batch)
         if minibatches is None:
             state, trained = bonus.update(state, batch, key)
@@ -81,8 +83,19 @@ def reward_batch(
             )
         return reward, state, {**info, **trained, **found}
 
+    check_is_bonus(bonus)
     with jax.named_scope("bonus"):
         return batch_split.whole(computed)(state, batch, key)
+
+
+def _check_index(bonus: IntrinsicReward, batch: IntrinsicBatch) -> None:
+    """Refuses indices of another shape, whose rewards would be broadcast to the batch."""
+    shape = len(batch.observation), *bonus.index_shape
+    if batch.bonus_index.shape != shape:
+        raise ValueError(
+            f"bonus_index has the shape {list(batch.bonus_index.shape)}, but this batch needs "
+            f"{list(shape)}: give what observe returned for each transition"
+        )
 
 
 def _trained(

@@ -135,6 +135,10 @@ def check_batch(latents: Float[Array, "batch latent"], capacity: int, latent_dim
     Raises:
       ValueError: if the batch has more latents than the ring has places, or they do not fit them.
     """
+    if latents.ndim != 2:
+        raise ValueError(
+            f"latents of shape {list(latents.shape)} are no batch: give [batch, {latent_dim}]"
+        )
     batch_size, width = latents.shape
     if width != latent_dim:
         raise ValueError(

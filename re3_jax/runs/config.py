@@ -76,7 +76,8 @@ class RunConfig:
     """One run: a task, an agent, a bonus, and several independent seeds in one program.
 
     Attributes:
-      env: task: one of the paper's by its bare name (doorkey_6x6), any other as suite:id.
+      env: task: one of the paper's by its bare name (doorkey_6x6), any other as suite:id; a suite
+        alone (brax:) lists its tasks.
       agent: a2c or rainbow for discrete actions; rad or drq (soft actor-critic) or dreamer for
         continuous ones; ppo for both.
       bonus: the intrinsic reward, or a sum of several, such as re3+rnd.

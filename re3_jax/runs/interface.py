@@ -96,6 +96,12 @@ def train(
         raise UsageError("video has no effect without out: leave it out and use Run.video")
     if options.get("loggers", loggers.NONE) != loggers.NONE and out is None:
         raise UsageError("loggers has no effect without out: leave it out, or give a folder as out")
+    if out is not None and run_folder.has_run(Path(out)):
+        raise UsageError(
+            f"out {out} already holds a run: choose another, go on with it there by "
+            f"python -m re3_jax.commands.train --resume --out {out}, or load it with "
+            "re3_jax.load, train it further and save it elsewhere"
+        )
     named = {"env": env, "agent": agent, "bonus": bonus, "seeds": seeds, "steps": steps}
     config = parse(words_of({**named, "preset": preset, "out": out, **options}))
     if config.video and out is not None:

@@ -280,6 +280,8 @@ def _meant(option: str, spellings: Iterable[str]) -> str:
     """What an unknown option may stand for: the paper's k, the same name in a group, a near one."""
     if option in ("--k", "--re3.k"):
         return "k of RE3 is --re3.first-neighbour and --re3.last-neighbour, of VCSE --vcse.k"
+    if any(one.startswith(f"{option}.") for one in spellings):
+        return f"{option[2:]} is a group of options: give them as {option}.NAME VALUE"
     group, _, leaf = option.lstrip("-").rpartition(".")
     parts = {one: one.lstrip("-").rpartition(".") for one in spellings}
     same = [one for one, (*_, name) in parts.items() if name == ELSEWHERE.get(leaf, leaf)]

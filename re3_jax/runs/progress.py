@@ -59,14 +59,18 @@ class Progress(NamedTuple):
     def standing(self) -> Standing:
         """The numbers of the live line; speed and time to go include evaluations."""
         frames, seconds = self.train["env_frames"], self.train["wall_seconds"]
-        pace = Pace(0.0, 0)
+        at_start = self.evaluations["env_frames"] == 0
+        # Before the first evaluation programs were compiled.
+        begins = self.evaluations["wall_seconds"][at_start]
+        pace = Pace(float(begins.max(initial=0.0)), 0)
         for second, frame in zip(seconds, frames, strict=True):
             pace.add(float(second), int(frame))
         left = max(0, self.options["steps"] - self.env_frames)
         of_one = pace.seconds_for(1)
         return Standing(
             env_frames=self.env_frames,
-            total_env_frames=self.options["steps"],
+            # Whole chunks: the last one may end later.
+            total_env_frames=max(self.options["steps"], self.env_frames),
             frames_per_second=self.options["seeds"] / of_one if of_one > 0 else math.nan,
             eta_seconds=pace.seconds_for(left),
             evaluation_return=float(np.mean(self.latest(self.evaluations, "return_mean"))),

@@ -199,8 +199,13 @@ def claim(config: RunConfig) -> Path:
     return folder
 
 
+def has_run(folder: Path) -> bool:
+    """Whether a run has begun in a folder."""
+    return os.path.exists(folder / CONFIG)
+
+
 def _refuse_a_run(folder: Path) -> None:
-    if os.path.exists(folder / CONFIG):
+    if has_run(folder):
         raise UsageError(
             f"--out {folder} already holds a run: add --resume to continue it, "
             "or choose another --out"

@@ -98,6 +98,10 @@ def test_a_run_is_that_of_the_command_line_and_writes_nothing(reference, capsys,
     assert run.plot()._repr_png_().startswith(b"\x89PNG")
     with pytest.raises(re3_jax.UsageError, match="already holds a run: save this one in"):
         run.save("saved")
+    with pytest.raises(re3_jax.UsageError, match="out saved already holds a run: .* --resume"):
+        re3_jax.train("doorkey_6x6", out="saved")
+    with pytest.raises(re3_jax.UsageError, match="a2c is a group of options: .* --a2c.NAME VALUE"):
+        re3_jax.train("doorkey_6x6", a2c=3)
     with pytest.raises(re3_jax.UsageError, match="--episodes 1.5 is not possible"):
         run.evaluate(episodes=1.5)
     with pytest.raises(re3_jax.UsageError, match="needs a task of DeepMind Control"):

@@ -43,6 +43,18 @@ def test_the_view_has_the_newest_whole_rows_of_every_seed(run, capsys):
     assert "--resume" in " ".join(lines[-2:])
 
 
+def test_speed_and_time_to_go_leave_out_what_came_before_the_first_evaluation(run, capsys):
+    """Such as the seconds of compilation, which a clock of the process counts."""
+    for name in ("train.csv", "eval.csv"):
+        header, *lines = (run / name).read_text().splitlines()
+        at = header.split(",").index("wall_seconds")
+        later = [line.split(",") for line in lines if line.count(",") == header.count(",")]
+        for cells in later:
+            cells[at] = str(float(cells[at]) + 1000)
+        (run / name).write_text("\n".join([header, *map(",".join, later), ""]))
+    assert "75/s ETA 0:00:04" in printed(run, capsys)
+
+
 def test_a_run_that_has_just_begun_has_a_view(tmp_path, capsys):
     folder = write_run(tmp_path / "run", frames=(0, 1), steps=200)
     (folder / "eval.csv").unlink()

@@ -49,9 +49,9 @@ def sb3_ppo():
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_re3_takes_at_most_ten_lines(name):
+def test_re3_takes_3_to_13_lines(name):
     marked = (FOLDER / f"{name}.py").read_text().count("# RE3\n")
-    assert 3 <= marked <= 10
+    assert 3 <= marked <= 13
 
 
 def test_the_page_quotes_the_marked_lines_of_the_examples():

@@ -257,6 +257,9 @@ def test_whole_numbers_of_64_bits_become_real():
     [
         (spaces.Dict(a=spaces.Discrete(2)), spaces.Discrete(2), "one array.*FlattenObservation"),
         (spaces.Box(shape=(4, 84, 84), **BYTES), spaces.Discrete(2), "channels to the end"),
+        (spaces.Box(shape=(84, 84), **BYTES), spaces.Discrete(2), "without an axis of channels"),
+        (spaces.Box(0, 1, (64, 64, 3)), spaces.Discrete(2), r"float32\[64, 64, 3\].* uint8"),
+        (spaces.Box(0, 1, (3, 64, 64)), spaces.Discrete(2), r"float32\[3, 64, 64\].* uint8"),
         (Line.observation_space, spaces.Discrete(2, start=1), "actions that are numbers from 0"),
         (Line.observation_space, spaces.MultiDiscrete([2, 2]), "actions that are numbers from 0"),
     ],
@@ -264,3 +267,45 @@ def test_whole_numbers_of_64_bits_become_real():
 def test_spaces_without_a_description_are_refused(seen, acted, words):
     with pytest.raises(ValueError, match=words):
         spec_of(Shown(seen, acted))
+
+
+@pytest.mark.parametrize("shape", [(9, 9), (2, 3, 4), (1000,)])
+def test_small_tables_of_numbers_are_vectors(shape):
+    spec = spec_of(Shown(spaces.Box(0, 1, shape), spaces.Discrete(2)))
+    assert spec.observation_shape == shape and not spec.is_image
+
+
+class Frames(gymnasium.Env):
+    """Stacks of frames of noise, with their channels where they are wanted."""
+
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, first):
+        shape = (4, 36, 36) if first else (36, 36, 4)
+        self.first, self.observation_space = first, spaces.Box(shape=shape, **BYTES)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self.seen(), {}
+
+    def step(self, action):
+        self.steps += 1
+        return self.seen(), 0.0, self.steps == 3, False, {}
+
+    def seen(self):
+        frame = self.np_random.integers(0, 256, (36, 36, 4), np.uint8)
+        return np.moveaxis(frame, -1, 0) if self.first else frame
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.SAME_STEP, AutoresetMode.NEXT_STEP])
+def test_images_that_lead_with_their_channels_are_paid_as_those_that_end_with_them(mode):
+    paid = []
+    for first in (False, True):
+        makers = [lambda first=first: Frames(first)] * 2
+        env = BonusVectorEnv(SyncVectorEnv(makers, autoreset_mode=mode), RE3)
+        seen, _ = env.reset(seed=3)
+        assert seen.shape == ((2, 4, 36, 36) if first else (2, 36, 36, 4))
+        paid.append([env.step(np.zeros(2, int))[1] for _ in range(8)])
+    np.testing.assert_array_equal(*paid)
+    assert np.std(paid[0]) > 0
