@@ -2,6 +2,9 @@
 
 import json
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from re3_jax.envs.host import atari_games
@@ -10,7 +13,9 @@ from re3_jax.runs.config import RunConfig
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.options import parse
 from re3_jax.runs.resolve import resolve
+from re3_jax.runs.session import Session
 from re3_jax.runs.validate import validate_for_task
+from tests.resume.compare import leaves
 
 pytest.importorskip("envpool_assets", reason="envpool is not installed")
 
@@ -97,8 +102,27 @@ def test_impossible_requests_end_in_one_sentence(words, sentence):
         validate_for_task(config, task_spec(config))
 
 
+RESTORED = "agent/", "intrinsic/", "counters/", "key", "evaluation_key"
+"""Parts of the state that do not belong to an episode."""
+
+
+def resumed_leaves(monkeypatch) -> dict[str, np.ndarray]:
+    """Path -> array of the state that a run goes on from, filled when one resumes."""
+    found, resume = {}, Session.resume
+
+    def watched(session, state, record):
+        resume(session, state, record)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(session.state):
+            is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+            name = jax.tree_util.keystr(path, simple=True, separator="/")
+            found[name] = np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+
+    monkeypatch.setattr(Session, "resume", watched)
+    return found
+
+
 @pytest.mark.slow
-def test_a_stopped_run_resumes(tmp_path, capsys):
+def test_a_stopped_run_resumes(tmp_path, capsys, monkeypatch):
     """Networks, replay and latents are restored; the log says that new games begin."""
     from re3_jax.commands.train import main
 
@@ -111,6 +135,13 @@ def test_a_stopped_run_resumes(tmp_path, capsys):
     expected = atari_games.human_normalised("pong", first["final_return_mean"])
     assert first["human_normalised_return"] == pytest.approx(expected)
     capsys.readouterr()
+    before, after = leaves(folder), resumed_leaves(monkeypatch)
     assert main(["--out", str(folder), "--resume", "--steps", "2000"]) == 0
     assert "new episodes begin, everything else resumes exactly" in capsys.readouterr().out
     assert json.loads((folder / "summary.json").read_text())["env_frames"] == 2000
+    assert before["counters/updates"][0] > 0
+    restored = [name for name in before if name.startswith(RESTORED)]
+    for part in ("opt_state", "ring"):
+        assert any(part in name for name in restored)
+    for name in restored:
+        np.testing.assert_array_equal(after[name], before[name], err_msg=name)

@@ -12,6 +12,7 @@ import pytest
 
 from re3_jax.commands import compare, evaluate, look, report, train
 from re3_jax.runs import run_folder, session
+from re3_jax.runs.config import NOT_COMPARED_ON_RESUME
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.resolve import resolve
 from re3_jax.training.checkpoint import CheckpointStore
@@ -165,6 +166,15 @@ def test_resume_from_a_checkpoint_of_another_version(capsys, monkeypatch, starte
 def test_resume_with_a_changed_option(capsys, started, changed, value):
     sentence = refused(capsys, "--out", "started", "--resume", changed, value)
     assert f"{changed} is {value}" in sentence and "was started with" in sentence
+
+
+def test_these_options_alone_may_change_on_resume():
+    """Any other would make a run that no uninterrupted one equals."""
+    assert set(NOT_COMPARED_ON_RESUME) == {
+        *("out", "resume", "steps", "checkpoint_seconds", "loggers", "video"),
+        *("re3.ring_shards", "a2c.batch_shards", "sac.batch_shards", "rainbow.batch_shards"),
+        *("dreamer.batch_shards", "ppo.batch_shards"),
+    }
 
 
 def test_resume_with_fewer_steps(capsys, started):

@@ -15,9 +15,10 @@ from re3_jax.envs.host import renderer
 from re3_jax.runs import machine
 from re3_jax.runs.errors import UsageError
 from tests.dm_control_suite import load, to_control
+from tests.resume.compare import rows
 
 pytest.importorskip("dm_control")
-pytest.importorskip("imageio_ffmpeg")
+imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
 
 OPTIONS = (
     "--env",
@@ -29,6 +30,8 @@ OPTIONS = (
     "--dmc.renderer",
     "warp",
 )
+AGENT_STEPS = 50
+"""Of an episode."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,14 +53,16 @@ def run(tmp_path_factory):
     return folder
 
 
-def is_mp4(path):
-    return path.read_bytes()[4:8] == b"ftyp"
+def frames_of_mp4(path) -> int:
+    assert path.read_bytes()[4:8] == b"ftyp"
+    number, _ = imageio_ffmpeg.count_frames_and_secs(path)
+    return number
 
 
 def test_run_names_its_renderer_and_leaves_a_video(run):
     assert json.loads((run / "summary.json").read_text())["renderer"] == "warp"
     assert json.loads((run / "config.json").read_text())["config"]["dmc"]["renderer"] == "warp"
-    assert is_mp4(run / "eval.mp4")
+    assert frames_of_mp4(run / "eval.mp4") == AGENT_STEPS
 
 
 def test_the_true_states_are_those_of_dm_control_under_the_runs_actions(run):
@@ -139,8 +144,11 @@ def test_evaluation_of_the_checkpoint_equals_the_runs_own(run, capsys, tmp_path)
     found = json.loads(printed)
     assert found["env_frames"] == 1000
     assert 0 < found["seeds"]["1"]["return_mean"] < 1000
-    assert found["seeds"]["1"]["length_mean"] == 50
-    assert is_mp4(tmp_path / "one.mp4")
+    last = rows(run / "eval.csv")[-1]
+    assert (last["env_frames"], float(last["length_mean"])) == ("1000", AGENT_STEPS)
+    for name, value in found["seeds"]["1"].items():
+        assert np.float32(value) == np.float32(last[name]), name
+    assert frames_of_mp4(tmp_path / "one.mp4") == AGENT_STEPS
     assert (tmp_path / "strip.png").read_bytes().startswith(b"\x89PNG")
     # What was played is not lost with a picture that cannot be written.
     words[words.index(str(tmp_path / "strip.png"))] = str(tmp_path / "missing" / "strip.png")
@@ -157,7 +165,8 @@ def test_a_finished_run_without_its_video_says_how_to_make_it(run, capsys, tmp_p
     said = capsys.readouterr().out
     (words,) = re.findall("none was written; to make one: .* -m (.*)", said)
     assert shlex.split(words)[1:] == ["--run", str(folder), "--video", str(folder / "eval.mp4")]
-    assert evaluate.main(shlex.split(words)[1:]) == 0 and is_mp4(folder / "eval.mp4")
+    assert evaluate.main(shlex.split(words)[1:]) == 0
+    assert frames_of_mp4(folder / "eval.mp4") == AGENT_STEPS
 
 
 @pytest.mark.slow

@@ -18,15 +18,23 @@ needs_two_cores = pytest.mark.skipif(CORES < 2, reason="one core")
 
 MEET = """
 import os, pathlib, sys, time
-mine, other = map(pathlib.Path, sys.argv[1:])
-mine.write_text(",".join(map(str, sorted(os.sched_getaffinity(0)))))
+mine, other, most = *map(pathlib.Path, sys.argv[1:3]), int(sys.argv[3])
 end = time.monotonic() + 60
-while not other.exists():
-    if time.monotonic() > end:
-        sys.exit(3)
-    time.sleep(0.01)
+
+def wait(done):
+    while not done():
+        if time.monotonic() > end:
+            sys.exit(3)
+        time.sleep(0.01)
+
+# The cores are set once the process runs.
+wait(lambda: len(os.sched_getaffinity(0)) <= most)
+mine.write_text(" ".join(map(str, os.sched_getaffinity(0))))
+wait(other.exists)
 print("met")
 """
+MOST = (CORES + 1) // 2
+"""Cores of the larger of two shares."""
 
 
 @needs_two_cores
@@ -34,12 +42,14 @@ def test_two_processes_run_at_once_on_different_cores(tmp_path, capfd):
     runs, files = Runs(tmp_path, 2), [tmp_path / "a", tmp_path / "b"]
 
     def meet(i):
-        command = [sys.executable, "-c", MEET, str(files[i]), str(files[1 - i])]
+        command = [sys.executable, "-c", MEET, str(files[i]), str(files[1 - i]), str(MOST)]
         return runs.start(command, tmp_path / f"run-{i}.log")
 
     assert runs.map(meet, [0, 1]) == [0, 0]
     assert sorted(capfd.readouterr().out.splitlines()) == ["run-0: done", "run-1: done"]
     assert [(tmp_path / f"run-{i}.log").read_text() for i in (0, 1)] == ["met\n", "met\n"]
+    one, other = (set(file.read_text().split()) for file in files)
+    assert one and other and not one & other
 
 
 @needs_two_cores
@@ -49,7 +59,7 @@ def test_a_process_keeps_to_its_share_of_the_cores(tmp_path):
     code = f"""
 import os, time
 until = time.monotonic() + 60
-while len(os.sched_getaffinity(0)) > {(CORES + 1) // 2}:
+while len(os.sched_getaffinity(0)) > {MOST}:
     assert time.monotonic() < until
     time.sleep(0.01)
 """

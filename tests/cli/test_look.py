@@ -56,6 +56,22 @@ def test_a_run_of_minigrid_has_all_three_pictures(run, capsys):
     assert {name: after[name] for name in before} == before
 
 
+def test_what_is_shown_is_of_the_seed_asked_for(run, monkeypatch, tmp_path):
+    looked, drawn, of_latents = [], [], figures.of_latents
+    only_latents = {"latents": lambda run: looked.append(run) or look.latents(run)}
+    monkeypatch.setattr(look, "PICTURES", only_latents)
+    monkeypatch.setattr(
+        figures, "of_latents", lambda *given: drawn.append(given[0]) or of_latents(*given)
+    )
+    assert look.main([str(run), "--seed", "2", "--out", str(tmp_path / "look")]) == 0
+    intrinsic = looked[0].state.intrinsic
+    rings = [stored.ring_of(jax.tree.map(lambda leaf, at=at: leaf[at], intrinsic)) for at in (0, 1)]
+    first, second = (stored.latents(ring, stored.places(ring, look.POINTS)) for ring in rings)
+    np.testing.assert_array_equal(drawn[0], second)
+    assert not np.array_equal(first, second)
+    assert looked[0].of_seed(np.array([1, 2])) == 2
+
+
 def test_a_direction_counts_once_however_often_it_was_visited(run, monkeypatch, tmp_path):
     drawn, of_states = {}, figures.of_states
     monkeypatch.setattr(

@@ -15,6 +15,7 @@ from re3_jax.runs import curves
 from re3_jax.runs.config import flatten, option_with
 from re3_jax.runs.curves import Curve
 from re3_jax.runs.options import parse
+from re3_jax.runs.presets import ppo
 from re3_jax.runs.resolve import resolve
 from tests.cli.written_runs import finish
 
@@ -196,6 +197,8 @@ def test_nobody_reaches_a_share_of_nothing(monkeypatch, tmp_path):
 def test_the_preset_has_the_weights_that_the_search_found():
     path = Path(__file__).parents[2] / "results" / "minigrid_hard_betas" / "recommended.json"
     found = searched(path)
+    weights = {minigrid_hard.weight(name) for name in found["doorkey_8x8"]}
+    assert weights == ppo.SEARCHED["DoorKey-8x8"].keys()
     for task, of_task in found.items():
         for name, result in of_task.items():
             config = resolve(task, "ppo", bonus=name)

@@ -87,7 +87,13 @@ def test_a_run_is_that_of_the_command_line_and_writes_nothing(reference, capsys,
     assert digests.of_seeds(without_frames(run.state)) == last
     again = [found["return_mean"] for found in run.evaluate()["seeds"].values()]
     np.testing.assert_array_equal(again, run.curves["return_mean"][:, -1].astype(np.float32))
-    assert run.evaluate(episodes=2)["episodes"] == 2
+    assert any(found["return_std"] > 0 for found in run.evaluate()["seeds"].values())
+    once = run.evaluate(episodes=1)
+    assert once["episodes"] == 1
+    assert [found["return_std"] for found in once["seeds"].values()] == [0.0, 0.0]
+    of_greedy = {greedy: run.evaluate(greedy=greedy) for greedy in (False, True)}
+    assert [found["greedy"] for found in of_greedy.values()] == [False, True]
+    assert of_greedy[False]["seeds"] == run.evaluate()["seeds"] != of_greedy[True]["seeds"]
 
     run.save("saved")
     assert_same_run(Path.cwd() / "saved", reference)
@@ -161,6 +167,16 @@ def test_a_loaded_run_goes_on_like_the_command_line_and_leaves_its_folder(refere
     run.train(steps=LONGER).save("extended")
     assert_same_run(Path.cwd() / "extended", longer)
     assert tree(reference) == before
+
+
+def test_wall_seconds_go_on_where_the_run_stopped(reference, longer):
+    """Compiling was a part of the first part, so the second alone takes less."""
+    with (reference / "train.csv").open() as lines:
+        before = len([*csv.DictReader(lines)])
+    with (longer / "train.csv").open() as lines:
+        seconds = [float(row["wall_seconds"]) for row in csv.DictReader(lines)]
+    assert len(seconds) > before
+    assert seconds == sorted(seconds) and seconds[before] > seconds[before - 1]
 
 
 def test_a_run_with_a_folder_goes_on_in_it(reference, longer):

@@ -1,7 +1,6 @@
 """docs/reproduction.md: made of the committed results, complete, its verdicts decided by rules."""
 
 import re
-import shlex
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from experiments.reproduction.entry import Verdict
 from experiments.reproduction.results import Interval
 from experiments.reproduction.rules import Comparison
 from re3_jax.runs.curves import Curve, areas
-from re3_jax.runs.options import parse
+from tests.cli.documented import config_of, variables
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reproduction.md"
@@ -62,14 +61,9 @@ def test_commands_work(written):
     commands = set(re.findall(r"`(make [\w-]+ [^`]+)`", written[0]))
     assert len(commands) > 40
     for command in commands:
-        _, target, *words = shlex.split(command)
-        values = dict(word.split("=", 1) for word in words)
+        target, values = command.split()[1], variables(command)
         if target == "run":
-            more = shlex.split(values.pop("ARGS", ""))
-            values.pop("INIT", None)
-            parse(
-                [w for name, value in values.items() for w in (f"--{name.lower()}", value)] + more
-            )
+            config_of(command)
         elif target in ("test", "test-all"):
             assert all((ROOT / name).is_file() for name in values["TESTS"].split())
         elif target == "figure":

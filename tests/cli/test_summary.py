@@ -1,11 +1,13 @@
-"""summary.json: what other programs read of a run."""
+"""summary.json and config.json: what other programs read of a run."""
 
 import json
 import math
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from re3_jax.runs import summary
+from re3_jax.runs import run_folder, summary
 from re3_jax.runs.host_record import HostRecord
 from re3_jax.runs.options import parse
 from tests.cli.written_runs import write_run
@@ -38,3 +40,23 @@ def test_a_diverged_run_writes_null_and_no_word_that_json_has_not(tmp_path):
     assert reached["final_return_mean"] is None
     assert reached["final_return_iqm_ci95"] == [None, None]
     assert reached["env_frames"] == 400
+
+
+def test_frames_per_second_are_those_of_all_seeds_together(tmp_path):
+    config = parse(["--env", "doorkey_6x6", "--preset", "debug", "--seeds", "2"])
+    folder = write_run(tmp_path / "run", finals=(0.5, 1.0))
+    record = HostRecord(
+        evaluated_at=400, env_frames=400, timed_frames=1_000, train_seconds=2.0, wall_seconds=9.0
+    )
+    line = next(summary.write(folder, config, True, record))
+    assert json.loads((folder / "summary.json").read_text())["frames_per_second"] == 1_000
+    assert line.endswith(", 1,000 frames/s")
+
+
+def test_the_commit_is_that_of_the_checkout(tmp_path):
+    config = parse(["--env", "doorkey_6x6", "--preset", "debug"])
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    run_folder.write_config(tmp_path, config)
+    written = json.loads((tmp_path / "config.json").read_text())["git"]
+    assert written["commit"] == commit and len(commit) == 40

@@ -16,7 +16,7 @@ from re3_jax.agents.a2c.losses import a2c_loss
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.initializers import Layer
-from tests.torch_oracle.layers import encode, mlp
+from tests.torch_oracle.layers import encode, linear, mlp
 from tests.torch_oracle.weights import (
     as_tensors,
     assert_close,
@@ -26,15 +26,21 @@ from tests.torch_oracle.weights import (
     values,
 )
 
-SPEC = EnvSpec("probe:views", (7, 7, 3), np.dtype(np.uint8), Discrete(7), 100)
+VIEWS = EnvSpec("probe:views", (7, 7, 3), np.dtype(np.uint8), Discrete(7), 100)
+VECTORS = EnvSpec("probe:vectors", (5,), np.dtype(np.float32), Discrete(7), 100)
 STEPS, LANES = 8, 16
 
 
-def torch_outputs(params, view):
-    """rl-starter-files' network without text and memory."""
+def torch_outputs(params, observation):
+    """rl-starter-files' network without text and memory; two tanh layers before it for vectors."""
     parts = params["params"]
-    trunk = [Layer(parts["trunk"][f"kernel_{i}"], parts["trunk"][f"bias_{i}"]) for i in range(3)]
-    x = encode(trunk, view)
+    trunk = parts["trunk"]
+    if observation.ndim == 4:
+        x = encode([Layer(trunk[f"kernel_{i}"], trunk[f"bias_{i}"]) for i in range(3)], observation)
+    else:
+        x = torch.tensor(np.asarray(observation, np.float64))
+        for i in range(2):
+            x = torch.tanh(linear(Layer(**trunk[f"Dense_{i}"]), x))
 
     def head(name):
         layers = [Layer(**parts[name][f"Dense_{i}"]) for i in range(2)]
@@ -43,19 +49,26 @@ def torch_outputs(params, view):
     return head("actor"), head("critic")[:, 0]
 
 
-def make_rollout(seed):
+def make_rollout(spec, seed):
     rng = np.random.default_rng(seed)
     shape = (STEPS, LANES)
     terminated = rng.random(shape) < 0.1
+
+    def observations(*axes):
+        axes = *axes, *spec.observation_shape
+        if spec is VIEWS:
+            return rng.integers(0, 11, axes, dtype=np.uint8)
+        return rng.normal(size=axes).astype(np.float32)
+
     return Rollout(
-        observation=rng.integers(0, 11, (*shape, 7, 7, 3), dtype=np.uint8),
+        observation=observations(*shape),
         action=rng.integers(0, 7, shape).astype(np.int32),
         reward=(rng.random(shape) * terminated).astype(np.float32),
         bonus=(0.1 * rng.random(shape)).astype(np.float32),
         terminated=terminated,
         truncated=rng.random(shape) < 0.1,
-        next_observation=rng.integers(0, 11, (*shape, 7, 7, 3), dtype=np.uint8),
-        last_observation=rng.integers(0, 11, (LANES, 7, 7, 3), dtype=np.uint8),
+        next_observation=observations(*shape),
+        last_observation=observations(LANES),
     )
 
 
@@ -69,7 +82,7 @@ def torch_loss(params, rollout, config):
     if config.bonus_target == "reward":
         reward = reward + bonus
     with torch.no_grad():
-        values = torch.stack([torch_outputs(params, view)[1] for view in rollout.observation])
+        values = torch.stack([torch_outputs(params, seen)[1] for seen in rollout.observation])
         next_value = torch_outputs(params, rollout.last_observation)[1]
         final_values = torch.stack([torch_outputs(params, v)[1] for v in rollout.next_observation])
     advantages = torch.zeros(STEPS, LANES).double()
@@ -87,7 +100,9 @@ def torch_loss(params, rollout, config):
         advantages = advantages + bonus
     returns = values + advantages
 
-    logits, value = torch_outputs(params, rollout.observation.reshape(-1, 7, 7, 3))
+    logits, value = torch_outputs(
+        params, rollout.observation.reshape(STEPS * LANES, *rollout.observation.shape[2:])
+    )
     policy = torch.distributions.Categorical(logits=logits)
     action = torch.tensor(rollout.action.reshape(-1))
     policy_loss = -(policy.log_prob(action) * advantages.reshape(-1)).mean()
@@ -98,18 +113,23 @@ def torch_loss(params, rollout, config):
 
 
 @pytest.mark.parametrize(
-    ("bonus_target", "rmsprop_eps", "bootstrap_truncation"),
-    [("reward", 1e-2, False), ("advantage", 1e-8, False), ("reward", 1e-2, True)],
-    ids=["paper", "released", "bootstrapped"],
+    ("spec", "bonus_target", "rmsprop_eps", "bootstrap_truncation"),
+    [
+        (VIEWS, "reward", 1e-2, False),
+        (VIEWS, "advantage", 1e-8, False),
+        (VIEWS, "reward", 1e-2, True),
+        (VECTORS, "reward", 1e-2, True),
+    ],
+    ids=["paper", "released", "bootstrapped", "vectors"],
 )
-def test_two_updates_equal_pytorch(bonus_target, rmsprop_eps, bootstrap_truncation):
+def test_two_updates_equal_pytorch(spec, bonus_target, rmsprop_eps, bootstrap_truncation):
     config = dataclasses.replace(
         A2CConfig(),
         bonus_target=bonus_target,
         bootstrap_truncation=bootstrap_truncation,
         rmsprop_eps=rmsprop_eps,
     )
-    agent = make_a2c(config, SPEC)
+    agent = make_a2c(config, spec)
     # As small as PyTorch draws them, because views of up to 10 saturate larger weights. With this
     # seed most ReLUs pass on a gradient.
     params = jax.tree.map(lambda leaf: 0.5 * leaf, random_weights(agent.init, seed=34).params)
@@ -118,14 +138,14 @@ def test_two_updates_equal_pytorch(bonus_target, rmsprop_eps, bootstrap_truncati
     optimizer = torch.optim.RMSprop(
         jax.tree.leaves(theirs), config.learning_rate, alpha=config.rmsprop_decay, eps=rmsprop_eps
     )
-    network = make_network(config, SPEC)
+    network = make_network(config, spec)
     differentiate = jax.jit(
         lambda params, rollout: jax.grad(a2c_loss, has_aux=True)(params, network, rollout, config)
     )
     update = jax.jit(agent.update)
 
     for number in range(2):
-        rollout = make_rollout(number)
+        rollout = make_rollout(spec, number)
         optimizer.zero_grad()
         loss = torch_loss(theirs, rollout, config)
         loss.backward()
@@ -147,3 +167,12 @@ def test_two_updates_equal_pytorch(bonus_target, rmsprop_eps, bootstrap_truncati
         np.testing.assert_allclose(np.asarray(ours)[certain], theirs[certain], rtol=1e-4, atol=2e-5)
 
     jax.tree.map(compare, state.params, values(theirs), square)
+
+
+def test_each_unit_of_the_heads_begins_with_weights_of_norm_one():
+    """As torch-ac's `init_params`, with biases of 0."""
+    params = jax.jit(make_a2c(A2CConfig(), VIEWS).init)(jax.random.key(0)).params["params"]
+    for name in ("actor", "critic"):
+        for layer in params[name].values():
+            np.testing.assert_allclose(np.linalg.norm(layer["kernel"], axis=0), 1, rtol=1e-5)
+            np.testing.assert_array_equal(layer["bias"], 0)

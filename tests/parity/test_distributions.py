@@ -1,4 +1,4 @@
-"""The tanh-squashed Gaussian against torch.distributions and numerical integration."""
+"""Gaussians against torch.distributions and numerical integration."""
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,17 @@ def test_sample_and_density_equal_torch():
     np.testing.assert_allclose(action, expected, rtol=1e-5, atol=1e-6)
     expected = policy.log_prob(expected).sum(-1)
     np.testing.assert_allclose(log_probability, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_gaussians_sample_and_mode_equal_torch():
+    mean, key = np.random.default_rng(1).normal(size=(64, 2)).astype(np.float32), jax.random.key(4)
+    log_std = np.array([-1.0, 0.7], np.float32)
+    ours = distributions.Gaussian(mean, log_std)
+    normal = torch.distributions.Normal(torch.tensor(mean), torch.tensor(log_std).exp())
+    noise = torch.tensor(np.array(jax.random.normal(key, mean.shape)))
+    expected = normal.loc + normal.scale * noise
+    np.testing.assert_allclose(ours.sample(key), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(ours.mode(), normal.mode)
 
 
 def test_density_integrates_to_one():

@@ -93,6 +93,9 @@ def test_noveld(task):
     assert 0.1 < is_first.mean() < 0.9 and (expected[is_first] > 0).any()
     np.testing.assert_allclose(paid, expected, rtol=2e-3, atol=1e-5)
     np.testing.assert_allclose(info["first_visit_share"], is_first.mean(), rtol=1e-6)
+    # RND learns from what a step led to.
+    assert abs(before.mean() / after.mean() - 1) > 1e-3
+    np.testing.assert_allclose(info["rnd_loss"], after.mean(), rtol=1e-4)
 
 
 def test_ngu_observes_a_rollout_as_its_steps():
@@ -128,16 +131,22 @@ def test_ngu_observes_a_rollout_as_its_steps():
 def test_ngu(task):
     steps = walks(task)
     config = ngu.NGUConfig(**SIZES, **KERNEL, pseudo_count=0.02, max_similarity=1.6)
-    state, (paid, after, _) = run(ngu.ngu(config, STORED), task, steps)
+    state, (paid, after, info) = run(ngu.ngu(config, STORED), task, steps)
     ended = steps.terminated | steps.truncated
     episodic = episodic_reference.pseudo_counts(
         features(state.encoder, steps.observation), ended, k=3, epsilon=0.01, xi=0.05, c=0.02,
         most=1.6,
     )  # fmt: skip
-    error = rnd_errors(state.rnd, steps.observation) ** 2
+    distance, of_next = (
+        rnd_errors(state.rnd, seen) for seen in (steps.observation, steps.next_observation)
+    )
+    error = distance**2
     modulation = np.clip(1 + (error - error.mean()) / error.std(), 1, 5)
     expected = episodic * modulation
     # Some lanes are short of neighbours, some observations too familiar, some neither.
     assert 0.2 < (expected > 0).mean() < 0.9 and expected[expected > 0].std() > 0.1
     np.testing.assert_allclose(paid, expected, rtol=5e-3, atol=1e-5)
     np.testing.assert_allclose(after.errors.mean, error.mean(), rtol=1e-3)
+    # RND learns from what is rewarded.
+    assert abs(of_next.mean() / distance.mean() - 1) > 1e-3
+    np.testing.assert_allclose(info["rnd_loss"], distance.mean(), rtol=1e-4)

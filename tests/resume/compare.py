@@ -61,12 +61,17 @@ def rows(table: Path) -> list[dict[str, str]]:
 
 
 def assert_same_run(run: Path, reference: Path) -> None:
-    """Equal final state, bit for bit, and equal rows."""
+    """Equal final state, bit for bit, with the frames of replays, and equal rows."""
+    # It reads the frames with this module's functions.
+    from tests.torture.differences import differing_frames
+
     ours, theirs = leaves(run), leaves(reference)
     assert ours.keys() == theirs.keys()
     for name, value in theirs.items():
         assert ours[name].dtype == value.dtype, name
         assert ours[name].tobytes() == value.tobytes(), name
+    of_frames = differing_frames(run, reference)
+    assert not of_frames, of_frames
     for table in ("train.csv", "eval.csv", "states.csv"):
         assert rows(run / table) == rows(reference / table)
 

@@ -42,6 +42,7 @@ def test_equals_the_last_evaluation_of_the_run(evaluate, reference):
     for row in last:
         for name, value in printed["seeds"][row["seed"]].items():
             assert np.float32(value) == np.float32(row[name]), name
+    assert any(float(row["return_std"]) > 0 for row in last)
     mean = np.mean([float(row["return_mean"]) for row in last])
     assert printed["return_mean"] == pytest.approx(mean, rel=1e-6)
     assert {p: p.read_bytes() for p in reference.rglob("*") if p.is_file()} == before
@@ -56,3 +57,6 @@ def test_other_episodes_and_greedy(evaluate):
         assert statistics["return_std"] >= 0
         # MiniGrid's limit for DoorKey-5x5 is 10 * 5 * 5 steps.
         assert 1 <= statistics["length_mean"] <= 250
+    assert evaluate("--episodes", "3")["seeds"] != printed["seeds"]
+    once = evaluate("--episodes", "1")
+    assert [found["return_std"] for found in once["seeds"].values()] == [0.0, 0.0]

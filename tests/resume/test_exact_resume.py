@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import re
 import shlex
 import shutil
 import signal
@@ -31,6 +32,21 @@ def wait_for_rows(process: subprocess.Popen[str], table: Path, count: int) -> No
         time.sleep(0.002)
 
 
+def wait_for_a_checkpoint_of_trained_frames(process: subprocess.Popen[str], run: Path) -> None:
+    """Returns when there is one beside those before and after the evaluation at env frame 0."""
+    deadline = time.monotonic() + 600
+    while int(newest_checkpoint(run).name) <= 1:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def resumed_at(said: str) -> int:
+    """The env frame that a resumed run says it goes on from."""
+    (frame,) = re.findall(r"^resuming from env frame ([\d,]+)$", said, re.MULTILINE)
+    return int(frame.replace(",", ""))
+
+
 def test_the_reference_fills_the_ring_and_ends_episodes(reference):
     """Otherwise the equality tests below would prove little."""
     state = leaves(reference)
@@ -51,6 +67,7 @@ def test_killed_terminated_and_interrupted(reference, start, environment, tmp_pa
     # pytest prints this with any failure below; the numbers reproduce the moment.
     print(f"SIGKILL {seconds} s after row {count} of train.csv")
     wait_for_rows(process, out / "train.csv", count)
+    wait_for_a_checkpoint_of_trained_frames(process, out)
     time.sleep(seconds)
     process.kill()
     process.communicate()
@@ -64,6 +81,7 @@ def test_killed_terminated_and_interrupted(reference, start, environment, tmp_pa
         process.send_signal(number)
         said, err = process.communicate(timeout=1200)
         assert (process.returncode, err) == (code, "")
+        assert resumed_at(said) > 0
         assert json.loads((out / "summary.json").read_text())["complete"] is False
     stopped_at = int(rows(out / "train.csv")[-1]["env_frames"])
     assert 0 < stopped_at < STEPS
@@ -73,7 +91,7 @@ def test_killed_terminated_and_interrupted(reference, start, environment, tmp_pa
         command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1200
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert f"resuming from env frame {stopped_at:,}" in done.stdout
+    assert resumed_at(done.stdout) == stopped_at
     assert_same_run(out, reference)
     final = [json.loads((p / "summary.json").read_text())["final_return"] for p in (out, reference)]
     assert final[0] == final[1]
@@ -115,7 +133,7 @@ def test_events_of_a_killed_run_are_those_of_its_rows(reference, start, finish, 
     process.kill()
     process.communicate()
     said = finish("--out", str(out), "--resume")
-    assert "resuming from env frame 0" in said
+    assert resumed_at(said) == 0
     assert_same_run(out, reference)
     shown, hidden = scalars(out)
     assert len(hidden["train/loss"]) > 0

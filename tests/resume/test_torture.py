@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from re3_jax.training.checkpoint import CheckpointStore
+from tests.resume.compare import assert_same_run
 from tests.resume.test_replay_journal import advance, empty
 from tests.torture import __main__ as command
 from tests.torture.__main__ import torture
@@ -108,6 +109,12 @@ def test_bytes_of_frames_are_counted_however_they_were_written(tmp_path):
     assert differing(changed, in_two) == {
         "frames of (0, 1)": (array[1, 0, row].size, int(replay.num_written[1, 0] - 7))
     }
+    for table in ("train.csv", "eval.csv", "states.csv"):
+        for run in (at_once, in_two, changed):
+            (run / table).touch()
+    assert_same_run(in_two, at_once)
+    with pytest.raises(AssertionError, match=r"frames of \(0, 1\)"):
+        assert_same_run(changed, in_two)
 
 
 def test_the_first_row_that_differs_is_named(tmp_path):

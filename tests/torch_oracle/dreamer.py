@@ -1,4 +1,4 @@
-"""Dreamer in PyTorch, with danijar/dreamer's numbers: an oracle and a speed baseline."""
+"""Dreamer in PyTorch, as danijar/dreamer has it: an oracle and a speed baseline."""
 
 import math
 from typing import NamedTuple
@@ -12,10 +12,7 @@ from re3_jax.agents.dreamer.config import DreamerConfig
 from tests.torch_oracle.layers import convolve_all, flat, linear, mlp
 from tests.torch_oracle.weights import adam, as_tensors, detached, native
 
-ADAM_EPSILON = 1e-7
 BETA2 = 0.999
-LEARNING_RATES = 6e-4, 8e-5, 8e-5
-MAX_GRAD_NORM = 100
 PARTS = "model", "actor", "value"
 
 
@@ -36,7 +33,7 @@ class TorchDreamer:
             as_tensors(getattr(state, name), dtype) for name in PARTS
         ]
         self.optimizers = [
-            adam(part, rate) for part, rate in zip(self.parts, LEARNING_RATES, strict=True)
+            adam(part, rate) for part, rate in zip(self.parts, learning_rates(config), strict=True)
         ]
 
     def losses(self, batch: SequenceBatch, noise: Noise) -> list[torch.Tensor]:
@@ -53,11 +50,12 @@ class TorchDreamer:
         image_loss = 0.5 * ((decoded - image) ** 2).sum() / (size * time)
         reward_loss = 0.5 * ((scalar(model.reward, features) - batch.reward) ** 2).mean()
         divergence = torch.distributions.kl_divergence(posterior, prior).sum(-1).mean()
-        model_loss = image_loss + reward_loss + divergence.clamp(min=c.free_nats)
+        model_loss = image_loss + reward_loss + c.kl_scale * divergence.clamp(min=c.free_nats)
         if model.discount is not None:
             wanted = c.discount * batch.discount
             logit = scalar(model.discount, features)
-            model_loss = model_loss + 10 * F.binary_cross_entropy_with_logits(logit, wanted)
+            entropy = F.binary_cross_entropy_with_logits(logit, wanted)
+            model_loss = model_loss + c.discount_scale * entropy
             # Nothing is imagined from states in which the task may have ended.
             stoch, deter = stoch[:-1], deter[:-1]
         starts = [x.detach().flatten(0, 1) for x in (stoch, deter)]
@@ -68,7 +66,7 @@ class TorchDreamer:
         c, model, value = self.config, detached(self.model), detached(self.value)
         cell, imagined = gru_cell(model.dynamics.gru), []
         for of_action, of_prior in zip(noise.action, noise.prior, strict=True):
-            mean, std = policy(self.actor, torch.cat([stoch, deter], -1).detach())
+            mean, std = policy(self.actor, torch.cat([stoch, deter], -1).detach(), c)
             action = torch.tanh(mean + std * of_action)
             deter = advance(model.dynamics, cell, stoch, deter, action)
             prior = normal(model.dynamics.prior, deter)
@@ -95,12 +93,18 @@ class TorchDreamer:
         self.updates += 1
         for name, optimizer, loss in zip(PARTS, self.optimizers, losses, strict=True):
             (group,) = optimizer.param_groups
-            norm = nn.utils.clip_grad_norm_(group["params"], MAX_GRAD_NORM)
+            norm = nn.utils.clip_grad_norm_(group["params"], self.config.max_grad_norm)
             # Keras adds epsilon before it corrects the second moment's bias.
-            group["eps"] = ADAM_EPSILON / math.sqrt(1 - BETA2**self.updates)
+            group["eps"] = self.config.adam_eps / math.sqrt(1 - BETA2**self.updates)
             optimizer.step()
             info |= {f"{name}_loss": loss.item(), f"{name}_gradient_norm": norm.item()}
         return info
+
+
+def learning_rates(config: DreamerConfig) -> tuple[float, float, float]:
+    """Of `PARTS`."""
+    c = config
+    return c.model_learning_rate, c.actor_learning_rate, c.value_learning_rate
 
 
 def draw_noise(config: DreamerConfig, action_dim: int) -> Noise:
@@ -134,10 +138,11 @@ def scalar(head, features):
     return mlp(head, features, F.elu)[..., 0]
 
 
-def policy(actor, features):
+def policy(actor, features, config: DreamerConfig):
     """Mean and standard deviation before tanh."""
-    mean, raw = mlp(actor, features, F.elu).chunk(2, dim=-1)
-    return 5 * torch.tanh(mean / 5), F.softplus(raw + math.log(math.expm1(5.0))) + 1e-4
+    c, (mean, raw) = config, mlp(actor, features, F.elu).chunk(2, dim=-1)
+    shift = math.log(math.expm1(c.init_std))
+    return c.mean_scale * torch.tanh(mean / c.mean_scale), F.softplus(raw + shift) + c.min_std
 
 
 def gru_cell(gru):

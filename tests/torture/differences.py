@@ -31,6 +31,13 @@ def differing(run: Path, reference: Path) -> dict[str, Difference]:
     ours, theirs = leaves(run), leaves(reference)
     assert ours.keys() == theirs.keys()
     found = {name: _of_array(ours[name], value) for name, value in theirs.items()}
+    found = {name: difference for name, difference in found.items() if difference.bytes}
+    return found | differing_frames(run, reference)
+
+
+def differing_frames(run: Path, reference: Path) -> dict[str, Difference]:
+    """The rings whose frames differ, of those frames that both runs still hold."""
+    found = {}
     our_frames, their_frames = frames(run), frames(reference)
     assert our_frames.keys() == their_frames.keys()
     for ring, held in their_frames.items():
@@ -40,9 +47,9 @@ def differing(run: Path, reference: Path) -> dict[str, Difference]:
         assert max(our_frames[ring]) == end
         numbers = range(first, end + 1)
         counts = {n: int(_differs(our_frames[ring][n], held[n]).sum()) for n in numbers}
-        rows = [n for n, count in counts.items() if count]
-        found[f"frames of {ring}"] = Difference(sum(counts.values()), min(rows, default=first))
-    return {name: difference for name, difference in found.items() if difference.bytes}
+        if rows := [n for n, count in counts.items() if count]:
+            found[f"frames of {ring}"] = Difference(sum(counts.values()), min(rows))
+    return found
 
 
 def _of_array(ours: np.ndarray, theirs: np.ndarray) -> Difference:
