@@ -60,10 +60,10 @@ UNREAD := $(foreach name,$(filter-out $(READ),$(VARIABLES)),$\
   $(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 NO_TARGET := $(foreach goal,$(filter-out $(TARGETS),$(MAKECMDGOALS)),$\
   $(if $(findstring /,$(goal)),,$(goal)))
-ifneq ($(strip $(NO_TARGET)),)
-  $(error there is no target $(strip $(NO_TARGET)): make help lists them)
-endif
 ifneq ($(and $(strip $(MAKECMDGOALS)),$(strip $(UNREAD))),)
+  ifneq ($(strip $(NO_TARGET)),)
+    $(error there is no target $(strip $(NO_TARGET)): make help lists them)
+  endif
   $(error $(strip $(UNREAD)) would have no effect on $(MAKECMDGOALS): leave it out, or give options $\
     in ARGS, such as ARGS="--seeds 3"; $(foreach goal,$(MAKECMDGOALS),$(goal) reads $(OF_$(goal))))
 endif

@@ -111,7 +111,7 @@ CONTROL = (
         "",
         tested(
             "losses, gradients and rewards equal PyTorch's",
-            "tests/parity/test_dreamer.py::test_one_update",
+            "tests/parity/test_dreamer.py::test_two_updates",
             "tests/parity/test_dreamer_re3.py::test_rewards_of_sequences",
         ),
     ),

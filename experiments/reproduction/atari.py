@@ -102,7 +102,7 @@ DETAILS = (
         tested(
             "a whole update equals PyTorch's; the paper's list of filters is not Rainbow's "
             "([Deviations](deviations.md#rainbow))",
-            "tests/parity/test_rainbow.py::test_one_update",
+            "tests/parity/test_rainbow.py::test_two_updates",
             "tests/unit/test_random_encoder.py::test_stacks_of_grey_frames_go_through_dqns_convolutions",
         ),
     ),
