@@ -12,7 +12,7 @@ RUNS = {
     "rainbow": ("gymnax:Catch-bsuite", "--chunk-updates", "25"),
     # Moments of observations and rewards, and the sums of rewards of both values.
     "ppo": (
-        *("gymnax:Pendulum-v1", "--chunk-updates", "2", "--ppo.num-envs", "2"),
+        *("gymnax:Pendulum-v1", "--chunk-updates", "2", "--ppo.num-envs", "4"),
         *("--ppo.rollout-length", "25", "--ppo.num-minibatches", "5"),
         "--ppo.intrinsic-value-head",
     ),
@@ -61,8 +61,8 @@ def test_extended_run_equals_one_as_long(name, finish, tmp_path):
     if "pixels" in name:
         pytest.importorskip("dm_control")
     words = ("--env", env, "--agent", agent, "--bonus", "re3", *COMMON, *options)
-    # After 800 env frames each of the two lanes of Pendulum has just ended its second episode.
-    extended(words, finish, tmp_path, 700 if "Pendulum" in env else 800)
+    # After 800 env frames each of the four lanes of Pendulum has just ended its first episode.
+    extended(words, finish, tmp_path, 1200 if "Pendulum" in env else 800)
 
 
 @pytest.mark.parametrize("name", BONUSES)
