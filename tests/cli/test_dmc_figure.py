@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from experiments.figures import dmc
 from experiments.figures.runs import Run, Runs
+from re3_jax.runs import labels
 from re3_jax.runs.curves import Curve, improvement
 from tests.cli.written_runs import finish
 
@@ -81,7 +82,7 @@ def test_every_bonus_is_compared_with_the_run_without_and_with_re3(tmp_path):
     ]
     assert dmc.main([*folders, "--out", str(tmp_path / "out")]) == 0
     found = read(tmp_path / "out" / "table.csv")
-    assert [row["label"] for row in found] == ["RAD" + added for added in dmc.BONUSES.values()]
+    assert [row["label"] for row in found] == [labels.of("rad", bonus) for bonus in bonuses]
     better = dict(zip(bonuses, (row["better_than_none"] for row in found), strict=True))
     assert better == {**dict.fromkeys(bonuses, "0.5"), "none": "", "icm": "0"}
     better = dict(zip(bonuses, (row["better_than_re3"] for row in found), strict=True))
