@@ -71,7 +71,7 @@ def test_rad_on_two_processes_and_then_on_one(tmp_path):
     assert_same_run(out, reference)
 
 
-def test_seeds_that_do_not_divide_are_refused_once(tmp_path):
+def test_seeds_that_do_not_divide_are_refused(tmp_path):
     processes = start(2, 2, tmp_path / "run", *A2C, "--seeds", "3")
     errors = [process.communicate(timeout=1200)[1] for process in processes]
     assert [process.returncode for process in processes] == [2, 2]
