@@ -144,6 +144,28 @@ def acting_on(
     )
 
 
+def beginning(
+    spec: EnvSpec,
+    bonus: IntrinsicReward,
+    num_lanes: int,
+    agent_init: Callable[[PRNGKeyArray], AgentState],
+    acting: Acting,
+) -> Callable[[PRNGKeyArray, Frame], LearnerState]:
+    """The `init` of a learner, still without a replay."""
+
+    def init(key: PRNGKeyArray, frame: Frame) -> LearnerState:
+        agent_key, bonus_key = jax.random.split(key)
+        agent = agent_init(agent_key)
+        return LearnerState(
+            agent=agent,
+            intrinsic=bonus.init(bonus_key, spec, num_lanes),
+            replay=(),
+            memory=acting.begin(agent, frame),
+        )
+
+    return init
+
+
 def on_policy_learner(
     spec: EnvSpec,
     bonus: IntrinsicReward,
@@ -166,23 +188,12 @@ def on_policy_learner(
       learn: as of `OnPolicyLearner`.
       agent_forget: the agent's state -> the same without episodes that could not be restored.
     """
-
-    def init(key: PRNGKeyArray, frame: Frame) -> LearnerState:
-        agent_key, bonus_key = jax.random.split(key)
-        agent = agent_init(agent_key)
-        return LearnerState(
-            agent=agent,
-            intrinsic=bonus.init(bonus_key, spec, num_lanes),
-            replay=(),
-            memory=acting.begin(agent, frame),
-        )
-
     return OnPolicyLearner(
         spec=spec,
         num_lanes=num_lanes,
         rollout_length=rollout_length,
         acting=acting,
-        init=init,
+        init=beginning(spec, bonus, num_lanes, agent_init, acting),
         learn=learn,
         forget=lambda state: (
             agent_forget(state.agent),

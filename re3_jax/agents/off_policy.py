@@ -19,6 +19,7 @@ from re3_jax.agents.base import (
     Memory,
     Observation,
     Phase,
+    beginning,
 )
 from re3_jax.envs.base import EnvSpec, LaneStep
 from re3_jax.intrinsic.base import IntrinsicReward, IntrinsicState, Step
@@ -77,16 +78,10 @@ def off_policy_learner(
       observed: memory of the acting lanes -> the observation in it, by default all of it.
       value: (agent, observation[lane]) -> V(o), for bonuses that store it.
     """
+    begin = beginning(spec, bonus, num_lanes, agent_init, acting)
 
     def init(key: PRNGKeyArray, frame: Frame) -> LearnerState:
-        agent_key, bonus_key = jax.random.split(key)
-        agent = agent_init(agent_key)
-        return LearnerState(
-            agent=agent,
-            intrinsic=bonus.init(bonus_key, spec, num_lanes),
-            replay=storage.init(frame),
-            memory=acting.begin(agent, frame),
-        )
+        return begin(key, frame)._replace(replay=storage.init(frame))
 
     def restart(state: LearnerState, frame: Frame) -> LearnerState:
         return state._replace(
@@ -127,7 +122,10 @@ def where_drawn(
     """The state after an update and its info; that before it, and NaN, where nothing was drawn."""
 
     def chosen(new: Any, old: Any) -> Any:
-        return jax.tree.map(lambda one, other: jnp.where(is_drawn, one, other), new, old)
+        # What no update changes, such as a ring of latents, stays the same array: it is not copied.
+        return jax.tree.map(
+            lambda one, other: one if one is other else jnp.where(is_drawn, one, other), new, old
+        )
 
     agent, intrinsic = chosen((after.agent, after.intrinsic), (before.agent, before.intrinsic))
     nothing = jax.tree.map(lambda value: jnp.full_like(value, jnp.nan), info)

@@ -148,6 +148,11 @@ class RunConfig:
     pretrained: Annotated[PretrainedConfig, tyro.conf.arg(name="bonus")] = PretrainedConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
 
+    @property
+    def length(self) -> str:
+        """The field that says how long the run is."""
+        return "steps" if self.pretrain is None else "pretrain"
+
     def title(self) -> str:
         """Task, agent, bonus, preset and number of seeds, without the length."""
         what = f"{self.env}: {self.agent} + {self.bonus}"

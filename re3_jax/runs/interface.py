@@ -96,7 +96,7 @@ def train(
         raise UsageError("video has no effect without out: leave it out and use Run.video")
     if options.get("loggers", loggers.NONE) != loggers.NONE and out is None:
         raise UsageError("loggers has no effect without out: leave it out, or give a folder as out")
-    if out is not None and run_folder.has_run(Path(out)):
+    if out is not None and (Path(out) / run_folder.CONFIG).exists():
         raise UsageError(
             f"out {out} already holds a run: choose another, go on with it there by "
             f"python -m re3_jax.commands.train --resume --out {out}, or load it with "
@@ -208,7 +208,7 @@ class Run:
         """
         session = self._whole()
         if steps is not None:
-            length = "steps" if self.config.pretrain is None else "pretrain"
+            length = self.config.length
             frames = checked(option_name(length), str(steps), int)
             config = dataclasses.replace(self.config, **{"steps": frames, length: frames})
             run_folder.refuse_shorter(config, self.config, "this run")

@@ -199,13 +199,8 @@ def claim(config: RunConfig) -> Path:
     return folder
 
 
-def has_run(folder: Path) -> bool:
-    """Whether a run has begun in a folder."""
-    return os.path.exists(folder / CONFIG)
-
-
 def _refuse_a_run(folder: Path) -> None:
-    if has_run(folder):
+    if os.path.exists(folder / CONFIG):
         raise UsageError(
             f"--out {folder} already holds a run: add --resume to continue it, "
             "or choose another --out"
@@ -358,7 +353,7 @@ def _check_same(config: RunConfig, stored: RunConfig, folder: Path) -> None:
 def refuse_shorter(config: RunConfig, stored: RunConfig, which: str) -> None:
     """Refuses to shorten a run, `which` in words: `stored` says how long it is."""
     if config.steps < stored.steps:
-        length = "--steps" if config.pretrain is None else "--pretrain"
+        length = option_name(config.length)
         raise UsageError(
             f"{length} {config.steps} is less than the {stored.steps} of {which}: "
             "give as many to finish it or more to extend it"

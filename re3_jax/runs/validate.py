@@ -83,9 +83,8 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
     update, lanes = config.frames_per_update(spec.action_repeat), config.of_agent.num_envs
     repeat = f" x {spec.action_repeat} frames" if spec.action_repeat > 1 else ""
     rollout = config.steps_per_update
-    length = "steps" if config.pretrain is None else "pretrain"
     every = config.evaluation.every_env_frames
-    for name, frames in ((length, config.steps), ("evaluation.every_env_frames", every)):
+    for name, frames in ((config.length, config.steps), ("evaluation.every_env_frames", every)):
         if frames < update:
             raise UsageError(
                 f"{option_name(name)} {frames} is less than one update, which takes {update} env "
@@ -95,8 +94,8 @@ def validate_for_task(config: RunConfig, spec: EnvSpec) -> None:
     # Training runs whole chunks, so the last one may end after STEPS.
     if -(-config.steps // chunk) * chunk > INT32_MAX:
         raise UsageError(
-            f"{option_name(length)} {config.steps} in chunks of {chunk} env frames is too large: "
-            f"counters are 32-bit, so give at most {INT32_MAX // chunk * chunk}"
+            f"{option_name(config.length)} {config.steps} in chunks of {chunk} env frames is too "
+            f"large: counters are 32-bit, so give at most {INT32_MAX // chunk * chunk}"
             if chunk <= INT32_MAX
             else f"--chunk-updates {config.chunk_updates} is too large: a chunk would be {chunk} "
             f"env frames, and counters are 32-bit, so give at most {INT32_MAX // update}"

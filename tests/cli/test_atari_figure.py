@@ -44,6 +44,24 @@ def test_screens_are_compared_at_the_last_frame_that_all_runs_reached(tmp_path, 
     assert (out / "curves.png").stat().st_size > 10_000
 
 
+def test_screens_of_later_frames_are_not_counted(tmp_path):
+    """A run with longer chunks has no row at the last frame of the other: its screens are between.
+
+    Those of its next row would be of frames that the other run never had.
+    """
+    folders = tmp_path / "none", tmp_path / "re3"
+    write_run(folders[0], "none", [5, 8, 9])
+    write_run(folders[1], "re3", [6, 11, 15, 40])
+    table = folders[1] / "train.csv"
+    kept = [line for line in table.read_text().splitlines() if ",30," not in line]
+    table.write_text("\n".join([*kept, ""]))
+    assert atari.main([*map(str, folders), "--out", str(tmp_path / "out")]) == 0
+    with (tmp_path / "out" / "table.csv").open() as lines:
+        rows = list(csv.DictReader(lines))
+    # (12.5 + 41.5) / 2, of 20 and 40 frames.
+    assert [float(row["screens_seen"]) for row in rows] == [10.5, 27.0]
+
+
 def test_runs_that_differ_in_their_seeds_are_one_row(tmp_path):
     folders = [tmp_path / name for name in ("none-1", "none-3", "re3-1", "re3-3")]
     for folder in folders:

@@ -49,6 +49,24 @@ def test_make_keeps_byte_code_where_the_environment_says_not_to(monkeypatch):
     assert told.stdout == "False\n"
 
 
+def test_an_unknown_target_is_named_before_its_variables():
+    done = subprocess.run(
+        ["make", "-n", "trian", "ENV=doorkey_6x6"],
+        cwd=installing.ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "there is no target trian: make help lists them" in done.stderr
+
+
+def test_makes_environment_finds_the_package_from_any_folder(tmp_path):
+    code = "import re3_jax; print(re3_jax.__file__)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.strip() == str(installing.ROOT / "re3_jax" / "__init__.py"), done.stderr
+
+
 @pytest.mark.parametrize(
     ("given", "code"),
     [

@@ -2,6 +2,7 @@
 
 import functools
 import io
+import json
 import shlex
 
 import numpy as np
@@ -53,6 +54,13 @@ def test_speed_and_time_to_go_leave_out_what_came_before_the_first_evaluation(ru
             cells[at] = str(float(cells[at]) + 1000)
         (run / name).write_text("\n".join([header, *map(",".join, later), ""]))
     assert "75/s ETA 0:00:04" in printed(run, capsys)
+
+
+def test_a_run_that_ends_with_a_whole_chunk_shows_as_many_frames_as_it_had(run, capsys):
+    config = json.loads((run / "config.json").read_text())
+    config["config"]["steps"] = 90
+    (run / "config.json").write_text(json.dumps(config))
+    assert "100% 100/100 frames" in printed(run, capsys)
 
 
 def test_a_run_that_has_just_begun_has_a_view(tmp_path, capsys):

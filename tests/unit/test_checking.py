@@ -47,6 +47,22 @@ def mine(**changed):
     return IntrinsicReward(**{**functions, **changed})
 
 
+def test_a_task_whose_observations_differ_by_rounding_is_right():
+    """XLA computes gymnax's observation once for each of the two places where it is."""
+    assert check_env(registry.make("gymnax:Pendulum-v1")).shape == (4,)
+
+
+def test_observations_that_differ_by_more_are_not():
+    env = registry.make("gymnax:Pendulum-v1")
+
+    def step(state, action, key):
+        state, timestep = env.step(state, action, key)
+        return state, timestep._replace(final_observation=timestep.final_observation + 1e-3)
+
+    with pytest.raises(ValueError, match="final_observation"):
+        check_env(env._replace(step=step))
+
+
 @pytest.mark.parametrize("spec", [SPEC, ARM], ids=["discrete", "continuous"])
 @pytest.mark.parametrize(
     "make",

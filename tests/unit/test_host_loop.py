@@ -12,6 +12,7 @@ from re3_jax.agents.sac.learner import make_learner
 from re3_jax.cpu import compilation
 from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3 import RE3Config, from_config
+from re3_jax.training import host_evaluation
 from re3_jax.training.host_evaluation import lane_seeds
 from re3_jax.training.host_loop import HostProgram
 from tests.equal import equal_arrays
@@ -175,6 +176,15 @@ def test_evaluation_copies_what_acts_and_repeats_itself(trained):
     first, again = program.start_evaluation(end)(), program.start_evaluation(end)()
     assert first == again
     assert first.return_mean[0] > 0.6 * EPISODE
+
+
+def test_an_evaluation_starts_no_more_lanes_than_it_may(monkeypatch):
+    """And still plays all of its episodes."""
+    monkeypatch.setattr(host_evaluation, "MOST_LANES", 4)
+    program, made = make([3, 8])
+    stats = program.start_evaluation(start(program, [3, 8]))()
+    assert [lanes.num_lanes for lanes in made] == [2, 2 * 2]
+    assert (stats.episodes == 3).all() and (stats.length_mean == EPISODE).all()
 
 
 def test_episodes_differ_between_seeds_frames_lanes_and_from_those_of_training():

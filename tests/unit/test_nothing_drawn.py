@@ -7,27 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from re3_jax.agents.dreamer.config import DreamerConfig
+from re3_jax.agents.base import LearnerState
 from re3_jax.agents.dreamer.learner import make_learner
+from re3_jax.agents.off_policy import where_drawn
 from re3_jax.cpu import compilation
 from re3_jax.envs.base import LaneStep
 from re3_jax.intrinsic.rnd import RNDConfig, from_config
 from tests.equal import equal_arrays
 from tests.probe_host_env import EPISODE, spec
+from tests.unit.test_dreamer_host_loop import CONFIG
 
-CONFIG = DreamerConfig(
-    deter=8,
-    stoch=3,
-    hidden=8,
-    conv_depth=2,
-    head_units=8,
-    batch_size=4,
-    sequence_length=5,
-    horizon=3,
-    mode_samples=5,
-    replay_capacity=200,
-    prefill_env_frames=40,
-)
 BONUS = from_config(RNDConfig(latent_dim=4, hidden_dim=4, num_filters=2, image_crop=64))
 
 
@@ -53,6 +42,15 @@ def test_nothing_is_learned_where_nothing_can_be_drawn(learner):
     after, info = learner.phases[0](state, jnp.int32(12), jax.random.key(1))
     jax.tree.map(equal_arrays, (after.agent, after.intrinsic), (state.agent, state.intrinsic))
     assert all(np.isnan(value) for value in info.values())
+
+
+def test_what_no_update_changes_is_not_copied():
+    """Neither loop could tell otherwise that a ring of latents may stay where it is."""
+    ring, agent = jnp.zeros(3), jnp.zeros(2)
+    before = LearnerState(agent, ring, (), ())
+    after, _ = where_drawn(jnp.bool_(False), before, before._replace(agent=agent + 1), {})
+    assert after.intrinsic is ring
+    np.testing.assert_array_equal(after.agent, agent)
 
 
 def test_the_same_update_learns_from_longer_episodes(learner):
