@@ -248,7 +248,8 @@ def _squared_distances(
     All squares of a query are NaN if it is not finite. `scalars` are those of the queries, those of
     the rows, and the scale of gaps.
     """
-    k = _whole_number(k, ring)
+    _check_kinds(queries, ring)
+    k = _whole(k)
     shards = 1 if axis_name is None else lax.axis_size(axis_name)
     _check(queries, ring, k, ring.latents.shape[0] * shards, exclude, fingerprints)
     if not queries.shape[0]:
@@ -306,23 +307,27 @@ def _fused_on_cuda(search_one: Search) -> Search:
     return search
 
 
-def _whole_number(k: Any, ring: Any) -> int:
-    """K as Python's number; a TypeError if it is none, or if the ring is not one of `Ring`."""
+def _check_kinds(queries: Any, ring: Any) -> None:
+    """Raises TypeError unless these are arrays and a `Ring`."""
+    if not isinstance(queries, jax.Array | np.ndarray):
+        raise TypeError(f"queries are a {type(queries).__name__}: give an array [batch, latent]")
     if not isinstance(ring, Ring):
         raise TypeError(
             f"ring is a {type(ring).__name__}: give a LatentRing, as latent_ring.add fills it"
         )
+
+
+def _whole(k: Any) -> int:
+    """Python's number of k, which decides the program; a TypeError if it is none yet."""
     try:
         return operator.index(k)
     except TypeError:
-        raise TypeError(f"k is {k!r}: give a whole number, which no array stands for") from None
+        raise TypeError(f"k is {k!r}: give a whole number that is known before tracing") from None
 
 
 def _check(queries, ring: Ring, k: int, num_rows: int, exclude, fingerprints) -> None:
     """Raises ValueError unless the arguments fit each other."""
     latent_dim = ring.latents.shape[1]
-    if not isinstance(queries, jax.Array | np.ndarray):
-        raise TypeError(f"queries are a {type(queries).__name__}: give an array [batch, latent]")
     if not 1 <= k <= num_rows:
         raise ValueError(
             f"neighbour {k} of a ring of {num_rows} rows does not exist: "

@@ -33,6 +33,11 @@ def test_a_search_says_what_it_needs(queries, rows, k, words):
         knn.kth_distance(queries, ring() if isinstance(rows, str) else rows, k=k)
 
 
+def test_a_rank_that_is_traced_is_refused():
+    with pytest.raises(TypeError, match="give a whole number that is known before tracing"):
+        jax.jit(lambda k: knn.kth_distance(PLACES, ring(), k=k))(3)
+
+
 def test_a_whole_number_may_be_numpys_or_an_array_that_holds_one():
     expected = knn.kth_distance(PLACES, ring(), k=3)
     for k in (np.int64(3), jnp.int32(3)):
