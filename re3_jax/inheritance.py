@@ -18,7 +18,7 @@ _INHERITED: dict[type, tuple[str, ...]] = {}
 def inherits(*fields: str) -> Callable[[Class], Class]:
     """Declares the fields of a NamedTuple that are inherited; all others start afresh.
 
-    An inherited field that holds a declared state, or a dict of them, follows their own
+    An inherited field that holds a declared state, or a dict or tuple of them, follows their own
     declarations; any other is inherited whole.
     """
 

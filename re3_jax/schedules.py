@@ -3,10 +3,13 @@
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, Int
+
+from re3_jax.inheritance import inherits
 
 Options = TypeVar("Options", bound=Any)
 """A dataclass of options."""
@@ -15,12 +18,46 @@ Schedule = Callable[[Int[Array, ""]], Float[Array, ""]]
 """Agent steps taken so far -> beta, float32. Any optax schedule fits."""
 
 
+@inherits()
+class Decay(NamedTuple):
+    """beta_t = beta (1 - rho)^t (Algorithm 1) with its numbers as data.
+
+    In a state, they let one compiled program serve every weight.
+
+    Attributes:
+      beta: beta_0, float32.
+      log_keep: log(1 - rho), float32.
+    """
+
+    beta: Float[ArrayLike, ""]
+    log_keep: Float[ArrayLike, ""]
+
+    def at(self, agent_steps: Int[Array, ""]) -> Float[Array, ""]:
+        """beta_t; a t that became negative, as an int32 past its end, counts as the largest."""
+        steps = jnp.asarray(agent_steps)
+        steps = jnp.where(steps < 0, jnp.iinfo(jnp.int32).max, steps)
+        return jnp.exp(steps.astype(jnp.float32) * self.log_keep) * self.beta
+
+
+def decay(beta: float, rho: float) -> Decay:
+    """The decay of a beta_0 and a rho, its logarithm computed in double precision.
+
+    Raises:
+      ValueError: if beta is not finite or rho is not in [0, 1).
+    """
+    if not math.isfinite(beta):
+        raise ValueError(f"beta must be a finite number, but it is {beta}")
+    if not 0.0 <= rho < 1.0:
+        raise ValueError(f"rho must be at least 0 and below 1, but it is {rho}")
+    # NumPy's, because options are checked here before JAX may choose its devices.
+    return Decay(np.float32(beta), np.float32(math.log1p(-rho)))
+
+
 def exponential_decay(beta: float, rho: float) -> Schedule:
     """Decays as beta_t = beta (1 - rho)^t, t in agent steps (Algorithm 1).
 
-    Computed as exp(t log(1 - rho)), with the logarithm in double precision: good to a
-    relative 2e-5 wherever beta_t / beta is a normal float32, for every t below 2^31. A t that
-    became negative, as an int32 that went past that, counts as the largest.
+    Computed as exp(t log(1 - rho)): good to a relative 2e-5 wherever beta_t / beta is a normal
+    float32, for every t below 2^31.
 
     Example:
       >>> from re3_jax.schedules import exponential_decay
@@ -31,19 +68,7 @@ def exponential_decay(beta: float, rho: float) -> Schedule:
     Raises:
       ValueError: if beta is not finite or rho is not in [0, 1).
     """
-    if not math.isfinite(beta):
-        raise ValueError(f"beta must be a finite number, but it is {beta}")
-    if not 0.0 <= rho < 1.0:
-        raise ValueError(f"rho must be at least 0 and below 1, but it is {rho}")
-    log_keep = math.log1p(-rho)
-
-    def schedule(agent_steps: Int[Array, ""]) -> Float[Array, ""]:
-        steps = jnp.asarray(agent_steps)
-        steps = jnp.where(steps < 0, jnp.iinfo(jnp.int32).max, steps)
-        exponent = steps.astype(jnp.float32) * jnp.float32(log_keep)
-        return jnp.float32(beta) * jnp.exp(exponent)
-
-    return schedule
+    return decay(beta, rho).at
 
 
 def unweighted(options: Options) -> Options:

@@ -167,8 +167,8 @@ FAULTS = [
     Fault(
         "schedules: beta does not decay",
         "re3_jax/schedules.py",
-        "return jnp.float32(beta) * jnp.exp(exponent)",
-        "return jnp.float32(beta) * jnp.exp(0.0 * exponent)",
+        "jnp.exp(steps.astype(jnp.float32) * self.log_keep) * self.beta",
+        "jnp.exp(0.0 * self.log_keep) * self.beta",
         "tests/unit/test_schedules.py",
     ),
     Fault(

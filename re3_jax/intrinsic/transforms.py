@@ -2,15 +2,16 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from re3_jax import running_stats
 from re3_jax.intrinsic.base import Info, RewardTransform
 from re3_jax.running_stats import RunningStats
-from re3_jax.schedules import Schedule
+from re3_jax.schedules import Decay, Schedule
 
 RunningStd = Literal["exact", "released", "released_dreamer"]
 """Exact, or the recursion of the authors' code: in PyTorch, or in their Dreamer."""
@@ -81,12 +82,27 @@ def log1p() -> RewardTransform:
 
 def scale_by_schedule(schedule: Schedule) -> RewardTransform:
     """Multiplies by beta_t (Equation 4), with t the batch's agent steps; reports `beta`."""
+    return _scaled(lambda: (), lambda state, agent_steps: schedule(agent_steps))
 
-    def report(state: tuple[()], agent_steps: Int[Array, ""]) -> Info:
-        return {"beta": jnp.asarray(schedule(agent_steps), jnp.float32)}
 
-    weighed = _stateless(lambda reward, agent_steps: schedule(agent_steps) * reward)
-    return weighed._replace(report=report)
+def scale_by_decay(decay: Decay) -> RewardTransform:
+    """Multiplies by beta_t as `scale_by_schedule` does, with beta_0 and rho in the state.
+
+    So a program that was compiled for one weight serves every other.
+    """
+    return _scaled(lambda: jax.tree.map(jnp.asarray, decay), Decay.at)
+
+
+def _scaled(
+    init: Callable[[], Any], beta: Callable[[Any, Int[Array, ""]], Float[Array, ""]]
+) -> RewardTransform:
+    def apply(state, reward: Float[Array, " batch"], agent_steps: Int[Array, ""]):
+        return beta(state, agent_steps) * reward, state
+
+    def report(state, agent_steps: Int[Array, ""]) -> Info:
+        return {"beta": jnp.asarray(beta(state, agent_steps), jnp.float32)}
+
+    return RewardTransform(init, apply, report)
 
 
 def _stateless(function) -> RewardTransform:

@@ -27,7 +27,7 @@ class WeightConfig:
 
     def __post_init__(self) -> None:
         """Validates the fields."""
-        schedules.exponential_decay(self.beta, self.rho)
+        schedules.decay(self.beta, self.rho)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +53,8 @@ def weighted(
     config: WeightConfig, bonus: IntrinsicReward, *steps: RewardTransform
 ) -> IntrinsicReward:
     """The complete bonus: `steps` in their order, then beta_t = beta (1 - rho)^t."""
-    beta = schedules.exponential_decay(config.beta, config.rho)
-    return chain(bonus, *steps, transforms.scale_by_schedule(beta))
+    decay = schedules.decay(config.beta, config.rho)
+    return chain(bonus, *steps, transforms.scale_by_decay(decay))
 
 
 def scaled(config: ScaledConfig, bonus: IntrinsicReward) -> IntrinsicReward:

@@ -65,6 +65,9 @@ def _is_inherited(state: Any, path: Any) -> bool:
         if isinstance(state, dict):
             state = state[key.key]
             continue
+        if type(state) is tuple:
+            state = state[key.idx]
+            continue
         fields = inherited_fields(state)
         if fields is None:
             return True

@@ -1,14 +1,15 @@
-"""What holds of many bonuses: outside `jit` nothing is compiled twice, and NaN does not stay."""
+"""What holds of many bonuses: nothing is compiled twice, and NaN does not stay."""
 
 import contextlib
 from functools import cache, partial
+from operator import itemgetter
 
 import jax
 import numpy as np
 import pytest
 
 from re3_jax.intrinsic import reward_rollout
-from re3_jax.intrinsic.base import Step
+from re3_jax.intrinsic.base import IntrinsicBatch, Step
 from re3_jax.runs import build
 from re3_jax.runs.bonuses import BONUSES
 from re3_jax.runs.options import parse
@@ -27,8 +28,8 @@ MINIBATCHES = np.random.default_rng(0).permutation(LENGTH * LANES).reshape(2, -1
 
 
 @cache
-def bonus_of(name, task):
-    words = ["--env", task, "--agent", "ppo", "--bonus", name, "--preset", "debug"]
+def bonus_of(name, task, *options):
+    words = ["--env", task, "--agent", "ppo", "--bonus", name, "--preset", "debug", *options]
     config, _ = build.prepared(parse([*words, "--ppo.num-envs", str(LANES)]))
     return build.make_bonus(config)
 
@@ -92,3 +93,26 @@ def test_after_an_observation_with_nan_rewards_are_finite_again(name):
         finite.append(np.isfinite(reward))
     assert not finite[1].all()
     assert finite[0].all() and finite[2].all() and finite[3].all()
+
+
+@pytest.mark.parametrize("name", OF_REALS)
+def test_one_compiled_program_serves_every_weight(name):
+    """beta_0 and rho are data: only the program that makes the state knows them."""
+    option, task = BONUSES[name].groups[0], "gymnax:CartPole-v1"
+    programs, rewards = [], []
+    for beta, rho in (("0.25", "0"), ("0.125", "0.5")):
+        weights = [f"--{option}.beta", beta, f"--{option}.rho", rho]
+        bonus = bonus_of(name, task, *weights)
+        state = jax.jit(bonus.init, static_argnums=(1, 2))(jax.random.key(0), SPECS[task], LANES)
+        # NGU pays from the eleventh step of an episode on.
+        for at in 3 * [*range(LENGTH)]:
+            step = jax.tree.map(itemgetter(at), rollout(task, seed=1))
+            state, index = bonus.observe(state, step)
+        batch = IntrinsicBatch(
+            step.observation, step.action, step.next_observation, index, np.int32(1), step.value
+        )
+        programs.append(jax.jit(bonus.reward).lower(state, batch).as_text())
+        rewards.append(np.asarray(bonus.reward(state, batch)[0]))
+    assert programs[0] == programs[1]
+    np.testing.assert_allclose(rewards[0], 4 * rewards[1], rtol=1e-5)
+    assert rewards[0].any()

@@ -124,9 +124,10 @@ def test_the_list(task, agent, bonus):
     # Rainbow's state entropy is not normalised, except by a name that says so.
     has_none = agent == "rainbow" and bonus not in ("e3b", "apt")
     statistics = {"transforms"} if has_none else set()
+    weight = set() if bonus == "none" else {"transforms"}
     for names, of_agent, of_bonus in (
         (inherited, AGENTS[task, agent][0], BONUSES[bonus][0] - statistics),
-        (afresh, AGENTS[task, agent][1], BONUSES[bonus][1]),
+        (afresh, AGENTS[task, agent][1], BONUSES[bonus][1] | weight),
     ):
         assert_below({n for n in names if n.startswith("agent/")}, of_agent, "agent")
         assert_below({n for n in names if n.startswith("intrinsic/")}, of_bonus, "intrinsic")
@@ -147,10 +148,13 @@ def test_the_list_of_dreamer(bonus):
 
 
 def test_running_statistics_go_with_what_they_are_of():
-    """RE3's standard deviation; the elementwise moments of observations that RND can divide by."""
-    inherited, _ = split(abstract("cheetah_run_sparse", "re3"))
+    """RE3's standard deviation, not its weight; the moments that RND can divide observations by."""
+    inherited, afresh = split(abstract("cheetah_run_sparse", "re3"))
     assert {n for n in inherited if "transforms" in n} == {
         f"intrinsic/transforms/0/{name}" for name in ("mean", "variance", "num_values")
+    }
+    assert {n for n in afresh if "transforms" in n} == {
+        f"intrinsic/transforms/1/{name}" for name in ("beta", "log_keep")
     }
     options = {"normalize_observations": True, "normalize": "running_std"}
     inherited, _ = split(abstract("doorkey_6x6", "rnd", rnd=options))
@@ -181,7 +185,7 @@ def test_counts_are_of_the_states_of_one_task():
         abstract("doorkey_6x6", "counts", counts={"normalize": "running_std"})
     )
     assert_below({n for n in inherited if n.startswith("intrinsic/")}, {"transforms"}, "intrinsic")
-    of_bonus = {"bonus/visits", "bonus/stored"}
+    of_bonus = {"bonus/visits", "bonus/stored", "transforms"}
     assert_below({n for n in afresh if n.startswith("intrinsic/")}, of_bonus, "intrinsic")
 
 
