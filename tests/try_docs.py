@@ -95,6 +95,7 @@ class Result(NamedTuple):
 
 def commands_of(text: str) -> Iterator[str]:
     """Commands in code blocks and in code within sentences, without comments, each once."""
+    text = re.sub(r"\s*\\\n\s*", " ", text)
     fenced = re.findall(
         r"^(?: {4}| {2}|)((?:make|\.venv|python -m|pip) [^\n]+)$", text, re.MULTILINE
     )

@@ -19,19 +19,22 @@ def texts() -> list[str]:
 
 
 def test_commands_are_found_in_blocks_and_sentences():
-    page = """
+    page = r"""
     make run ENV=doorkey_6x6     # a comment
     or ENV=cheetah_run_sparse: pixels
 Say `make bench
 BENCH=knn` or `--an.option`, or `make run`.
 ```
 make docs                    the documentation
+make figure FIG=dmc \
+    ARGS="--state"
 pip install '.[gymnax]'
 ```
 """
     assert list(try_docs.commands_of(page)) == [
         "make run ENV=doorkey_6x6",
         "make docs",
+        'make figure FIG=dmc ARGS="--state"',
         "pip install '.[gymnax]'",
         "make bench BENCH=knn",
         "make run ENV=cheetah_run_sparse",
