@@ -1,7 +1,7 @@
 """Rainbow with and without RE3, on MinAtar and where rewards are rare.
 
 make figure FIG=rainbow [ARGS="--jobs 2"]
-python -m experiments.figures.rainbow [--tasks breakout deep_sea] [--seeds N] [--steps N]
+python -m experiments.figures.rainbow [--tasks breakout asterix deep_sea] [--seeds N] [--steps N]
 """
 
 from functools import partial
@@ -11,7 +11,6 @@ from experiments.figures.rows import Panels, Row
 from experiments.figures.runs import Run
 
 of_agent = partial(Run, preset="recommended", agent="rainbow")
-breakout = partial(of_agent, "gymnax:Breakout-MinAtar", seeds=5, steps=400_000)
 deep_sea = partial(of_agent, "gymnax:DeepSea-bsuite-14", seeds=10, steps=60_000, seed=201)
 
 DEEP_SEA = {
@@ -27,14 +26,20 @@ DEEP_SEA_LABELS = {
     "re3": "Rainbow, epsilon-greedy + RE3",
 }
 
+
+def on_minatar(game: str) -> list[Row]:
+    """The rows of a game."""
+    run = partial(of_agent, f"gymnax:{game}-MinAtar", seeds=5, steps=400_000)
+    file = game.lower()
+    return [
+        Row("Rainbow", f"{file}-none", run("none")),
+        Row("Rainbow + RE3", f"{file}-re3", run("re3")),
+    ]
+
+
 PANELS: Panels = {
-    "breakout": (
-        "Breakout (MinAtar)",
-        [
-            Row("Rainbow", "breakout-none", breakout("none")),
-            Row("Rainbow + RE3", "breakout-re3", breakout("re3")),
-        ],
-    ),
+    "breakout": ("Breakout (MinAtar)", on_minatar("Breakout")),
+    "asterix": ("Asterix (MinAtar)", on_minatar("Asterix")),
     "deep_sea": (
         "DeepSea of 14 rows",
         [Row(label, f"deep_sea-{name}", DEEP_SEA[name]) for name, label in DEEP_SEA_LABELS.items()],
