@@ -18,6 +18,34 @@ from re3_jax.runs.resolve import resolve
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "deviations.md"
 NUMBERS = {"5": 5, "8": 8, "0.01": 0.01, "1e-8": 1e-8}
+SMALL = {
+    "dmc.image_size": (100, 48),
+    "dmc.renderer": ("gl", "warp"),
+    "sac.crop_size": (84, 40),
+    "re3.image_crop": (84, 40),
+    "sac.frame_differences": (False, True),
+    "sac.torso": ("rad", "patches"),
+    "sac.num_filters": (32, 16),
+    "re3.torso": ("rad", "patches"),
+    "re3.num_filters": (32, 16),
+    "sac.hidden_dim": (1024, 256),
+    "sac.updates_per_step": (1, 2),
+    "sac.batch_size": (512, 64),
+    "sac.actor_learning_rate": (2e-4, 1e-3),
+    "sac.critic_learning_rate": (2e-4, 1e-3),
+    "sac.n_steps": (1, 3),
+    "dmc.action_repeat": (2, 4),
+    "re3.rho": (1e-5, pytest.approx(2e-5, rel=1e-4)),
+    "sac.initial_agent_steps": (1_000, 500),
+    "re3.search_size": (None, 10_000),
+    "re3.first_neighbour": (4, 3),
+    "re3.last_neighbour": (4, 3),
+    "re3.count_self": (True, False),
+    "evaluation.every_env_frames": (10_000, 25_000),
+    "evaluation.episodes": (10, 2),
+    "seeds": (5, 1),
+}
+"""What the page says of `released` and `small` on cheetah_run_sparse."""
 
 
 DMC_SECTION = PAGE.read_text().partition("## RAD and DrQ")[2].partition("`PRESET=recommended`")[0]
@@ -36,6 +64,7 @@ def options_in(text):
 
 
 def rows(section="## A2C with RE3 on MiniGrid", end="###"):
+    """The cells of a table's rows without their numbers; the last two are Option and Test."""
     table = PAGE.read_text().partition(section)[2].partition(end)[0]
     cells = [line.strip("|").split("|") for line in table.splitlines() if re.match(r"\| \d", line)]
     return [[cell.strip() for cell in row[1:]] for row in cells]
@@ -50,7 +79,7 @@ def differences(task, agent=None):
 
 @pytest.mark.parametrize("task", [task for task in PAPER_TASKS if not registry.is_host(task)])
 def test_the_table_names_what_separates_paper_from_released(task):
-    named = set.union(*(options_in(row[-1]) for row in rows()))
+    named = set.union(*(options_in(row[-2]) for row in rows()))
     assert named - {"re3.count_self"} == differences(task)
     assert resolve(task, preset="paper").re3.count_self
     assert resolve(task, preset="released").re3.count_self
@@ -81,7 +110,31 @@ def test_the_table_of_small_names_what_separates_it_from_the_released_size():
         for name in small
         if small[name] != released[name] and name.rpartition(".")[0] in groups and name != "preset"
     }
-    assert set.union(*(options_in(row[-1]) for row in rows("## `small`", "\n## "))) == different
+    assert set.union(*(options_in(row[-2]) for row in rows("## `small`", "\n## "))) == different
+    assert different == SMALL.keys()
+
+
+def test_small_has_the_values_of_its_table():
+    values = [flatten(resolve("cheetah_run_sparse", preset=name)) for name in ("released", "small")]
+    assert {name: tuple(value[name] for value in values) for name in SMALL} == SMALL
+
+
+def test_the_table_of_dreamer_gives_the_values_of_the_presets():
+    table = {
+        "dreamer.head_order": ("layer_norm_then_tanh", "tanh_then_layer_norm"),
+        "re3.normalize": ("running_std", "released_running_std"),
+        "dmc.sparse_threshold": ("exclusive", "inclusive"),
+        "evaluation.episodes": (10, 1),
+    }
+    named = set.union(*(options_in(row[-2]) for row in rows("## Dreamer", "What both have")))
+    assert named == table.keys()
+    # Rows 29 and 30, and what RE3 makes no use of in Dreamer.
+    others = {"pretrain_reward", "seeds", "re3.image_input"}
+    assert differences("hopper_stand", "dreamer") == named | others
+    values = [
+        flatten(resolve("hopper_stand", "dreamer", preset=name)) for name in ("paper", "released")
+    ]
+    assert {name: tuple(value[name] for value in values) for name in table} == table
 
 
 def test_the_table_of_deepmind_control_gives_the_values_of_the_presets():
@@ -116,10 +169,10 @@ def test_the_table_gives_the_values_of_the_presets():
     released = flatten(resolve("doorkey_6x6", preset="released"))
     numeric = [row for row in rows() if row[1] in NUMBERS]
     assert len(numeric) == 2
-    for _, in_paper, in_released, option in numeric:
+    for _, in_paper, in_released, option, _ in numeric:
         (name,) = options_in(option)
         assert (paper[name], released[name]) == (NUMBERS[in_paper], NUMBERS[in_released])
-    worded = {tuple(re.findall(r"`(\w+)`", row[-1])): options_in(row[-1]).pop() for row in rows()}
+    worded = {tuple(re.findall(r"`(\w+)`", row[-2])): options_in(row[-2]).pop() for row in rows()}
     checked = set()
     for values, name in worded.items():
         if values and values[0] in ("none", "reward"):

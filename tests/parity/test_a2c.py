@@ -8,6 +8,7 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
+import scipy.stats
 import torch
 
 from re3_jax.agents.a2c.agent import make_a2c, make_network
@@ -175,4 +176,18 @@ def test_each_unit_of_the_heads_begins_with_weights_of_norm_one():
     for name in ("actor", "critic"):
         for layer in params[name].values():
             np.testing.assert_allclose(np.linalg.norm(layer["kernel"], axis=0), 1, rtol=1e-5)
+            # Coordinates of a random direction in n dimensions are nearly N(0, 1 / n).
+            coordinates = layer["kernel"].ravel() * len(layer["kernel"]) ** 0.5
+            assert scipy.stats.kstest(coordinates, "norm").pvalue > 1e-4
             np.testing.assert_array_equal(layer["bias"], 0)
+
+
+def test_convolutions_begin_as_pytorch_draws_them():
+    """U(-b, b) with b = 1 / sqrt(fan_in), for kernels and biases alike."""
+    params = jax.jit(make_a2c(A2CConfig(), VIEWS).init)(jax.random.key(0)).params["params"]
+    for number in range(3):
+        kernel, bias = (params["trunk"][f"{name}_{number}"] for name in ("kernel", "bias"))
+        bound = np.prod(kernel.shape[:-1]) ** -0.5
+        assert abs(kernel).max() <= bound
+        np.testing.assert_allclose(kernel.std(), bound / 3**0.5, rtol=0.15)
+        assert 0 < abs(bias).max() <= bound

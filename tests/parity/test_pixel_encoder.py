@@ -43,6 +43,8 @@ def test_the_newest_whole_frame_is_encoded(scheme):
 def test_the_centre_crop_of_the_whole_stack_is_encoded(torso):
     params, observation = draw(1, torso=torso, **STACKED), frames(5)
     assert params.convs.strides == {"rad": (2, 1, 1, 1), "patches": (4,)}[torso]
+    side = {"rad": 3, "patches": 4}[torso]
+    assert params.convs.layers[0].kernel.shape[:2] == (side, side)
     expected = torch_latents(params, observation[:, 3:23, 2:22])
     np.testing.assert_allclose(encode(params, observation, STACKED), expected, atol=2e-5)
 

@@ -31,6 +31,15 @@ def test_minigrid_features_equal_pytorch(scheme):
     np.testing.assert_allclose(encode(params, observation), expected, rtol=1e-5, atol=1e-5)
 
 
+def test_weights_of_views_are_drawn_as_pytorch_draws_them():
+    """U(-b, b) with b = 1 / sqrt(fan_in), for kernels and biases alike."""
+    for layer in random_encoder.init(jax.random.key(6), MINIGRID):
+        bound = np.prod(layer.kernel.shape[:-1]) ** -0.5
+        assert abs(layer.kernel).max() <= bound
+        np.testing.assert_allclose(layer.kernel.std(), bound / 3**0.5, rtol=0.15)
+        assert 0 < abs(layer.bias).max() <= bound
+
+
 def test_each_member_of_an_ensemble_equals_pytorch():
     init = partial(random_encoder.init, spec=MINIGRID, ensemble_size=3)
     params = jax.jit(init)(jax.random.key(4))

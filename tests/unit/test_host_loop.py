@@ -1,6 +1,8 @@
 """The host loop on a task of a few pixels: order of work, seeds, learning, going on."""
 
+import dataclasses
 import operator
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +14,8 @@ from re3_jax.agents.sac.learner import make_learner
 from re3_jax.cpu import compilation
 from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3 import RE3Config, from_config
+from re3_jax.runs.resolve import resolve
+from re3_jax.runs.session import Session
 from re3_jax.training import host_evaluation
 from re3_jax.training.host_evaluation import lane_seeds
 from re3_jax.training.host_loop import HostProgram
@@ -229,6 +233,34 @@ def test_an_engine_without_states_begins_new_episodes(trained, monkeypatch):
     assert program.capture(state) is state
     state, metrics = program.train(state)
     assert metrics["episode_length_mean"][0] == EPISODE
+
+
+def test_training_goes_on_while_an_evaluation_is_played(trained, monkeypatch):
+    program, _, _, _ = trained
+    start_evaluation, train, goes_on = program.start_evaluation, program.train, threading.Event()
+
+    def evaluate_meanwhile(state, film=None):
+        play = start_evaluation(state, film)
+
+        def wait_and_play():
+            assert goes_on.wait(60)
+            return play()
+
+        return wait_and_play
+
+    def train_and_tell(state):
+        after = train(state)
+        goes_on.set()
+        return after
+
+    monkeypatch.setattr(program, "start_evaluation", evaluate_meanwhile)
+    monkeypatch.setattr(program, "train", train_and_tell)
+    monkeypatch.setattr(program, "compile", lambda state: None)
+    config = resolve("pendulum_swingup", preset="debug")
+    session = Session(dataclasses.replace(config, seeds=1, steps=2 * CHUNK * 2), program)
+    session.begin()
+    session.run(stopped=lambda: False)
+    assert session.complete and goes_on.is_set()
 
 
 @pytest.mark.slow
