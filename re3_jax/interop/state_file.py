@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from re3_jax.schedules import Decay
 from re3_jax.training.transfer import name_of
 from re3_jax.training.whole_file import replacing
 
@@ -35,7 +36,9 @@ def save(path: str | Path, state: Any) -> None:
 
 
 def restore(path: str | Path, like: Any) -> Any:
-    """Reads a state, bit for bit as it was saved.
+    """Reads a state, bit for bit as it was saved, but for weights of bonuses: beta_0 and rho.
+
+    These are those of `like`, because they are options and nothing that a loop arrived at.
 
     Args:
       path: of the file.
@@ -94,12 +97,19 @@ def restore(path: str | Path, like: Any) -> Any:
         return jnp.array(value) if isinstance(leaf, jax.Array) else value
 
     leaves, tree = jax.tree.flatten(like)
-    return jax.tree.unflatten(tree, map(restored, leaves, own))
+    state = jax.tree.unflatten(tree, map(restored, leaves, own))
+    return jax.tree.map(
+        lambda ours, saved: ours if _is_weight(ours) else saved, like, state, is_leaf=_is_weight
+    )
 
 
 def _of_arrays(state: Any) -> Any:
     """The same with Python's numbers as arrays."""
     return jax.tree.map(lambda leaf: leaf if hasattr(leaf, "dtype") else np.asarray(leaf), state)
+
+
+def _is_weight(node: Any) -> bool:
+    return isinstance(node, Decay)
 
 
 def _is_key(leaf: Any) -> bool:

@@ -159,6 +159,12 @@ def test_every_test_that_the_page_names_exists(page, least):
         assert not test or f"def {test}(" in text, f"{file}::{test}"
 
 
+def test_every_row_names_a_test():
+    lines = re.findall(r"^\| \d+ \|.*$", PAGE.read_text(), re.MULTILINE)
+    unnamed = [line for line in lines if not re.search(r"\| (`tests/[^|]*|the same) \|$", line)]
+    assert lines and not unnamed
+
+
 def test_rows_are_numbered_without_gaps():
     numbers = re.findall(r"^\| (\d+) \|", PAGE.read_text(), re.MULTILINE)
     assert [int(number) for number in numbers] == list(range(1, len(numbers) + 1))

@@ -1,11 +1,15 @@
 """A bonus whose state a loop keeps itself is saved and restored bit for bit."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
 
 from re3_jax.interop import state_file
-from tests.unit.test_numpy_bonus import CASES, program, start, steps
+from re3_jax.intrinsic import from_config
+from tests.prediction_tasks import TASKS
+from tests.unit.test_numpy_bonus import CASES, ENTROPY, LANES, batch_of, program, start, steps
 
 
 def bits(leaf):
@@ -72,3 +76,19 @@ def test_a_loop_of_functions_gets_its_state_back(name, task, tmp_path):
     np.testing.assert_array_equal(index, expected_index)
     for ours, theirs in zip(jax.tree.leaves(following), jax.tree.leaves(expected), strict=True):
         assert bits(ours) == bits(theirs)
+
+
+def test_a_restored_bonus_has_the_weight_that_it_was_made_with(tmp_path):
+    """beta_0 and rho are options: the state of one weight goes on with another."""
+    light, heavy = (
+        from_config(dataclasses.replace(ENTROPY, beta=beta, rho=0.0)) for beta in (0.5, 2.0)
+    )
+    spec, step = TASKS["vectors"], steps("vectors", 1)
+    state, index = light.observe(light.init(jax.random.key(0), spec, LANES), step)
+    state_file.save(tmp_path / "state.npz", state)
+    like = heavy.init(jax.random.key(1), spec, LANES)
+    again = state_file.restore(tmp_path / "state.npz", like)
+    batch = batch_of(step, index, 0)
+    (before, _, _), (after, _, _) = light.reward(state, batch), heavy.reward(again, batch)
+    assert np.asarray(before).any()
+    np.testing.assert_allclose(after, 4 * before, rtol=1e-6)
