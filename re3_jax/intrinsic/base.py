@@ -83,6 +83,8 @@ class IntrinsicBatch(NamedTuple):
       value: V(o_t) as the agent estimates it now; None for a bonus that does not use it.
       next_is_known: where `next_observation` is o_{t+1}; None if it always is. A replay that keeps
         one frame a step has that of the next episode in its place where an episode ended.
+      targets: what `IntrinsicReward.targets` gave for these rows; None for an `update` that must
+        compute it.
     """
 
     observation: Shaped[Array, " batch *observation"]
@@ -92,6 +94,7 @@ class IntrinsicBatch(NamedTuple):
     agent_steps: Int[Array, ""]
     value: Float[Array, " batch"] | None = None
     next_is_known: Bool[Array, " batch"] | None = None
+    targets: Any = None
 
     def with_known_next(self) -> "IntrinsicBatch":
         """Returns the batch with its first row that has an o_{t+1} in place of each without one."""
@@ -135,6 +138,9 @@ class IntrinsicReward(NamedTuple):
     index_shape: shape of the index of one step; a replay is made for it.
     needs_stored_value: whether `observe` uses `Step.value`.
     needs_value: whether `reward` uses `IntrinsicBatch.value`.
+    targets(state, batch) -> pytree [batch, ...]; what updates need of each transition and no update
+      changes, such as the output of a network that never learns. Where several updates learn from
+      the rows of a batch, it is computed once for all of them. By default there is nothing such.
     restart(state, lanes) -> state; forgets the present episodes of these lanes (bool[lane]): their
       environments were reset, or could not be restored.
 
@@ -151,6 +157,7 @@ class IntrinsicReward(NamedTuple):
     index_shape: tuple[int, ...] = ()
     needs_stored_value: bool = False
     needs_value: bool = False
+    targets: Callable[[IntrinsicState, IntrinsicBatch], Any] = lambda state, batch: None
     restart: Callable[[IntrinsicState, Bool[Array, " lane"]], IntrinsicState] = (
         lambda state, lanes: state
     )
@@ -248,6 +255,7 @@ def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicRewa
         index_shape=bonus.index_shape,
         needs_stored_value=bonus.needs_stored_value,
         needs_value=bonus.needs_value,
+        targets=lambda state, batch: bonus.targets(state.bonus, batch),
         restart=restart,
     )
 

@@ -223,11 +223,20 @@ def ngu(config: NGUConfig, num_stored: int) -> IntrinsicReward:
         predictor, more = lifelong.update(state.rnd, batch, rnd_key)
         return state._replace(encoder=trained, rnd=predictor), {**info, **more}
 
+    def targets(state: NGUState, batch: IntrinsicBatch) -> Float[Array, "batch latent"]:
+        return lifelong.targets(state.rnd, batch)
+
     def restart(state: NGUState, lanes: Bool[Array, " lane"]) -> NGUState:
         return state._replace(memory=episode_memory.clear(state.memory, lanes))
 
     return IntrinsicReward(
-        init, observe, reward, update, observe_rollout=observe_rollout, restart=restart
+        init,
+        observe,
+        reward,
+        update,
+        observe_rollout=observe_rollout,
+        targets=targets,
+        restart=restart,
     )
 
 

@@ -108,12 +108,16 @@ def noveld(config: NovelDConfig, num_stored: int) -> IntrinsicReward:
         paid = batch.paid_for_known(jnp.where(is_first, gain, 0.0))
         return paid, state, {**info, "first_visit_share": share}
 
+    def met(batch: IntrinsicBatch) -> IntrinsicBatch:
+        return batch._replace(observation=batch.required("next_observation"))
+
+    def targets(state: NovelDState, batch: IntrinsicBatch) -> Float[Array, "batch latent"]:
+        return novelty.targets(state.rnd, met(batch))
+
     def update(
         state: NovelDState, batch: IntrinsicBatch, key: PRNGKeyArray
     ) -> tuple[NovelDState, Info]:
-        known = batch.with_known_next()
-        met = known._replace(observation=known.required("next_observation"))
-        trained, info = novelty.update(state.rnd, met, key)
+        trained, info = novelty.update(state.rnd, met(batch.with_known_next()), key)
         return state._replace(rnd=trained), info
 
     def restart(state: NovelDState, lanes: Bool[Array, " lane"]) -> NovelDState:
@@ -121,7 +125,13 @@ def noveld(config: NovelDConfig, num_stored: int) -> IntrinsicReward:
 
     observe, of_rollout = prepared(fingerprints, remember)
     return IntrinsicReward(
-        init, observe, reward, update, observe_rollout=of_rollout, restart=restart
+        init,
+        observe,
+        reward,
+        update,
+        observe_rollout=of_rollout,
+        targets=targets,
+        restart=restart,
     )
 
 

@@ -74,6 +74,7 @@ def reward_batch(
         if minibatches is None:
             state, trained = bonus.update(state, batch, key)
         else:
+            batch = batch._replace(targets=bonus.targets(state, batch))
             state, trained = _trained(bonus, state, batch, key, minibatches)
         found = diagnostics.of_rewards(reward)
         if both := found.keys() & (info.keys() | trained.keys()):

@@ -116,25 +116,29 @@ def rnd(config: RNDConfig) -> IntrinsicReward:
     def observe(state: RNDState, step: Step) -> tuple[RNDState, Int[Array, " lane"]]:
         return state, no_index(step)
 
+    def targets(state: RNDState, batch: IntrinsicBatch) -> Float[Array, "batch latent"]:
+        return prediction_error.encode(state.target, _input(state, batch, config), config)
+
     def reward(
         state: RNDState, batch: IntrinsicBatch
     ) -> tuple[Float[Array, " batch"], RNDState, Info]:
+        known = _known(batch, config)
         if isinstance(state.seen, RunningStats):
-            state = state._replace(seen=whitening.update(state.seen, _rewarded(batch, config)))
+            state = state._replace(seen=whitening.update(state.seen, _rewarded(known, config)))
         with jax.named_scope("rnd_reward"):
-            observation = _input(state, batch, config)
-            target = prediction_error.encode(state.target, observation, config)
-            error = _error(target, predict(state.predictor, observation, config))
+            target = targets(state, known)
+            error = _error(target, predict(state.predictor, _input(state, known, config), config))
         if config.rewarded == "next":
             error = batch.paid_for_known(error)
         return error, state, {"rnd_target_std": jnp.mean(jnp.std(target, axis=0))}
 
     def update(state: RNDState, batch: IntrinsicBatch, key: PRNGKeyArray) -> tuple[RNDState, Info]:
         del key
-        observation = _input(state, batch, config)
+        known = _known(batch, config)
+        observation = _input(state, known, config)
+        target = targets(state, known) if known.targets is None else known.targets
 
         def loss(predictor: Predictor) -> tuple[Float[Array, ""], Info]:
-            target = prediction_error.encode(state.target, observation, config)
             error = jnp.mean(_error(target, predict(predictor, observation, config)))
             return error, {"rnd_loss": error}
 
@@ -144,7 +148,7 @@ def rnd(config: RNDConfig) -> IntrinsicReward:
             )
         return state._replace(predictor=predictor, opt_state=opt_state), info
 
-    return IntrinsicReward(init, observe, reward, update)
+    return IntrinsicReward(init, observe, reward, update, targets=targets)
 
 
 def from_config(config: RNDConfig) -> IntrinsicReward:
@@ -158,10 +162,13 @@ def part_of(config: NetworkConfig) -> IntrinsicReward:
     return rnd(RNDConfig(**shared))
 
 
+def _known(batch: IntrinsicBatch, config: RNDConfig) -> IntrinsicBatch:
+    """The batch, in which every rewarded observation is known."""
+    return batch if config.rewarded == "current" else batch.with_known_next()
+
+
 def _rewarded(batch: IntrinsicBatch, config: RNDConfig) -> Shaped[Array, " batch *observation"]:
-    if config.rewarded == "current":
-        return batch.observation
-    return batch.with_known_next().required("next_observation")
+    return batch.required("observation" if config.rewarded == "current" else "next_observation")
 
 
 def _input(

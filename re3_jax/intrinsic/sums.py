@@ -9,7 +9,7 @@ weight and add it with one rounding. A part with weight 0 changes nothing.
 import itertools
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
@@ -56,9 +56,10 @@ def sum_of(parts: Mapping[str, IntrinsicReward]) -> IntrinsicReward:
     starts = [0, *ends[:-1]]
 
     def own(batch: IntrinsicBatch, number: int) -> IntrinsicBatch:
-        """The batch with the index of one part."""
+        """The batch with the index and the targets of one part."""
         index = batch.required("bonus_index")[:, starts[number] : ends[number]]
-        return batch._replace(bonus_index=index.reshape(-1, *shapes[number]))
+        targets = None if batch.targets is None else batch.targets[number]
+        return batch._replace(bonus_index=index.reshape(-1, *shapes[number]), targets=targets)
 
     def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> SumState:
         return SumState({name: part.init(key, spec, num_lanes) for name, part in parts.items()})
@@ -97,6 +98,12 @@ def sum_of(parts: Mapping[str, IntrinsicReward]) -> IntrinsicReward:
             info |= _of_part(name, found)
         return SumState(after), info
 
+    def targets(state: SumState, batch: IntrinsicBatch) -> list[Any]:
+        return [
+            part.targets(state.parts[name], own(batch, number))
+            for number, (name, part) in enumerate(parts.items())
+        ]
+
     def restart(state: SumState, lanes: Bool[Array, " lane"]) -> SumState:
         return SumState(
             {name: part.restart(state.parts[name], lanes) for name, part in parts.items()}
@@ -111,6 +118,7 @@ def sum_of(parts: Mapping[str, IntrinsicReward]) -> IntrinsicReward:
         index_shape=(ends[-1],),
         needs_stored_value=any(part.needs_stored_value for part in parts.values()),
         needs_value=any(part.needs_value for part in parts.values()),
+        targets=targets,
         restart=restart,
     )
 

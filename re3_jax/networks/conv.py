@@ -6,9 +6,10 @@ their gradients, equal up to rounding. To run them on every core of a CPU, compi
 
 `conv2x2` is four shifted views and one matmul with the batch as the last axis: for the few
 channels of a small image, copies of contiguous memory matter more than the product.
-Pooling by reshape has a deterministic gradient on every backend.
+`max_pool2x2` has a deterministic gradient on every backend, which reads each window once.
 """
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -16,26 +17,57 @@ from re3_jax.cpu.conv import convolve, convolve_transposed
 
 
 def conv2x2(
-    x: Float[Array, "channels height width batch"],
-    kernel: Float[Array, "2 2 channels features"],
-    bias: Float[Array, " features"],
+    x: Float[Array, "channels height width batch"], kernel: Float[Array, "2 2 channels features"]
 ) -> Float[Array, "features height-1 width-1 batch"]:
-    """Valid convolution with a 2x2 kernel and stride 1 (cross-correlation, as PyTorch's)."""
+    """Valid convolution, 2x2, stride 1, without a bias (cross-correlation, as PyTorch's)."""
     height, width, batch = x.shape[1] - 1, x.shape[2] - 1, x.shape[3]
     features = kernel.shape[-1]
     patches = jnp.concatenate(
         [x[:, i : i + height, j : j + width] for i in range(2) for j in range(2)]
     )
     out = kernel.reshape(-1, features).T @ patches.reshape(patches.shape[0], -1)
-    return out.reshape(features, height, width, batch) + bias[:, None, None, None]
+    return out.reshape(features, height, width, batch)
 
 
+@jax.custom_vjp
 def max_pool2x2(
     x: Float[Array, "channels height width batch"],
 ) -> Float[Array, "channels height/2 width/2 batch"]:
-    """Maximum over non-overlapping 2x2 windows; height and width must be even."""
+    """Maximum over non-overlapping 2x2 windows; height and width must be even.
+
+    Supports first derivatives in reverse mode. Of equal maxima the first of a window, row by row,
+    takes its gradient, as in PyTorch.
+    """
+    return _windows(x).max(axis=(2, 4))
+
+
+def _windows(
+    x: Float[Array, "channels height width batch"],
+) -> Float[Array, "channels height/2 2 width/2 2 batch"]:
     channels, height, width, batch = x.shape
-    return x.reshape(channels, height // 2, 2, width // 2, 2, batch).max(axis=(2, 4))
+    return x.reshape(channels, height // 2, 2, width // 2, 2, batch)
+
+
+def _pool_backward(residuals, d_out):
+    x, out = residuals
+    windows, is_left = _windows(x), jnp.ones(out.shape, bool)
+    rows = []
+    for i in range(2):
+        columns = []
+        for j in range(2):
+            is_first = is_left & (windows[:, :, i, :, j] == out)
+            columns.append(jnp.where(is_first, d_out, 0))
+            is_left &= ~is_first
+        rows.append(jnp.stack(columns, axis=3))
+    return (jnp.stack(rows, axis=2).reshape(x.shape),)
+
+
+def _pool_forward(x):
+    out = max_pool2x2(x)
+    return out, (x, out)
+
+
+max_pool2x2.defvjp(_pool_forward, _pool_backward)
 
 
 def conv2d(

@@ -6,9 +6,9 @@ becomes 64 numbers. The integer codes of the view enter unscaled.
 """
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
+from re3_jax.cpu.batch_last import batch_last
 from re3_jax.initializers import Layer
 from re3_jax.networks.conv import conv2x2, max_pool2x2
 
@@ -23,12 +23,18 @@ TrunkParams = tuple[Layer, ...]
 def trunk(params: TrunkParams, observation: Num[Array, "batch 7 7 3"]) -> Float[Array, "batch 64"]:
     """Features of a batch of views, float32.
 
-    ReLU is monotone, so pooling before it gives the same result as pooling after it and leaves
-    ReLU a quarter of the numbers.
+    Bias and ReLU are monotone, so adding them after pooling gives the same result as before it, on
+    a quarter of the numbers.
     """
-    x = observation.transpose(3, 1, 2, 0).astype(jnp.float32)
     first, second, third = params
-    x = jax.nn.relu(max_pool2x2(conv2x2(x, *first)))
-    x = jax.nn.relu(conv2x2(x, *second))
-    x = jax.nn.relu(conv2x2(x, *third))
+    x = batch_last(observation)
+    x = _rectified(max_pool2x2(conv2x2(x, first.kernel)), first.bias)
+    x = _rectified(conv2x2(x, second.kernel), second.bias)
+    x = _rectified(conv2x2(x, third.kernel), third.bias)
     return x.reshape(FEATURE_DIM, -1).T
+
+
+def _rectified(
+    x: Float[Array, "features height width batch"], bias: Float[Array, " features"]
+) -> Float[Array, "features height width batch"]:
+    return jax.nn.relu(x + bias[:, None, None, None])

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 import torch
 
 from re3_jax.initializers import Layer
@@ -17,22 +18,22 @@ def random(shape, seed):
 
 
 def test_conv2x2_and_its_gradients_equal_pytorch():
-    x, kernel, bias = random((3, 7, 6, 5), 0), random((2, 2, 3, 4), 1), random((4,), 2)
-    weight = random((4, 6, 5, 5), 3)
-    out, pullback = jax.vjp(conv2x2, x, kernel, bias)
+    x, kernel, weight = random((3, 7, 6, 5), 0), random((2, 2, 3, 4), 1), random((4, 6, 5, 5), 2)
+    out, pullback = jax.vjp(conv2x2, x, kernel)
     tx = torch.tensor(x, requires_grad=True)
     tk = torch.tensor(kernel, requires_grad=True)
-    tb = torch.tensor(bias, requires_grad=True)
-    expected = torch.nn.functional.conv2d(tx.permute(3, 0, 1, 2), tk.permute(3, 2, 0, 1), tb)
+    expected = torch.nn.functional.conv2d(tx.permute(3, 0, 1, 2), tk.permute(3, 2, 0, 1))
     expected = expected.permute(1, 2, 3, 0)
     expected.backward(torch.tensor(weight))
     np.testing.assert_allclose(out, expected.detach(), rtol=1e-5, atol=1e-5)
-    for ours, theirs in zip(pullback(jnp.asarray(weight)), (tx, tk, tb), strict=True):
+    for ours, theirs in zip(pullback(jnp.asarray(weight)), (tx, tk), strict=True):
         np.testing.assert_allclose(ours, theirs.grad, rtol=1e-5, atol=2e-5)
 
 
-def test_max_pool_and_its_gradient_equal_pytorch():
-    x, weight = random((3, 6, 8, 4), 0), random((3, 3, 4, 4), 1)
+@pytest.mark.parametrize("digits", [6, 0])
+def test_max_pool_and_its_gradient_equal_pytorch(digits):
+    """Rounded to whole numbers, most windows have several maxima."""
+    x, weight = random((3, 6, 8, 4), 0).round(digits), random((3, 3, 4, 4), 1)
     out, pullback = jax.vjp(max_pool2x2, x)
     tx = torch.tensor(x, requires_grad=True)
     expected = torch.nn.functional.max_pool2d(tx.permute(3, 0, 1, 2), 2).permute(1, 2, 3, 0)

@@ -41,7 +41,8 @@ def test_rainbow_says_where_its_replay_lacks_the_next_observation(discount, n_st
     batches = []
 
     def reward(state, batch):
-        jax.debug.callback(lambda *leaves: batches.append(leaves), *batch[:3:2], batch[-1])
+        leaves = batch.observation, batch.next_observation, batch.next_is_known
+        jax.debug.callback(lambda *leaves: batches.append(leaves), *leaves)
         return jnp.zeros(len(batch.observation)), state, {}
 
     made, state = stored(none()._replace(reward=reward), n_steps, discount=discount)
