@@ -169,11 +169,11 @@ def state_entropy(
 
     def row_in_newest(newest: Ring, ring: Ring, place: Int[Array, " batch"]):
         """Rows in `newest` of latents at places of `ring`; -1 for those older than `newest`."""
-        age = (ring.cursor - 1 - place) % config.ring_size
-        size = config.search_size
-        assert size is not None
-        row = searched.row_at(newest, (newest.cursor - 1 - age) % size)
-        return jnp.where(age < size, row, -1)
+        assert config.search_size is not None
+        found = latent_ring.place_in_newest(
+            ring.cursor, config.ring_size, newest.cursor, config.search_size, place
+        )
+        return jnp.where(found >= 0, searched.row_at(newest, jnp.maximum(found, 0)), -1)
 
     def fingerprints_of(state: StateEntropyState, observation) -> UInt32[Array, "*member batch"]:
         """Fingerprints of the visible part of observations, the same for every member."""

@@ -23,6 +23,8 @@ Neighbours come from one of two places:
 - `ring`: all stored latents, each with its value when it was stored; both are looked up for the
   batch, too. This is ours. It needs no pass of the critic over the batch, and more states tell
   what is rare, but values from before the agent learned anything stay until they are overwritten.
+  `search_size` bounds the search to the newest; a state that is older than these counts itself,
+  too.
 """
 
 import dataclasses
@@ -34,7 +36,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.scipy.special import digamma
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 
 from re3_jax import checks, fingerprint, knn
 from re3_jax.envs.base import EnvSpec
@@ -66,6 +68,8 @@ class VCSEConfig(WeightConfig):
     Attributes:
       k: rank of the neighbour, the state itself not counted. The authors' A2C has 3, their SAC 11.
       neighbours: where to search, the minibatch or the ring of all that is stored.
+      search_size: number of newest states to search in the ring, which bounds the cost of a search;
+        None searches all that are kept.
 
     Raises:
       ValueError: if a value is out of range; the message names it and the allowed values.
@@ -73,11 +77,17 @@ class VCSEConfig(WeightConfig):
 
     k: int = 3
     neighbours: VCSENeighbours = "minibatch"
+    search_size: int | None = None
 
     def __post_init__(self) -> None:
         """Validates the fields."""
         super().__post_init__()
         checks.at_least(self, 1, "k")
+        if self.search_size is not None and self.search_size <= self.k:
+            raise ValueError(
+                f"among {self.search_size} states none has a neighbour of rank {self.k}: raise "
+                "search_size or lower k"
+            )
         checks.one_of(self, neighbours=VCSENeighbours)
 
 
@@ -89,11 +99,13 @@ class VCSEState(NamedTuple):
       encoder: weights of the random encoder.
       ring: the stored latents.
       values: the agent's value of each when it was stored; None for `minibatch`.
+      newest: the newest `search_size` of both, the only ones searched; None if all are searched.
     """
 
     encoder: EncoderState
     ring: LatentRing
     values: Float[Array, " capacity"] | None
+    newest: tuple[LatentRing, Float[Array, " searched"]] | None
 
 
 class _Searched(NamedTuple):
@@ -134,12 +146,19 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
     # An ensemble is RE3's, with which this bonus may be added up.
     encoder = encoder_from(dataclasses.replace(entropy, ensemble_size=1))
     merges = entropy.merge_copies and not in_ring
+    size = config.search_size
+    bounded = size if in_ring and size is not None and size < entropy.ring_size else None
 
     def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> VCSEState:
         del num_lanes
-        ring = latent_ring.init(entropy.ring_size, encoder.latent_dim(spec))
-        values = jnp.zeros(entropy.ring_size, jnp.float32) if in_ring else None
-        return VCSEState(encoder.init(key, spec), ring, values)
+        latent_dim = encoder.latent_dim(spec)
+
+        def empty(rows: int) -> tuple[LatentRing, Float[Array, " rows"]]:
+            return latent_ring.init(rows, latent_dim), jnp.zeros(rows, jnp.float32)
+
+        ring, values = empty(entropy.ring_size)
+        newest = None if bounded is None else empty(bounded)
+        return VCSEState(encoder.init(key, spec), ring, values if in_ring else None, newest)
 
     def observe(state: VCSEState, step: Step) -> tuple[VCSEState, Int[Array, " lane"]]:
         with jax.named_scope("encode"):
@@ -149,12 +168,16 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
                 latents = once_each_element(encode, step.observation, identity)
             else:
                 latents = encode(step.observation)
-            ring, index = latent_ring.add(state.ring, latents, identity)
-        values = state.values
-        if values is not None:
-            stored = step.required("value")
-            values = values.at[index].set(stored.astype(values.dtype), unique_indices=True)
-        return VCSEState(state.encoder, ring, values), index
+            if state.values is None:
+                ring, index = latent_ring.add(state.ring, latents, identity)
+                return state._replace(ring=ring), index
+            stored = latents, identity, step.required("value")
+            ring, values, index = _add(state.ring, state.values, *stored)
+            newest = state.newest
+            if newest is not None:
+                newest_ring, newest_values, _ = _add(*newest, *stored)
+                newest = newest_ring, newest_values
+            return VCSEState(state.encoder, ring, values, newest), index
 
     def reward(
         state: VCSEState, batch: IntrinsicBatch
@@ -165,11 +188,11 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
                 check_minibatch(len(row), config.k, "k")
                 values = batch.required("value")
                 among, row = _minibatch(state.ring, row, values, merges)
+                search = partial(_radius_and_count, config.k, among, among.ring, among.values)
             else:
-                is_stored = jnp.arange(entropy.ring_size) < state.ring.num_valid
-                scale = _scale(state.values, is_stored)
-                among = _Searched(state.ring, state.values, is_stored.astype(jnp.int32), scale)
-            search = partial(_radius_and_count, config.k, among)
+                kept = state.ring, state.values
+                among = _stored(*(state.newest or kept))
+                search = partial(_radius_and_count, config.k, among, *kept)
             radius, count = once_each(search, row) if merges else search(row)
         eps = 2 * radius
         latent_dim = state.ring.latents.shape[1]
@@ -198,6 +221,24 @@ def _scale(
     return 1.0 / jnp.sqrt(jnp.var(values, where=counted) + VARIANCE_OFFSET)
 
 
+def _add(
+    ring: LatentRing,
+    values: Float[Array, " rows"],
+    latents: Float[Array, "lane latent"],
+    identity: UInt32[Array, " lane"],
+    value: Float[Array, " lane"],
+) -> tuple[LatentRing, Float[Array, " rows"], Int[Array, " lane"]]:
+    """Stores latents with their values; also returns their rows."""
+    ring, index = latent_ring.add(ring, latents, identity)
+    return ring, values.at[index].set(value.astype(values.dtype), unique_indices=True), index
+
+
+def _stored(ring: LatentRing, values: Float[Array, " rows"]) -> _Searched:
+    """All that a ring holds as what is searched."""
+    is_stored = jnp.arange(len(values)) < ring.num_valid
+    return _Searched(ring, values, is_stored.astype(jnp.int32), _scale(values, is_stored))
+
+
 def _minibatch(
     ring: LatentRing, place: Int[Array, " batch"], values: Float[Array, " batch"], merges: bool
 ) -> tuple[_Searched, Int[Array, " batch"]]:
@@ -223,21 +264,33 @@ def _minibatch(
 
 
 def _radius_and_count(
-    k: int, among: _Searched, row: Int[Array, " n"]
+    k: int,
+    among: _Searched,
+    ring: knn.Ring,
+    values: Float[Array, " kept"],
+    row: Int[Array, " n"],
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-    """Half of eps, and n_v, of the states in these rows."""
-    ring, values = among.ring, among.values
+    """Half of eps, and n_v, of the states in these rows of `ring` and `values`."""
+    value = values[row]
+    itself = row
+    if ring is not among.ring:
+        sizes = len(values), len(among.values)
+        itself = latent_ring.place_in_newest(
+            ring.cursor, sizes[0], among.ring.cursor, sizes[1], row
+        )
     radius = knn.kth_joint_distance(
         ring.latents[row],
-        values[row],
-        ring,
-        values,
+        value,
+        among.ring,
+        among.values,
         k=k,
         scale=among.scale,
-        exclude=row,
+        exclude=itself,
         fingerprints=ring.fingerprints[row],
     )
     # Rows lead, because XLA's CPU backend does not vectorise a sum over the last axis.
-    is_near = knn.gap_between(values[:, None], values[row], among.scale) < radius
+    is_near = knn.gap_between(among.values[:, None], value, among.scale) < radius
     count = jnp.sum(jnp.where(is_near, among.copies[:, None], 0), axis=0)
+    if itself is not row:
+        count += (itself < 0) & (radius > 0)
     return radius, count.astype(jnp.float32)

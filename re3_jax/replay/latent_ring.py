@@ -55,6 +55,22 @@ def row_at(ring: LatentRing, index: Int[Array, " batch"]) -> Int[Array, " batch"
     return index
 
 
+def place_in_newest(
+    cursor: Int[Array, ""],
+    capacity: int,
+    newest_cursor: Int[Array, ""],
+    size: int,
+    place: Int[Array, " batch"],
+) -> Int[Array, " batch"]:
+    """Where a ring of `size` newest latents holds those at places of one of `capacity`.
+
+    -1 for those older than its oldest. The same was stored in both; the cursors are where each
+    writes next.
+    """
+    age = (cursor - 1 - place) % capacity
+    return jnp.where(age < size, (newest_cursor - 1 - age) % size, -1)
+
+
 def add(
     ring: LatentRing,
     latents: Float[Array, "batch latent"],

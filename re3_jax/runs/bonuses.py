@@ -39,6 +39,7 @@ class Bonus:
       is_learned: whether its encoder is trained alongside the agent, with the options `learned`.
       neighbours: option, dotted, that says where it searches neighbours, if it has the choice.
       of_minibatch: options, dotted, of a search that concern it in the minibatch, not in the ring.
+      search_size: option, dotted, with the number of newest latents that it searches.
       rank: option, dotted, with the rank of its furthest neighbour; only RE3's can count the
         observation itself.
       needs_value: whether it compares the agent's values of observations.
@@ -59,6 +60,7 @@ class Bonus:
     is_learned: bool = False
     neighbours: str | None = None
     of_minibatch: tuple[str, ...] = ()
+    search_size: str = "re3.search_size"
     rank: str = "re3.last_neighbour"
     needs_value: bool = False
     weights: str | None = None
@@ -197,6 +199,7 @@ BONUSES = Registry(
         is_entropy=True,
         neighbours="vcse.neighbours",
         of_minibatch=("re3.merge_copies",),
+        search_size="vcse.search_size",
         rank="vcse.k",
         needs_value=True,
     ),

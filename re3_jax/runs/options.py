@@ -48,7 +48,10 @@ OF_IMAGES = ("image_input", "image_crop", "torso", "num_filters")
 OF_ENCODERS = ("encoder_init", "latent_dim", *OF_IMAGES)
 """Options of bonuses that concern encoders of pixels, and random encoders."""
 
-OF_SEARCHES = ("re3.ring_size", "re3.search_size", "re3.merge_copies", "re3.ring_shards")
+OF_SEARCHES = (
+    *("re3.ring_size", "re3.search_size", "re3.merge_copies", "re3.ring_shards"),
+    "vcse.search_size",
+)
 """Options of a search in the ring of latents."""
 
 

@@ -223,22 +223,19 @@ def _check_batch(values: Values, agent: Agent, bonus: Bonus) -> None:
             f"--re3.ring-size {ring} cannot hold one rollout of {batch} states "
             f"({lanes} lanes x {steps} steps): give at least {batch}"
         )
-    searched = values["re3.search_size"]
-    if agent.on_policy and bonuses.keeps_latents(values) and searched and searched < batch:
-        raise UsageError(
-            f"--re3.search-size {searched} is less than one rollout of {batch} states: give at "
-            f"least {batch}"
-        )
-    lanes = values[f"{agent.group}.num_envs"]
-    if not agent.on_policy and bonuses.keeps_latents(values) and searched and searched < lanes:
-        raise UsageError(
-            f"--re3.search-size {searched} is less than one step of {lanes} lanes: give at least "
-            f"{lanes}"
-        )
     sought = neighbours_option(values, bonus)
-    if sought and values[sought] != "ring" and rank > batch - own:
+    batch_option = sought if sought and values[sought] != "ring" else None
+    bounded = bonuses.keeps_latents(values) and not batch_option
+    searched = values[bonus.search_size] if bounded else None
+    now = f"{option_name(bonus.search_size)} {searched}"
+    if agent.on_policy and searched and searched < batch:
+        raise UsageError(f"{now} is less than one rollout of {batch} states: give at least {batch}")
+    lanes = values[f"{agent.group}.num_envs"]
+    if not agent.on_policy and searched and searched < lanes:
+        raise UsageError(f"{now} is less than one step of {lanes} lanes: give at least {lanes}")
+    if batch_option and rank > batch - own:
         lower, higher = option_name(bonus.rank), option_name(names[0])
         raise UsageError(
             f"a batch of {batch} states has no neighbour of rank {rank}: lower {lower}, raise "
-            f"{higher} or use {option_name(sought)} ring"
+            f"{higher} or use {option_name(batch_option)} ring"
         )

@@ -44,6 +44,14 @@ PIXELS = ("--env", "pixels:bar", *DEBUG)
             ),
             ["raise --sac.replay-capacity or lower vcse.k"],
         ),
+        ((*DOORKEY, "--bonus", "vcse", "--vcse.search-size", "99"), ["use --vcse.neighbours ring"]),
+        (
+            (
+                *(*DOORKEY, "--bonus", "vcse", "--vcse.neighbours", "ring"),
+                *("--vcse.search-size", "31"),
+            ),
+            ["--vcse.search-size 31 is less than one rollout of 32 states"],
+        ),
         ((*DOORKEY, "--bonus", "vcse", "--pretrain", "512"), ["--bonus vcse", "--pretrain with"]),
         ((*DOORKEY, "--bonus", "vcse+rnd", "--pretrain", "512"), ["--bonus vcse", "--pretrain"]),
         (

@@ -81,15 +81,18 @@ def test_a_large_minibatch_that_merges_copies_equals_the_authors_code(kinds, val
 
 
 def brute_force(latents, values, store, stored_values, own, k):
-    """The reward over all that is stored, in float64, with plain loops."""
+    """The reward over all that is searched, in float64, with plain loops.
+
+    `own` are the places of the states among them, or -1: such a state counts itself all the same.
+    """
     mean, variance = stored_values.mean(), stored_values.var()
     scale = np.sqrt(variance + 1e-5)
     paid = []
     for latent, value, mine in zip(latents, values, own, strict=True):
         gaps = abs((stored_values - mean) / scale - (value - mean) / scale)
         joint = np.maximum(np.linalg.norm(store - latent, axis=1), gaps)
-        radius = np.sort(np.delete(joint, mine))[k - 1]
-        within = sum(gap < radius for gap in gaps)
+        radius = np.sort(np.delete(joint, mine) if mine >= 0 else joint)[k - 1]
+        within = sum(gap < radius for gap in gaps) + (mine < 0 < radius)
         paid.append(digamma(within + 1) / LATENT + np.log(2 * radius + 1e-5))
     return np.array(paid)
 
@@ -110,6 +113,29 @@ def test_the_ring_equals_brute_force_over_all_that_is_stored():
         expected = brute_force(store[drawn], kept[drawn], store[:stored], kept[:stored], drawn, k=3)
         np.testing.assert_allclose(paid, expected, rtol=1e-4, atol=1e-4)
         assert info["vcse_n_v_mean"] > 1
+
+
+def test_a_bounded_search_equals_brute_force_over_the_newest():
+    """Older states are paid, too, by what is searched; one of them may be a copy of a newer one."""
+    size = 24
+    init, observe, reward = functions(VCSEConfig(k=3, neighbours="ring", search_size=size))
+    state = init(jax.random.key(0), MINIGRID)
+    store, kept = np.zeros((RING, LATENT)), np.zeros(RING)
+    order = []
+    for number in range(4):
+        observation, value = draw(MINIGRID, number % 3), values_of(number)
+        state, index = observe(state, Step(observation, value=value))
+        index = np.asarray(index)
+        store[index], kept[index] = torch_latents(state.encoder, observation), value
+        order = (order + index.tolist())[-RING:]
+        newest = np.array(order[-size:])
+        drawn = np.random.default_rng(number).choice(order, BATCH)
+        own = [order[-size:].index(row) if row in newest else -1 for row in drawn]
+        paid, *_ = reward(state, IntrinsicBatch(observation, None, None, drawn, None))
+        searched = store[newest], kept[newest]
+        expected = brute_force(store[drawn], kept[drawn], *searched, own, k=3)
+        np.testing.assert_allclose(paid, expected, rtol=1e-4, atol=1e-4)
+    assert min(own) < 0 < max(own)
 
 
 @pytest.mark.parametrize("neighbours", ["minibatch", "ring"])
@@ -156,6 +182,10 @@ def test_what_is_missing_is_said():
         observe(init(jax.random.key(0), MINIGRID), Step(draw(MINIGRID, 0)))
     with pytest.raises(ValueError, match="a ring of 40 latents has no neighbour of rank 40"):
         vcse.vcse(VCSEConfig(k=40, neighbours="ring"), ENTROPY)
-    for values, sentence in (({"k": 0}, "k must be at least 1"), ({"neighbours": "all"}, "ring")):
+    for values, sentence in (
+        ({"k": 0}, "k must be at least 1"),
+        ({"neighbours": "all"}, "ring"),
+        ({"k": 9, "search_size": 9}, "among 9 states none has a neighbour of rank 9"),
+    ):
         with pytest.raises(ValueError, match=sentence):
             VCSEConfig(**values)

@@ -30,7 +30,7 @@ COMMON: Values = {
     **rainbow.RE3,
     "re3.ring_size": 1_000_000,
     # Fewer than are kept: the time of a search grows with them.
-    "re3.search_size": 100_000,
+    **options("re3", "vcse", search_size=100_000),
     "re3.image_crop": atari.SIZE,
     **options("learned", augmentation="shift", shift_pad=4),
     **options("evaluation", episodes=10, greedy=True),
@@ -42,7 +42,8 @@ DATA_EFFICIENT: Values = {
     **options("rainbow", torso="data_efficient", hidden_dim=256, n_steps=20, learning_rate=1e-4),
     **options("rainbow", target_every=2_000, replay_capacity=100_000, initial_agent_steps=1_600),
     **options("rainbow", agent_steps_per_update=1, anneal_agent_steps=100_000),
-    **options("re3", ring_size=100_000, search_size=None),
+    **options("re3", "vcse", search_size=None),
+    "re3.ring_size": 100_000,
     "evaluation.every_env_frames": 10_000 * atari.FRAME_SKIP,
 }
 """Data-efficient Rainbow (Van Hasselt et al., 2019), with the numbers of Kaixhin's README."""
@@ -51,7 +52,8 @@ DEBUG = rainbow.DEBUG | {
     "atari.max_agent_steps": 250,
     **options("rainbow", torso="data_efficient", num_envs=1, replay_capacity=400),
     **options("rainbow", initial_agent_steps=100, agent_steps_per_update=10),
-    **options("re3", ring_size=400, search_size=200),
+    **options("re3", "vcse", search_size=200),
+    "re3.ring_size": 400,
     "evaluation.episodes": 1,
 }
 

@@ -103,7 +103,8 @@ SMALL: Values = {
     **options("sac", n_steps=3, frame_differences=True),
     **options("dmc", image_size=48, renderer="warp"),
     # The newest latents alone, found and searched apart from the frame itself: k = 3 as ever.
-    **options("re3", search_size=10_000, first_neighbour=3, last_neighbour=3, count_self=False),
+    **options("re3", "vcse", search_size=10_000),
+    **options("re3", first_neighbour=3, last_neighbour=3, count_self=False),
     **options("re3", *tables.WITH_NETWORKS, torso="patches", num_filters=16, image_crop=40),
     **options(*tables.WITH_NETWORKS, "learned", hidden_dim=256),
     **options("evaluation", every_env_frames=25_000, episodes=2),
