@@ -8,6 +8,9 @@ loop is not fused.
 Remove when: `benchmarks.minigrid_trunk` shows `x.transpose(3, 1, 2, 0)` as fast.
 """
 
+from functools import partial
+
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Num
@@ -15,6 +18,8 @@ from jaxtyping import Array, Float, Num
 from re3_jax.cpu.branches import of_platform
 
 
+# Outside `jit`, the loop, made anew by each call, would be compiled by each call.
+@partial(jax.jit, inline=True)
 def batch_last(
     images: Num[Array, "batch height width channels"],
 ) -> Float[Array, "channels height width batch"]:

@@ -9,6 +9,8 @@ channels of a small image, copies of contiguous memory matter more than the prod
 `max_pool2x2` has a deterministic gradient on every backend, which reads each window once.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -29,7 +31,8 @@ def conv2x2(
     return out.reshape(features, height, width, batch)
 
 
-@jax.custom_vjp
+# Outside `jit`, a function with rules of its own would be compiled by each call.
+@partial(jax.jit, inline=True)
 def max_pool2x2(
     x: Float[Array, "channels height width batch"],
 ) -> Float[Array, "channels height/2 width/2 batch"]:
@@ -38,6 +41,11 @@ def max_pool2x2(
     Supports first derivatives in reverse mode. Of equal maxima the first of a window, row by row,
     takes its gradient, as in PyTorch.
     """
+    return _max_pool(x)
+
+
+@jax.custom_vjp
+def _max_pool(x):
     return _windows(x).max(axis=(2, 4))
 
 
@@ -63,11 +71,11 @@ def _pool_backward(residuals, d_out):
 
 
 def _pool_forward(x):
-    out = max_pool2x2(x)
+    out = _max_pool(x)
     return out, (x, out)
 
 
-max_pool2x2.defvjp(_pool_forward, _pool_backward)
+_max_pool.defvjp(_pool_forward, _pool_backward)
 
 
 def conv2d(
