@@ -72,11 +72,22 @@ def validated(bonus: IntrinsicReward, strict: bool = False) -> IntrinsicReward:
         check_same_form("the state that update of the bonus returns", after, state)
         return after, checked_info("update", info)
 
+    def targets(state: IntrinsicState, batch: IntrinsicBatch):
+        found, rows = bonus.targets(state, batch), len(batch.observation)
+        for leaf in jax.tree.leaves(found):
+            if jnp.shape(leaf)[:1] != (rows,):
+                raise ValueError(
+                    f"targets of the bonus returns an array of shape {list(jnp.shape(leaf))}: its "
+                    f"first axis must be that of the batch, {rows} long"
+                )
+        return found
+
     of_rollout = bonus.observe_rollout
     return bonus._replace(
         observe=observing(bonus.observe, "observe", 1),
         reward=reward,
         update=update,
+        targets=targets,
         observe_rollout=of_rollout and observing(of_rollout, "observe_rollout", 2),
     )
 
@@ -126,6 +137,8 @@ def check_bonus(
         state, _ = whole.update(state, batch, key)
         restarted = whole.restart(state, flags[0])
         check_same_form("the state that restart of the bonus returns", restarted, state)
-        return reward_rollout(whole, restarted, steps, jnp.int32(0), key)[2]
+        # Two updates, so that `targets` are asked for.
+        order = jnp.arange(time * num_lanes, dtype=jnp.int32)[None].repeat(2, axis=0)
+        return reward_rollout(whole, restarted, steps, jnp.int32(0), key, order)[2]
 
     return jax.eval_shape(rollout, jax.random.key(0))

@@ -99,13 +99,15 @@ class VCSEState(NamedTuple):
       encoder: weights of the random encoder.
       ring: the stored latents.
       values: the agent's value of each when it was stored; None for `minibatch`.
-      newest: the newest `search_size` of both, the only ones searched; None if all are searched.
+      newest: the newest `search_size` latents, the only ones searched; None if all are searched.
+      newest_values: their values.
     """
 
     encoder: EncoderState
     ring: LatentRing
     values: Float[Array, " capacity"] | None
-    newest: tuple[LatentRing, Float[Array, " searched"]] | None
+    newest: LatentRing | None = None
+    newest_values: Float[Array, " searched"] | None = None
 
 
 class _Searched(NamedTuple):
@@ -157,8 +159,8 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
             return latent_ring.init(rows, latent_dim), jnp.zeros(rows, jnp.float32)
 
         ring, values = empty(entropy.ring_size)
-        newest = None if bounded is None else empty(bounded)
-        return VCSEState(encoder.init(key, spec), ring, values if in_ring else None, newest)
+        newest = () if bounded is None else empty(bounded)
+        return VCSEState(encoder.init(key, spec), ring, values if in_ring else None, *newest)
 
     def observe(state: VCSEState, step: Step) -> tuple[VCSEState, Int[Array, " lane"]]:
         with jax.named_scope("encode"):
@@ -173,11 +175,11 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
                 return state._replace(ring=ring), index
             stored = latents, identity, step.required("value")
             ring, values, index = _add(state.ring, state.values, *stored)
-            newest = state.newest
-            if newest is not None:
-                newest_ring, newest_values, _ = _add(*newest, *stored)
-                newest = newest_ring, newest_values
-            return VCSEState(state.encoder, ring, values, newest), index
+            state = state._replace(ring=ring, values=values)
+            if state.newest is not None and state.newest_values is not None:
+                newest, newest_values, _ = _add(state.newest, state.newest_values, *stored)
+                state = state._replace(newest=newest, newest_values=newest_values)
+            return state, index
 
     def reward(
         state: VCSEState, batch: IntrinsicBatch
@@ -190,9 +192,10 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
                 among, row = _minibatch(state.ring, row, values, merges)
                 search = partial(_radius_and_count, config.k, among, among.ring, among.values)
             else:
-                kept = state.ring, state.values
-                among = _stored(*(state.newest or kept))
-                search = partial(_radius_and_count, config.k, among, *kept)
+                among = _stored(state.ring, state.values)
+                if state.newest is not None and state.newest_values is not None:
+                    among = _stored(state.newest, state.newest_values)
+                search = partial(_radius_and_count, config.k, among, state.ring, state.values)
             radius, count = once_each(search, row) if merges else search(row)
         eps = 2 * radius
         latent_dim = state.ring.latents.shape[1]

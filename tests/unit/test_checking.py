@@ -24,6 +24,7 @@ from re3_jax.intrinsic import (
     from_config,
     ngu,
     none,
+    rnd,
     sum_of,
     vcse,
 )
@@ -73,9 +74,10 @@ def test_observations_that_differ_by_more_are_not():
         lambda: e3b.from_config(e3b.E3BConfig(), 128),
         lambda: ngu.from_config(ngu.NGUConfig(), 128),
         lambda: vcse.from_config(vcse.VCSEConfig(), ENTROPY),
+        lambda: rnd.from_config(rnd.RNDConfig()),
         lambda: sum_of({"re3": from_config(ENTROPY), "e3b": e3b.from_config(e3b.E3BConfig(), 128)}),
     ],
-    ids=["none", "mine", "re3", "e3b", "ngu", "vcse", "a sum"],
+    ids=["none", "mine", "re3", "e3b", "ngu", "vcse", "rnd", "a sum"],
 )
 def test_bonuses_of_the_package_pass(make, spec):
     logged = check_bonus(make(), spec)
@@ -126,6 +128,10 @@ WRONG = {
     "a word to log": (
         {"update": lambda state, batch, key: (state, {"loss": "small"})},
         "'loss' in the info of update of the bonus is a str, where float32[] is needed",
+    ),
+    "targets of no row": (
+        {"targets": lambda state, batch: jnp.zeros(3)},
+        "targets of the bonus returns an array of shape [3]: its first axis must be that of the",
     ),
     "a restart of other lanes": (
         {"restart": lambda state, lanes=None: {"count": jnp.zeros(2, jnp.int32)}},
