@@ -53,6 +53,7 @@ SHORT = {
     "figure minigrid_hard_betas": (
         'ARGS="--preset debug --seeds 1 --tasks doorkey_8x8 --rows counts"'
     ),
+    "figure minigrid_hard_more": 'ARGS="--steps 40960 --seeds 1 --rows rise"',
     "figure minigrid_deviations": 'ARGS="--seeds 1 --steps 4000"',
     "figure minigrid_pretraining": 'ARGS="--seeds 1 --frames 6400 --rows re3 random"',
     "figure bonus_faults": 'ARGS="--seeds 1 --steps 4000"',

@@ -93,9 +93,14 @@ def cost_table(bonus: Bonus, costs: dict[str, Any]) -> str:
                 f"| the same, work on a new frame{words} | {plain['ms_store_one']:.2f} ms "
                 f"| {found['ms_store_one']:.2f} ms | |"
             )
-    words, of_ppo = (_machine(costs[part]["hardware"]) for part in ("minigrid", "ppo"))
-    if bonus.name in costs["ppo"]["bonuses"] and of_ppo != words:
-        words += f" (PPO: {of_ppo})"
+    agents_of: dict[str, list[str]] = {}
+    for part, agent in (("minigrid", "A2C"), ("ppo", "PPO"), ("pixels", "RAD")):
+        if bonus.name in costs[part]["bonuses"]:
+            agents_of.setdefault(_machine(costs[part]["hardware"]), []).append(agent)
+    words = "; ".join(
+        machine if len(agents_of) == 1 else f"{' and '.join(agents)}: {machine}"
+        for machine, agents in agents_of.items()
+    )
     return "\n".join([*rows, "", f"{words}; [all bonuses](../bonuses.md#cost)."])
 
 

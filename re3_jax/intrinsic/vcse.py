@@ -184,19 +184,20 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
     def reward(
         state: VCSEState, batch: IntrinsicBatch
     ) -> tuple[Float[Array, " batch"], VCSEState, Info]:
-        row = batch.required("bonus_index")
+        row, is_merged = batch.required("bonus_index"), False
         with jax.named_scope("knn"):
             if state.values is None:
                 check_minibatch(len(row), config.k, "k")
                 values = batch.required("value")
-                among, row = _minibatch(state.ring, row, values, merges)
+                is_merged = merges and len(row) > AT_ONCE
+                among, row = _minibatch(state.ring, row, values, is_merged)
                 search = partial(_radius_and_count, config.k, among, among.ring, among.values)
             else:
                 among = _stored(state.ring, state.values)
                 if state.newest is not None and state.newest_values is not None:
                     among = _stored(state.newest, state.newest_values)
                 search = partial(_radius_and_count, config.k, among, state.ring, state.values)
-            radius, count = once_each(search, row) if merges else search(row)
+            radius, count = once_each(search, row) if is_merged else search(row)
         eps = 2 * radius
         latent_dim = state.ring.latents.shape[1]
         paid = digamma(count + 1) / latent_dim + jnp.log(eps + LOG_OFFSET)
@@ -248,7 +249,7 @@ def _minibatch(
     """The batch at these places as what is searched, and the row of each of its states."""
     latents, identity = ring.latents[place], ring.fingerprints[place]
     scale = _scale(values)
-    if not merges or len(place) <= AT_ONCE:
+    if not merges:
         own, row = latent_ring.add(latent_ring.init(*latents.shape), latents, identity)
         return _Searched(own, values, jnp.ones(len(place), jnp.int32), scale), row
     # The value may depend on more than the encoder sees: on the past, with a recurrent agent.

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.figures import minigrid_hard, minigrid_hard_betas
+from experiments.figures import minigrid_hard, minigrid_hard_betas, minigrid_hard_more
 from experiments.figures.minigrid_betas import halved, searched
 from experiments.figures.minigrid_hard import BUDGETS, LABELS, TASKS
 from experiments.figures.runs import Runs
@@ -126,6 +126,26 @@ def test_the_search_keeps_the_best_three_and_skips_what_it_has(asked, tmp_path, 
     assert "1 of 1 cells done, 0 running, 0 left" in capsys.readouterr().out
     assert minigrid_hard_betas.main(asked_for) == 0
     assert len(asked) == 12
+
+
+def test_further_rows_have_the_same_search_and_the_seeds_of_the_figure(asked, tmp_path):
+    assert minigrid_hard_more.main(words(tmp_path, "--rows", "rise")) == 0
+    of_search, of_figure = asked[:12], asked[12:]
+    assert {(run.seeds, run.seed) for run in of_search} == {(5, 301)}
+    assert [run.steps for run in of_search] == [327_680] * 9 + [655_360] * 3
+    assert {(run.seeds, run.seed, run.steps) for run in of_figure} == {(10, 401, 655_360)}
+    assert [run.bonus for run in of_figure] == ["none", "re3", "rise"]
+    assert of_figure[-1].changes["rise.beta"] == "0.01"
+    with (tmp_path / "out" / "table.csv").open() as lines:
+        table = {row["label"]: row["better_than_none"] for row in csv.DictReader(lines)}
+    assert table == {"PPO": "", "PPO + RE3": "1", "PPO + RISE": "1"}
+
+
+@pytest.mark.parametrize("name", minigrid_hard_more.ROWS)
+def test_options_of_every_further_row_are_options_of_a_run(name, tmp_path):
+    run, weight = minigrid_hard_more.run(name), minigrid_hard_more.ROWS[name].weight
+    config = Runs(tmp_path).config(run._replace(changes={**run.changes, weight: "0.5"}))
+    assert flatten(config)[weight.replace("-", "_")] == 0.5
 
 
 def test_the_search_counts_the_frames_of_resumed_runs_once():

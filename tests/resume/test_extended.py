@@ -38,10 +38,21 @@ BONUSES = {
     "e3b": ("minigrid:DoorKey-5x5", *A2C),
     "noveld": ("minigrid:DoorKey-5x5", *A2C),
     "ngu": ("gymnax:CartPole-v1", *RAINBOW),
-    "counts": ("minigrid:DoorKey-5x5", *A2C, "--counts.episodic"),
+    "counts of episodes": ("minigrid:DoorKey-5x5", *A2C, "--counts.episodic"),
     "e3b with ppo": ("minigrid:DoorKey-5x5", *PPO),
     "noveld with ppo": ("minigrid:DoorKey-5x5", *PPO),
     "ngu with ppo": ("minigrid:DoorKey-5x5", *PPO),
+    # Counters of the whole run, what a network has learned, and what is stored for the search. The
+    # others are in `tests/cli/test_new_bonuses.py` and, with RE3, above.
+    "counts": ("minigrid:DoorKey-5x5", *A2C),
+    "rnd": ("minigrid:DoorKey-5x5", *PPO, "--rnd.normalize", "running_std"),
+    "icm": ("gymnax:CartPole-v1", *RAINBOW),
+    "inverse_dynamics": ("minigrid:DoorKey-5x5", *A2C),
+    "contrastive": ("minigrid:DoorKey-5x5", *PPO),
+    "vcse in the ring": (
+        *("gymnax:CartPole-v1", *RAINBOW, "--vcse.neighbours", "ring"),
+        *("--vcse.search-size", "200"),
+    ),
 }
 
 
@@ -66,7 +77,7 @@ def test_extended_run_equals_one_as_long(name, finish, tmp_path):
 
 
 @pytest.mark.parametrize("name", BONUSES)
-def test_extended_run_with_an_episodic_bonus_equals_one_as_long(name, finish, tmp_path):
+def test_extended_run_with_a_bonus_equals_one_as_long(name, finish, tmp_path):
     (env, *options), bonus = BONUSES[name], name.partition(" ")[0]
     words = ("--env", env, "--bonus", bonus, *COMMON, *options)
     extended(words, finish, tmp_path)
