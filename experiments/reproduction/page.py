@@ -59,6 +59,7 @@ OUTSIDE = {
     "gymnax_cartpole": "CartPole, to show the contract with gymnax",
     "minigrid_hard": "PPO with eight bonuses on five hard tasks of MiniGrid",
     "minigrid_hard_betas": "the search of weights behind it",
+    "minigrid_hard_more": "RISE, and RND as its authors have it, with PPO on DoorKey-8x8",
     "minigrid_pretraining": "exact entropy of the states that A2C visits without a reward",
     "ppo": "PPO, an agent that the paper does not have",
     "ppo_known_returns": "PPO where other implementations have numbers",

@@ -27,10 +27,11 @@ SEARCHED: dict[str, Values] = {
     "DoorKey-8x8": {
         **options("rnd", "ngu", beta=1e-4),
         **options("re3", "noveld", "counts", beta=0.01),
-        **{"vcse.beta": 0.005, "icm.beta": 5e-5, "e3b.beta": 5e-4},
+        **{"vcse.beta": 0.005, "icm.beta": 5e-5, "e3b.beta": 5e-4, "rise.beta": 0.1},
     },
 }
-"""`recommended`'s weights on MiniGrid: the best of `results/minigrid_hard_betas`."""
+"""`recommended`'s weights on MiniGrid: the best of `results/minigrid_hard_betas`, RISE's of
+`results/minigrid_hard_more`."""
 
 VECTORS: Values = ROLLOUT | {
     "steps": 500_000,
