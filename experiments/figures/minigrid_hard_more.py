@@ -8,8 +8,8 @@ of its own, whose rewards are divided by the deviation of their discounted sum. 
 rewards has no effect, so that of their advantage is searched instead.
 
 Every weight is searched as by `minigrid_hard_betas`, and the best trained on the seeds of
-`minigrid_hard`, beside that figure's rows without a bonus and with RE3. Writes search.json, every
-row's eval.csv, curves.png and table.csv.
+`minigrid_hard`, beside that figure's rows without a bonus, with RE3 and with RND. Writes
+search.json, every row's eval.csv, curves.png and table.csv.
 """
 
 from types import MappingProxyType
@@ -24,9 +24,8 @@ from re3_jax.runs.config import BonusName
 
 TASK = "doorkey_8x8"
 
-BESIDE = "none", "re3"
+BESIDE = "none", "re3", "rnd"
 """Rows of `minigrid_hard` with which the others are compared."""
-
 
 SIZE = 7.2, 4.6
 """Width and height of the picture in inches."""
@@ -90,8 +89,11 @@ def _make(words: command.Words) -> command.Lines:
         [*loaded.values()],
         words.out / "table.csv",
         task=[TASK] * len(loaded),
-        **rows.better_than("none", cells),
-        **rows.better_than("re3", cells),
+        **{
+            column: values
+            for baseline in BESIDE
+            for column, values in rows.better_than(baseline, cells).items()
+        },
     )
     yield words.out / "curves.png"
 

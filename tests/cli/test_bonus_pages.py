@@ -1,5 +1,6 @@
 """docs/bonuses/: one page a bonus, with the options, columns and costs of the code."""
 
+import json
 import re
 from pathlib import Path
 
@@ -43,6 +44,18 @@ def test_the_committed_tables_are_what_the_command_writes(tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     assert bonus_pages.main([]) == 2
     assert "in the root of the repository" in capsys.readouterr().err
+
+
+def test_costs_of_two_machines_name_the_agents_of_each():
+    costs = json.loads((ROOT / "benchmarks" / "results" / "bonuses.json").read_text())
+    for part, has_avx512 in (("minigrid", True), ("ppo", False), ("pixels", True)):
+        costs[part]["hardware"] |= {"cpu": "A", "avx512": has_avx512, "cores": 2}
+    line = bonus_pages.cost_table(BONUSES["re3"], costs).rpartition("\n")[2]
+    expected = "A2C and RAD: A with AVX-512, 2 cores; PPO: A without AVX-512, 2 cores; "
+    assert line == f"{expected}[all bonuses](../bonuses.md#cost)."
+    # Only RAD was timed with it.
+    line = bonus_pages.cost_table(BONUSES["atc"], costs).rpartition("\n")[2]
+    assert line.startswith("A with AVX-512, 2 cores; [")
 
 
 def test_every_bonus_has_a_page_in_the_navigation_and_in_the_table():

@@ -130,16 +130,21 @@ def test_the_search_keeps_the_best_three_and_skips_what_it_has(asked, tmp_path, 
 
 
 def test_further_rows_have_the_same_search_and_the_seeds_of_the_figure(asked, tmp_path):
-    assert minigrid_hard_more.main(words(tmp_path, "--rows", "rise")) == 0
-    of_search, of_figure = asked[:12], asked[12:]
-    assert {(run.seeds, run.seed) for run in of_search} == {(5, 301)}
-    assert [run.steps for run in of_search] == [327_680] * 9 + [655_360] * 3
+    assert minigrid_hard_more.main(words(tmp_path)) == 0
+    of_rise, of_rnd, of_figure = asked[:12], asked[12:24], asked[24:]
+    for of_search in (of_rise, of_rnd):
+        assert {(run.seeds, run.seed) for run in of_search} == {(5, 301)}
+        assert [run.steps for run in of_search] == [327_680] * 9 + [655_360] * 3
+    assert len({run.changes["ppo.intrinsic-coef"] for run in of_rnd}) == 9
     assert {(run.seeds, run.seed, run.steps) for run in of_figure} == {(10, 401, 655_360)}
-    assert [run.bonus for run in of_figure] == ["none", "re3", "rise"]
-    assert of_figure[-1].changes["rise.beta"] == "0.01"
+    assert [run.bonus for run in of_figure] == ["none", "re3", "rnd", "rise", "rnd"]
+    assert of_figure[3].changes["rise.beta"] == "0.01"
     with (tmp_path / "out" / "table.csv").open() as lines:
-        table = {row["label"]: row["better_than_none"] for row in csv.DictReader(lines)}
-    assert table == {"PPO": "", "PPO + RE3": "1", "PPO + RISE": "1"}
+        table = {row["label"]: row for row in csv.DictReader(lines)}
+    labels = ["PPO", "PPO + RE3", "PPO + RND", "PPO + RISE", "PPO + RND (its authors')"]
+    assert [*table] == labels
+    assert [table[label]["better_than_none"] for label in labels] == ["", "1", "1", "1", "1"]
+    assert table["PPO + RND"]["better_than_rnd"] == ""
 
 
 @pytest.mark.parametrize("name", minigrid_hard_more.ROWS)
