@@ -4,9 +4,10 @@ Reason: on a CPU, jaxlib 0.10.2 runs the gradients of a convolution far slower t
 pass. They are convolutions with dilation, or with an order of axes that XLA transposes only
 outside of loops (https://github.com/jax-ml/jax/issues/12868). Here a CPU computes them as
 convolutions without dilation and with the axes in order: `conv_input_gradient`,
-`conv_kernel_gradient`. Seeds under `vmap` run one after the other (`by_platform`). GPUs and TPUs
-use XLA's own gradients, but a GPU not those of images for several seeds, which XLA would compute
-with four times the products (`input_gradient_in_groups`).
+`conv_kernel_gradient`. A forward pass over few channels has no stride there (`space_to_depth`).
+Seeds under `vmap` run one after the other (`by_platform`). GPUs and TPUs use XLA's own gradients,
+but a GPU not those of images for several seeds, which XLA would compute with four times the
+products (`input_gradient_in_groups`).
 
 Remove when: the ways `xla` of `benchmarks.conv` are as fast as `re3_jax`, also in `scan` and under
 `vmap`, and XLA compiles a transposed convolution of two seeds for a GPU to twice the products of
@@ -22,7 +23,7 @@ import jax
 from jax import lax
 from jaxtyping import Array, Float
 
-from re3_jax.cpu.by_platform import by_platform
+from re3_jax.cpu.by_platform import OfTwoArrays, by_platform
 from re3_jax.cpu.conv_input_gradient import input_gradient, input_gradient_in_groups
 from re3_jax.cpu.conv_kernel_gradient import kernel_gradient
 from re3_jax.cpu.conv_side_by_side import (
@@ -30,6 +31,7 @@ from re3_jax.cpu.conv_side_by_side import (
     is_side_by_side,
     kernel_gradient_side_by_side,
 )
+from re3_jax.cpu.space_to_depth import convolve_narrow, is_narrow
 
 Images = Float[Array, "batch height width channels"]
 Kernel = Float[Array, "rows columns channels features"]
@@ -85,7 +87,11 @@ convolve_transposed.defvjp(
 @partial(jax.jit, static_argnums=2, inline=True)
 def _forward(x, kernel, stride: int):
     native = partial(_native, stride=stride)
-    on_cpu = convolve_side_by_side if is_side_by_side(kernel.shape[:2], stride) else native
+    on_cpu: OfTwoArrays = native
+    if is_side_by_side(kernel.shape[:2], stride):
+        on_cpu = convolve_side_by_side
+    elif is_narrow(kernel.shape, stride):
+        on_cpu = partial(convolve_narrow, stride=stride)
     return by_platform(on_cpu, native)(x, kernel)
 
 

@@ -12,6 +12,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
+from re3_jax.cpu.space_to_depth import space_to_depth
+
 PACKET = 16
 """Numbers that one core multiplies at once; copying an incomplete packet is slower."""
 
@@ -41,7 +43,7 @@ def kernel_gradient(
     def of_block(x, d_out):
         missing = [(0, -len(x) % PACKET), (0, 0), (0, 0), (0, 0)]
         x, d_out = (jnp.pad(y.astype(dtype), missing) for y in (x, d_out))
-        x = _space_to_depth(x, stride)[:, : height + high - 1, : width + wide - 1]
+        x = space_to_depth(x, stride)[:, : height + high - 1, : width + wide - 1]
         return lax.conv_general_dilated(
             x.transpose(3, 1, 2, 0),
             d_out.transpose(1, 2, 0, 3),
@@ -63,14 +65,3 @@ def kernel_gradient(
     d_kernel = d_kernel.transpose(3, 0, 4, 1, 2, 5)
     d_kernel = d_kernel.reshape(high * stride, wide * stride, channels, features)
     return d_kernel[:rows, :columns].astype(d_out.dtype)
-
-
-def _space_to_depth(x, stride: int):
-    """Merges each block of `stride` x `stride` pixels into one pixel; zeros fill the last."""
-    if stride == 1:
-        return x
-    batch, height, width, channels = x.shape
-    high, wide = -(-height // stride), -(-width // stride)
-    x = jnp.pad(x, ((0, 0), (0, high * stride - height), (0, wide * stride - width), (0, 0)))
-    x = x.reshape(batch, high, stride, wide, stride * channels).swapaxes(2, 3)
-    return x.reshape(batch, high, wide, stride * stride * channels)

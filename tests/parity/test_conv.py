@@ -83,10 +83,11 @@ def test_bfloat16_is_summed_in_float32(convolve, channels, size):
         (80, 40, 40, 8, 4, 3, 3, 1),
         (6, 14, 13, 9, 5, 4, 4, 4),
         (6, 12, 12, 4, 5, 3, 3, 3),
+        (5, 15, 14, 3, 8, 4, 6, 2),
     ],
     ids=[
         *("first layer", "later layer", "odd kernel", "one position", "one image", "blocks"),
-        *("side by side, three frames", "side by side, no frames"),
+        *("side by side, three frames", "side by side, no frames", "few channels"),
     ],
 )
 def test_forward_and_gradients(batch, height, width, channels, features, rows, columns, stride):
