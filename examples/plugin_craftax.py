@@ -21,6 +21,10 @@ from re3_jax.runs.presets import gymnax
 TASKS = "Craftax-Symbolic-v1", "Craftax-Classic-Symbolic-v1"
 
 
+STEPS = 1_024_000
+"""Env frames of a run, over which PPO's learning rate falls."""
+
+
 def craftax(name: str) -> DeviceEnv:
     """One task with its default parameters; observations are vectors of numbers in [0, 1]."""
     env = make_craftax_env_from_name(name, auto_reset=False)
@@ -64,7 +68,8 @@ def preset(task_id, name, agent):
     if name == "debug":
         return config
     evaluation = replace(config.evaluation, every_env_frames=102_400, episodes=16)
-    return replace(config, steps=1_024_000, evaluation=evaluation)
+    ppo = replace(config.ppo, anneal_agent_steps=STEPS)
+    return replace(config, steps=STEPS, evaluation=evaluation, ppo=ppo)
 
 
 registry.register("craftax", {name: lambda name=name: craftax(name) for name in TASKS})

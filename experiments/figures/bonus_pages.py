@@ -41,7 +41,12 @@ def defaults(bonus: Bonus) -> dict[str, Any]:
         for name, value in vars(_config(group)).items()
         if f"{group}.{name}" not in bonus.unused
     }
-    return {**found, **bonus.values}
+    return {**found, **{n: v for n, v in bonus.values.items() if not _is_of_ring(bonus, n)}}
+
+
+def _is_of_ring(bonus: Bonus, option: str) -> bool:
+    """Whether an option has an effect only with neighbours in the ring."""
+    return bonus.is_learned and option in OF_SEARCHES
 
 
 def shared(bonus: Bonus) -> list[str]:
@@ -52,7 +57,8 @@ def shared(bonus: Bonus) -> list[str]:
     if bonus.weights or bonus.is_learned:
         without.add("ensemble_size")
     dotted = [f"{SHARED}.{name}" for name in vars(_config(SHARED)) if name not in without]
-    return [name for name in dotted if name not in (*bonus.unused, *bonus.values)]
+    elsewhere = {*bonus.unused, *defaults(bonus)}
+    return [name for name in dotted if name not in elsewhere]
 
 
 def options_table(bonus: Bonus) -> str:
@@ -63,7 +69,7 @@ def options_table(bonus: Bonus) -> str:
         meaning = _meanings(type(_config(group)))[leaf]
         rows.append(f"| `{option_name(name)}` | {_shown(value)} | {meaning} |")
     if others := shared(bonus):
-        of_ring = [name for name in others if bonus.is_learned and name in OF_SEARCHES]
+        of_ring = [name for name in others if _is_of_ring(bonus, name)]
         others = [name for name in others if name not in of_ring]
         words = f"It also has these options of [RE3](re3.md#options): {_named(others)}"
         if of_ring and bonus.neighbours is not None:
