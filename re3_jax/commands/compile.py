@@ -72,7 +72,9 @@ def compile_run(config: RunConfig, spec: EnvSpec, target: Target, devices: int) 
     seeds_each = config.seeds // shares
     programs: dict[str, Any] = {}
     with contextlib.closing(build.build(config, spec, print, used)) as runner:
-        for name, lowered in runner.lowered(config.seeds).items():
+        with build.refused_by_parts(config):
+            traced = runner.lowered(config.seeds)
+        for name, lowered in traced.items():
             try:
                 programs[name] = _described(report(lowered.compile()), target)
             except jax.errors.JaxRuntimeError as error:

@@ -185,7 +185,7 @@ def _encoded(run: Looked, part: Part, random: np.random.Generator) -> tuple[np.n
         return run.drawn.frame, stored.latents(part.ring, run.drawn.place)
     assert run.played is not None
     seen = run.of_seed(run.played.observation).reshape(-1, *run.spec.observation_shape)
-    number = min(FRAMES, stored.capacity(part.ring), len(seen))
+    number = min(FRAMES, stored.most_at_once(part.state), len(seen))
     frame = seen[random.choice(len(seen), number, replace=False)]
     # No latent depends on a value, and the state that would store the values is dropped.
     step = Step(jnp.asarray(frame), value=jnp.zeros(number))

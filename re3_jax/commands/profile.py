@@ -103,11 +103,19 @@ def _span(config: RunConfig) -> int:
     return int(getattr(config.of_agent, agent.span)) if agent.span else 1
 
 
+def _open(folder: Path, config: RunConfig, program: build.Runner) -> None:
+    """Makes the folder of a trace, unless the program cannot be traced."""
+    with build.refused_by_parts(config):
+        program.abstract_state(config.seeds)
+    run_folder.make_empty(folder)
+
+
 def profile(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
     """Profiles an update on the device; writes the trace to `folder`."""
     config = _soon_learning(config, TRACED_UPDATES)
     config = dataclasses.replace(config, chunk_updates=TRACED_UPDATES)
     program = build.device_program(config, build.make_environment(config.env))
+    _open(folder, config, program)
     state = program.init(jnp.asarray(config.seed_numbers, jnp.int32))
     train = program.train.lower(state).compile()
     frames = config.frames_per_update(spec.action_repeat)
@@ -141,6 +149,7 @@ def profile_host(config: RunConfig, spec: EnvSpec, folder: Path) -> Profile:
     chunk = updates * config.steps_per_update
     with contextlib.closing(build.build(config, spec, print)) as program:
         assert isinstance(program, HostProgram)
+        _open(folder, config, program)
         state = program.init(jnp.asarray(config.seed_numbers, jnp.int32))
         program.compile(state)
         for _ in range(2 + span // TRACED_STEPS):
@@ -252,7 +261,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = (
         Path(config.out) if config.out else run_folder.default_folder(config, run_folder.PROFILE)
     )
-    run_folder.make_empty(folder)
     machine.keep_compiled_programs()
     # Otherwise a program from the cache may bear the names of scopes of an earlier version.
     jax.config.update("jax_compilation_cache_include_metadata_in_key", True)

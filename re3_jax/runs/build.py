@@ -19,6 +19,7 @@ from re3_jax.envs import host, registry
 from re3_jax.envs.base import DeviceEnv, EnvSpec
 from re3_jax.envs.checking import validated as validated_env
 from re3_jax.envs.host import check_installed, renderer
+from re3_jax.envs.host.base import HostEnv
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.checking import validated
 from re3_jax.intrinsic.sums import sum_of
@@ -54,6 +55,7 @@ def prepared(config: RunConfig) -> tuple[RunConfig, EnvSpec]:
             options = getattr(config, on_host.group)
             check_installed(options)
             options = dataclasses.replace(options, renderer=renderer.choose(options))
+            renderer.check(options.renderer, suites.find(config.env)[1])
         config = dataclasses.replace(config, **{on_host.group: options})
     chunk = config.choose_chunk_updates(spec.action_repeat)
     return dataclasses.replace(config, chunk_updates=chunk), spec
@@ -132,10 +134,15 @@ def build(
         return device_program(config, make_environment(config.env), devices)
     assert config.chunk_updates is not None
     task_id, options = suites.find(config.env)[1], getattr(config, on_host.group)
+
+    def make_env(num_lanes: int) -> HostEnv:
+        with refusing(ValueError, ImportError):
+            return host.make(task_id, options, num_lanes, report)
+
     with refused_by_parts(config):
         return HostProgram(
             make_learner(config, spec),
-            lambda num_lanes: host.make(task_id, options, num_lanes, report),
+            make_env,
             seeds=config.seed_numbers,
             chunk_agent_steps=config.chunk_updates * config.steps_per_update,
             **_options(config, devices),

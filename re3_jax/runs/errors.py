@@ -14,8 +14,14 @@ from typing import Any, NoReturn
 from re3_jax.envs.host.lost import LostWorkers
 from re3_jax.runs import early_stop
 
-UNUSABLE = errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP
+UNUSABLE = (
+    *(errno.EACCES, errno.EPERM, errno.ENAMETOOLONG),
+    *(errno.ENOTDIR, errno.ELOOP, errno.EROFS),
+)
 """Errors that a path from the command line may cause."""
+
+FULL = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
+"""Errors of a disk that takes no more; those of a file that is open already have no name."""
 
 
 class UsageError(ValueError):
@@ -25,11 +31,12 @@ class UsageError(ValueError):
 class Parser(argparse.ArgumentParser):
     """A parser of options whose errors are one sentence, without a table of all options."""
 
-    def parse_args(  # type: ignore[override]
+    def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
-    ) -> Any:
+    ) -> tuple[Any, list[str]]:
         """Parses the words, with `~` expanded where make or `=` kept the shell from it."""
-        return super().parse_args(with_home(sys.argv[1:] if args is None else args), namespace)
+        words = with_home(sys.argv[1:] if args is None else args)
+        return super().parse_known_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Raises a `UsageError` in place of argparse's exit."""
@@ -71,12 +78,14 @@ def in_one_sentence(main: Callable[[Sequence[str] | None], int]) -> Callable[...
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 128 + signal.SIGPIPE
         except OSError as error:
-            if error.errno not in UNUSABLE or error.filename is None:
+            if error.errno in FULL:
+                reason = f"nothing more can be written ({error.strerror})"
+                print(f"error: {reason}: free some room, or give another path", file=sys.stderr)
+            elif error.errno in UNUSABLE and error.filename is not None:
+                reason = f"{error.filename} cannot be used ({error.strerror})"
+                print(f"error: {reason}: give a path that can", file=sys.stderr)
+            else:
                 raise
-            print(
-                f"error: {error.filename} cannot be used ({error.strerror}): give a path that can",
-                file=sys.stderr,
-            )
             return 2
 
     return command

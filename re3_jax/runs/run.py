@@ -220,7 +220,8 @@ def _report(session: Session, folder: Path, film: Film | None, say: Say) -> None
     for path in film.write(session, folder) if film else ():
         say(f"video       {path}")
     film_file = folder / video.EVALUATION
-    if film and session.complete and not film_file.exists():
+    is_filmed = suites.host_of(session.config.env) is not None
+    if film and is_filmed and session.complete and not film_file.exists():
         # The frames ended with the process that failed to write them, or was killed.
         say(f"video       none was written; to make one: {installing.filming(folder, film_file)}")
     say(f"checkpoint  {folder / run_folder.CHECKPOINTS / str(r.checkpoint)}")

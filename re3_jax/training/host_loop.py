@@ -111,7 +111,17 @@ class HostProgram:
         self._snapshot = compiled(lambda state: jax.tree.map(jnp.copy, state))
 
     def abstract_state(self, num_seeds: int) -> TrainState:
-        """Shapes, dtypes and shardings of the state, but for the lanes' own; starts nothing."""
+        """Shapes, dtypes and shardings of the state, but for the lanes' own; starts nothing.
+
+        Traces all that trains, which finds mistakes.
+        """
+        state, programs = self._shapes(num_seeds), self.programs
+        for learn in dict.fromkeys(programs.learn):
+            learn.eval_shape(state)
+        programs.store.eval_shape(state, *self._of_a_step(state))
+        return state
+
+    def _shapes(self, num_seeds: int) -> TrainState:
         seeds = jax.ShapeDtypeStruct((num_seeds,), jnp.int32)
         shapes = self._init.eval_shape(seeds, self._by_seed(self._zero_step().frame))
         return self._over_seeds.with_shardings(shapes)
@@ -120,7 +130,7 @@ class HostProgram:
         """Shapes, dtypes and shardings of a captured state; starts the lanes."""
         if self.restores_environments:
             self.lanes().reset(self._lane_seeds(0))
-        return self._over_seeds.with_shardings(self.capture(self.abstract_state(num_seeds)))
+        return self._over_seeds.with_shardings(self.capture(self._shapes(num_seeds)))
 
     def init(self, seeds: Int[Array, " seed"]) -> TrainState:
         """State at env frame 0, with the lanes' first frames in the replay."""
@@ -160,16 +170,20 @@ class HostProgram:
 
     def lowered(self, num_seeds: int) -> dict[str, jax.stages.Lowered]:
         """Every program of training by its name, for shapes alone; starts nothing."""
-        state, programs = self.abstract_state(num_seeds), self.programs
-        _, action = programs.act.eval_shape(state)
-        step = jax.eval_shape(lambda: self._by_seed(self._zero_step()))
-        action, step = self._over_seeds.with_shardings((action, step))
+        state, programs = self._shapes(num_seeds), self.programs
         updates = {f"update {i}": learn for i, learn in enumerate(programs.learn, 1)}
         return {
             "act": programs.act.lower(state),
             **{name: learn.lower(state) for name, learn in updates.items()},
-            "store": programs.store.lower(state, action, step),
+            "store": programs.store.lower(state, *self._of_a_step(state)),
         }
+
+    def _of_a_step(self, state: TrainState) -> tuple[Any, LaneStep]:
+        """Shapes, dtypes and shardings of the actions of a step, and of what follows them."""
+        _, action = self.programs.act.eval_shape(state)
+        step = jax.eval_shape(lambda: self._by_seed(self._zero_step()))
+        found: tuple[Any, LaneStep] = self._over_seeds.with_shardings((action, step))
+        return found
 
     def compile(self, state: TrainState) -> None:
         """Compiles every program of training, ahead of their first call."""

@@ -53,6 +53,10 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
         ((*CHEETAH, "--dmc.action-repeat", "0"), ["--dmc.action-repeat", "at least 1"]),
         ((*CHEETAH, "--dmc.action-repeat", "1001"), ["--dmc.action-repeat", "at most 1000"]),
         ((*CHEETAH, "--dmc.renderer", "vulkan"), ["--dmc.renderer vulkan", "auto, gl", "warp"]),
+        (
+            ("--env", "dmc:finger_turn_hard", *DEBUG, "--dmc.renderer", "warp"),
+            ["warp cannot draw the target of finger_turn_hard", "--dmc.renderer gl"],
+        ),
         ((*CHEETAH, "--dmc.workers", "0"), ["--dmc.workers", "at least 1"]),
         (
             (*CHEETAH, "--dmc.engine", "envpool", "--dmc.renderer", "warp"),
@@ -257,6 +261,12 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
         (
             (*DOORKEY, "--bonus", "contrastive", "--learned.shift-pad", "7"),
             ["7x7", "--learned.shift-pad"],
+        ),
+        ((*CHEETAH, "--sac.batch-size", "1"), ["at least 2 rewards per batch"]),
+        (
+            (*CHEETAH, "--bonus", "contrastive", "--learned.augmentation", "shift")
+            + ("--learned.shift-pad", "60"),
+            ["shift of up to 60 pixels", "nothing"],
         ),
         (("--env", "gymnax:DeepSea-bsuite-46341"), ["DeepSea-bsuite-46341", "46340"]),
         (

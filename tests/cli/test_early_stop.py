@@ -1,5 +1,6 @@
-"""Ctrl-C ends a command silently, also while its modules are imported."""
+"""Ctrl-C ends a command silently, also while its modules are imported; a full disk, with a word."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -47,6 +48,18 @@ main = in_one_sentence(lambda argv: signal.getsignal(signal.SIGINT) is signal.de
 assert main([]) is True
 """
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_a_full_disk_ends_a_command_in_one_sentence(capsys):
+    """The error of a write names no file."""
+
+    @in_one_sentence
+    def written(argv):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    assert written() == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and "No space left" in err and "free" in err
 
 
 def test_ctrl_c_ends_a_command_silently(capsys):

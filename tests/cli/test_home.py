@@ -16,6 +16,8 @@ def test_a_tilde_is_the_users_folder(monkeypatch):
     parser.add_argument("--out")
     words = parser.parse_args(["~/a", "b~/c", "--out=~/x=y"])
     assert (words.runs, words.out) == (["/mine/a", "b~/c"], "/mine/x=y")
+    words, others = parser.parse_known_args(["--out=~/x", "--more", "~/y"])
+    assert (words.out, words.runs, others) == ("/mine/x", ["/mine/y"], ["--more"])
 
 
 def test_a_user_without_a_home_compiles_without_a_cache(monkeypatch):

@@ -59,11 +59,16 @@ def test_a_folder_that_is_not_empty_is_left_alone(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("env", "sentence"),
-    [("doorkey_7x8", "did you mean"), ("gymnax:Pendulum-v1", "actions are continuous")],
+    ("env", "bonus", "sentence"),
+    [
+        ("doorkey_7x8", "re3", "did you mean"),
+        ("gymnax:Pendulum-v1", "re3", "actions are continuous"),
+        ("gymnax:CartPole-v1", "contrastive", "contrastive learning needs images"),
+    ],
 )
-def test_bad_input_is_one_sentence_and_nothing_is_written(env, sentence, tmp_path, capsys):
-    assert profile.main(["--env", env, "--agent", "a2c"]) == 2
+def test_bad_input_is_one_sentence_and_nothing_is_written(env, bonus, sentence, tmp_path, capsys):
+    words = ["--env", env, "--agent", "a2c", "--bonus", bonus, "--seeds", "1"]
+    assert profile.main([*words, "--out", str(tmp_path / "trace")]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert sentence in said

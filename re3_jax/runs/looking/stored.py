@@ -96,6 +96,12 @@ def ring_of(intrinsic: Any) -> Ring | None:
     return first
 
 
+def most_at_once(intrinsic: Any) -> int:
+    """How many latents fit the smallest ring of one seed's state, which has one."""
+    found = jax.tree.leaves(intrinsic, is_leaf=lambda leaf: isinstance(leaf, Ring))
+    return min(capacity(leaf) for leaf in found if isinstance(leaf, Ring))
+
+
 def places(ring: Ring, number: int) -> Int[np.ndarray, " point"]:
     """At most so many places with latents, evenly spaced in time, the oldest first."""
     valid = int(ring.num_valid)
@@ -115,5 +121,5 @@ def latents(ring: Ring, place: Int[np.ndarray, " point"]) -> Float[np.ndarray, "
 
 
 def capacity(ring: Ring) -> int:
-    """How many latents a ring holds at most."""
-    return (ring.row_of if isinstance(ring, DistinctRing) else ring.fingerprints).shape[0]
+    """How many latents a ring holds at most, or each of an ensemble's."""
+    return (ring.row_of if isinstance(ring, DistinctRing) else ring.fingerprints).shape[-1]
