@@ -18,7 +18,6 @@ from re3_jax.agents.reward_free import reward_free
 from re3_jax.envs import host, registry
 from re3_jax.envs.base import DeviceEnv, EnvSpec
 from re3_jax.envs.checking import validated as validated_env
-from re3_jax.envs.host import check_installed, renderer
 from re3_jax.envs.host.base import HostEnv
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.checking import validated
@@ -53,9 +52,8 @@ def prepared(config: RunConfig) -> tuple[RunConfig, EnvSpec]:
     if on_host is not None and on_host.is_drawn:
         with refusing(ValueError, ImportError):
             options = getattr(config, on_host.group)
-            check_installed(options)
-            options = dataclasses.replace(options, renderer=renderer.choose(options))
-            renderer.check(options.renderer, suites.find(config.env)[1])
+            drawn_by = host.drawn_by(suites.find(config.env)[1], options)
+        options = dataclasses.replace(options, renderer=drawn_by)
         config = dataclasses.replace(config, **{on_host.group: options})
     chunk = config.choose_chunk_updates(spec.action_repeat)
     return dataclasses.replace(config, chunk_updates=chunk), spec

@@ -96,7 +96,7 @@ def train(
         raise UsageError("video has no effect without out: leave it out and use Run.video")
     if options.get("loggers", loggers.NONE) != loggers.NONE and out is None:
         raise UsageError("loggers has no effect without out: leave it out, or give a folder as out")
-    if out is not None and (Path(out) / run_folder.CONFIG).exists():
+    if out is not None and (Path(out).expanduser() / run_folder.CONFIG).exists():
         raise UsageError(
             f"out {out} already holds a run: choose another, go on with it there by "
             f"python -m re3_jax.commands.train --resume --out {out}, or load it with "
@@ -131,7 +131,7 @@ def load(folder: str | Path, progress: bool = True) -> "Run":
       >>> re3_jax.load(folder, progress=False)
       <Run of minigrid:DoorKey-5x5: a2c + re3, preset debug, 2 seeds: 1,024 of 1,024 env frames>
     """
-    folder = Path(folder)
+    folder = Path(folder).expanduser()
     config = run_folder.stored_config(folder, "name the folder of a run")
     run_folder.check_files(config, folder, [given_files.WEIGHTS])
     nothing = UsageError(f"{folder} has no checkpoint to load: train it first")
@@ -141,11 +141,14 @@ def load(folder: str | Path, progress: bool = True) -> "Run":
     config = fitted(dataclasses.replace(config, out=str(folder), resume=True))
     say = Terminal(quiet=not progress).say
     session = ready(config, say)
-    with contextlib.closing(CheckpointStore(folder / run_folder.CHECKPOINTS)) as store:
-        if not restored(session, store, say):
-            raise nothing
-    with refusing(ValueError):
-        tables = read_tables(folder, session.record.csv_bytes)
+    with contextlib.ExitStack() as on_error:
+        on_error.callback(session.close)
+        with contextlib.closing(CheckpointStore(folder / run_folder.CHECKPOINTS)) as store:
+            if not restored(session, store, say):
+                raise nothing
+        with refusing(ValueError):
+            tables = read_tables(folder, session.record.csv_bytes)
+        on_error.pop_all()
     session.config = dataclasses.replace(session.config, out=None, resume=False)
     return Run(session, tables, progress)
 
@@ -171,7 +174,8 @@ class Run:
     @property
     def state(self) -> TrainState:
         """The present state; every array leads with the seed. `train` deletes its arrays."""
-        return self._whole().state
+        session = self._whole()
+        return session.runner.capture(session.state)
 
     @property
     def curves(self) -> dict[str, Shaped[np.ndarray, "..."]]:
@@ -250,8 +254,9 @@ class Run:
         self._play(self.config, frames)
         if path is None:
             return np.stack(frames)
-        video.write(Path(path), frames)
-        return Path(path)
+        path = Path(path).expanduser()
+        video.write(path, frames)
+        return path
 
     def plot(self) -> "Figure":
         """The picture of curve.png: mean evaluation return over seeds, with its 95% band."""
@@ -265,8 +270,8 @@ class Run:
         Raises:
           UsageError: the folder is not empty or cannot be written.
         """
-        session = self._whole()
-        if (Path(folder) / run_folder.CONFIG).exists():
+        session, folder = self._whole(), Path(folder).expanduser()
+        if (folder / run_folder.CONFIG).exists():
             raise UsageError(f"{folder} already holds a run: save this one in a new folder")
         config = dataclasses.replace(self.config, out=str(folder), resume=False)
         path = run_folder.claim(config)
@@ -277,6 +282,7 @@ class Run:
             store = CheckpointStore(path / run_folder.CHECKPOINTS)
             stack.enter_context(contextlib.closing(store))
             history.replay(self._tables, config.seeds, recorder)
+            session.restart_clock()
             Checkpoints(store, recorder).save(session)
             list(summary.write(path, config, session.complete, session.record))
         return path
@@ -292,10 +298,14 @@ class Run:
 
     def _play(self, config: RunConfig, film: Frames | None = None) -> EvalStats:
         session = self._whole()
-        if config.evaluation == session.config.evaluation:
-            return session.runner.start_evaluation(session.state, film)()
-        say = Terminal(quiet=not self._progress).say
-        with contextlib.closing(build(config, task_spec(config), say)) as runner:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(refuse_lack_of_memory("--episodes"))
+            runner = session.runner
+            if config.evaluation != session.config.evaluation:
+                say = Terminal(quiet=not self._progress).say
+                runner = stack.enter_context(
+                    contextlib.closing(build(config, task_spec(config), say))
+                )
             return runner.start_evaluation(session.state, film)()
 
     def _curve(self) -> "Curve":
@@ -368,10 +378,15 @@ class Run:
 
     @contextlib.contextmanager
     def _in_one_piece(self) -> Iterator[None]:
-        """Marks the run as broken if the block ends in an error.
+        """Marks the run as broken if the block ends in an error, and ends its lanes.
 
         The state and the tables may then be at different places.
         """
         self._is_whole = False
-        yield
+        try:
+            yield
+        except BaseException:
+            # Python would wait for a running evaluation, and whoever keeps the error for workers.
+            self._session.close()
+            raise
         self._is_whole = True

@@ -4,7 +4,9 @@ import csv
 import re
 import shutil
 import signal
+import time
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -154,8 +156,12 @@ def test_a_run_of_the_command_line_says_once_when_it_will_end(monkeypatch, capsy
 def test_a_second_ctrl_c_ends_at_once(monkeypatch):
     run = trained(steps=256)
     interrupt_at(monkeypatch, 384, count=2)
+    closed = mock.Mock(wraps=run._session.close)
+    monkeypatch.setattr(run._session, "close", closed)
     with pytest.raises(KeyboardInterrupt):
         run.train(steps=STEPS)
+    # Without that, its lanes and a running evaluation would outlive the call.
+    closed.assert_called()
     with pytest.raises(re3_jax.UsageError, match="middle of a chunk"):
         run.train()
 
@@ -227,6 +233,20 @@ def test_refusals_are_the_command_lines_sentences(options, words, capsys):
 def test_options_of_the_process_are_refused(options, words):
     with pytest.raises(re3_jax.UsageError, match=words):
         re3_jax.train(**options)
+
+
+def test_a_saved_run_leaves_out_the_time_since_it_was_trained(monkeypatch, tmp_path):
+    """In the user's folder, which every function finds by its tilde."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    run, hour, now = trained(steps=256), 3600, time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: now() + hour)
+    assert run.save("~/run") == tmp_path / "run"
+    loaded = re3_jax.load("~/run", progress=False)
+    with pytest.raises(re3_jax.UsageError, match="already holds a run"):
+        trained(out="~/run")
+    for seconds in (run, loaded):
+        assert seconds._session.record.wall_seconds < hour
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_a_folder_without_a_run_cannot_be_loaded(tmp_path):

@@ -164,6 +164,13 @@ def test_episodes_end_after_a_thousand_control_steps(lanes):
     assert (starts[1] != starts[2]).any(axis=(1, 2, 3)).all()
 
 
+def test_actions_of_a_task_without_limits_are_forces(lanes):
+    """As in dm_control's lanes: else an action of 0.5 would be a force of 5e9."""
+    env = lanes("lqr_lqr_2_1")
+    env.reset(np.array([1]))
+    assert step(env, np.array([[0.5]])).reward[0] > 0
+
+
 def test_a_lane_follows_its_seed_alone(lanes):
     env = lanes("pendulum_swingup", 2, image_size=24)
     action = np.array([[0.3], [-0.7]])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from re3_jax.envs.host import gl, make, renderer
+from re3_jax.envs.host import drawn_by, envpool, gl, make, renderer
 from re3_jax.envs.host.config import DMCConfig
 
 CPU = gl.Driver("egl", "llvmpipe (LLVM 15.0.6, 256 bits)", on_gpu=False)
@@ -79,10 +79,15 @@ def test_gl_is_never_replaced_silently(driver, name):
         renderer.choose(DMCConfig(renderer=name))
 
 
-def test_envpool_renders_with_gl_only(driver):
+def test_envpool_draws_if_it_says_so(driver, monkeypatch):
+    """It has its own MuJoCo, so what dm_control finds does not matter."""
     driver(None)
-    with pytest.raises(ValueError, match="apt-get"):
-        renderer.choose(DMCConfig(engine="envpool"))
+    monkeypatch.setattr(envpool, "failure", lambda: None)
+    assert drawn_by("cheetah_run", DMCConfig(engine="envpool")) == "gl"
+    assert drawn_by("cheetah_run", DMCConfig(engine="envpool", renderer="gl_cheap")) == "gl_cheap"
+    monkeypatch.setattr(envpool, "failure", lambda: "no device")
+    with pytest.raises(ValueError, match=r"no device.*apt-get.*engine dm_control"):
+        drawn_by("cheetah_run", DMCConfig(engine="envpool"))
 
 
 def test_warp_without_its_package_is_one_sentence(monkeypatch):

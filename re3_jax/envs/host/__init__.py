@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from re3_jax.envs.host import renderer
-from re3_jax.envs.host.config import AtariConfig, DMCConfig
+from re3_jax.envs.host import renderer, tasks
+from re3_jax.envs.host.config import AtariConfig, DMCConfig, RendererName
 from re3_jax.envs.names import pip_install
 
 if TYPE_CHECKING:
@@ -45,24 +45,37 @@ def make(
         from re3_jax.envs.host.atari import AtariLanes
 
         return AtariLanes(task_id, config, num_lanes, report)
+    tasks.find(task_id)
+    chosen = drawn_by(task_id, config)
     if config.engine == "envpool":
         from re3_jax.envs.host.envpool import EnvPoolLanes
 
         return EnvPoolLanes(task_id, config, num_lanes, report)
-    from re3_jax.envs.host import tasks
     from re3_jax.envs.host.lanes import DMCLanes
 
-    tasks.find(task_id)
-    check_installed(config)
-    chosen = renderer.choose(config)
-    renderer.check(chosen, task_id)
     return DMCLanes(task_id, config, num_lanes, chosen, report)
 
 
-def check_installed(config: DMCConfig | AtariConfig) -> None:
-    """Raises ImportError if tasks of DeepMind Control need a package that is not installed."""
-    if isinstance(config, AtariConfig) or config.engine == "envpool":
-        return
+def drawn_by(task_id: str, config: DMCConfig) -> RendererName:
+    """What draws a task of DeepMind Control here; starts no lanes.
+
+    Raises:
+      ValueError: if nothing here can draw it, or not as `config` says; the message says what to do.
+      ImportError: if the engine is not installed; the message says how to install it.
+    """
+    if config.engine == "envpool":
+        from re3_jax.envs.host import envpool
+
+        envpool.check_drawing()
+        return "gl" if config.renderer == "auto" else config.renderer
+    check_dm_control()
+    name = renderer.choose(config)
+    renderer.check(name, task_id)
+    return name
+
+
+def check_dm_control() -> None:
+    """Raises ImportError if a package of DeepMind Control is not installed."""
     try:
         importlib.metadata.version("dm_control")
         mujoco = importlib.metadata.version("mujoco")

@@ -13,6 +13,8 @@ from re3_jax.envs.host import tasks
 from re3_jax.envs.host.config import DMCConfig
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
+
     from re3_jax.envs.base import EnvSpec
 
 _DRAWN_ONLY = ("mesh_", "tex_", "skin_", "flex", "bvh_", "oct_", "names", "text_")
@@ -48,6 +50,17 @@ def spec(task_id: str, config: DMCConfig) -> EnvSpec:
         action_repeat=config.action_repeat,
         frame_stack=config.frame_stack,
     )
+
+
+def bounds(
+    minimum: Float[np.ndarray, " action"], maximum: Float[np.ndarray, " action"]
+) -> tuple[Float[np.ndarray, " action"], Float[np.ndarray, " action"]]:
+    """Where -1 and 1 of an action go, float64, for a task with these limits.
+
+    lqr's actuators have none (1e10 in dm_control): [-1, 1] is not rescaled there.
+    """
+    low = np.where(minimum > -1e9, minimum, -1.0).astype(np.float64)
+    return low, np.where(maximum < 1e9, maximum, 1.0).astype(np.float64)
 
 
 class Outcome(NamedTuple):
@@ -91,9 +104,7 @@ class Lane:
             task_kwargs={"random": 0, "time_limit": float("inf")},
         )
         limits = self._env.action_spec()
-        # lqr's actuators have no limits (1e10 in dm_control): [-1, 1] is not rescaled there.
-        self._low = np.where(limits.minimum > -1e9, limits.minimum, -1.0).astype(np.float64)
-        self._high = np.where(limits.maximum < 1e9, limits.maximum, 1.0).astype(np.float64)
+        self._low, self._high = bounds(limits.minimum, limits.maximum)
         self._control_steps = 0
         self._env.reset()
 

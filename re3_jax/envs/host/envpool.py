@@ -110,6 +110,13 @@ def failure() -> str | None:
     return lines[-1].removeprefix("ERROR: ") if lines else f"exit code {probe.returncode}"
 
 
+def check_drawing() -> None:
+    """Raises a ValueError if envpool cannot draw here, an ImportError if it is not installed."""
+    reason = failure()
+    if reason is not None:
+        raise ValueError(NO_EGL.format(reason=reason))
+
+
 def pool_name(task: tasks.Task) -> str:
     """The task's name in envpool, e.g. `CartpoleSwingupSparse-v1`."""
     words = f"{task.domain}_{task.task}".split("_")
@@ -260,14 +267,12 @@ class EnvPoolLanes(PoolLanes):
         self.spec = dmc.spec(task_id, config)
         self._task = tasks.find(task_id)
         self._config = config
-        reason = failure()
-        if reason is not None:
-            raise ValueError(NO_EGL.format(reason=reason))
+        check_drawing()
         self._envpool = load()
         self._assets = tempfile.TemporaryDirectory(prefix="re3_jax-envpool-")
         self._options = self._pool_options()
         box = self._envpool.make_spec(pool_name(self._task)).action_array_spec["action"]
-        self._low, self._high = np.asarray(box.minimum), np.asarray(box.maximum)
+        self._low, self._high = dmc.bounds(np.asarray(box.minimum), np.asarray(box.maximum))
 
     def _pool_options(self) -> dict[str, Any]:
         """The arguments of every pool of these lanes, except the seeds."""

@@ -31,7 +31,7 @@ def choose(config: DMCConfig) -> RendererName:
 
     Returns:
       `gl`, `gl_small_shadows`, `gl_cheap` or `warp`. `auto` is `gl` where a driver works, on a
-      GPU or a CPU, else `warp`; envpool can use GL only.
+      GPU or a CPU, else `warp`.
 
     Raises:
       ValueError: if the requested renderer is missing; the message says what to install.
@@ -46,7 +46,7 @@ def choose(config: DMCConfig) -> RendererName:
     driver = gl.probe()
     if driver is not None:
         return "gl" if config.renderer == "auto" else config.renderer
-    if config.renderer == "auto" and config.engine == "dm_control" and _has_warp():
+    if config.renderer == "auto" and _has_warp():
         return "warp"
     raise ValueError(gl.missing())
 
