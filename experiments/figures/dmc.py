@@ -123,7 +123,7 @@ def _picture(drawn: dict[str, list[Curve]]) -> Figure:
 def _wanted(words: command.Words) -> list[Run]:
     """The runs of the figure: task by task, and with every seed all curves of a panel."""
     files, wanted = _weights(words.weights), []
-    for task in words.tasks:
+    for task in dict.fromkeys(words.tasks):
         steps = words.steps or resolve(task, words.agent, preset=words.preset).steps
         changes = _changes(task, words)
         of_task = [
@@ -131,7 +131,7 @@ def _wanted(words: command.Words) -> list[Run]:
                 *(task, bonus, words.preset, 1, steps, words.agent),
                 changes=changes[bonus] | files.get(bonus, {}),
             )
-            for bonus in words.bonuses
+            for bonus in dict.fromkeys(words.bonuses)
         ]
         wanted += runs.seed_by_seed(of_task, words.seeds or FIGURE_SEEDS, words.first_seed)
     return wanted

@@ -100,9 +100,16 @@ def load(
         for file in files:
             name = row.name if file == "eval" else f"{row.name}-{file}"
             shutil.copyfile(folder / f"{file}.csv", words.out / f"{name}.csv")
-        curve, ended = curves.load(row.label, [folder]), frames_before(run, all_runs)
+        curve = up_to(curves.load(row.label, [folder]), run.steps)
+        ended = frames_before(run, all_runs)
         found[row.name] = curve._replace(env_frames=curve.env_frames + ended)
     return found
+
+
+def up_to(curve: Curve, steps: int) -> Curve:
+    """A curve to its first evaluation after so many frames: its run may have gone on for longer."""
+    end = int(np.searchsorted(curve.env_frames, steps)) + 1
+    return curve._replace(env_frames=curve.env_frames[:end], returns=curve.returns[:, :end])
 
 
 def frames_before(run: Run, runs: Runs) -> int:

@@ -25,7 +25,8 @@ BONUS_FOLDERS = {PAPERS_SIZE: Verdict.REPRODUCED, BONUSES_SMALL: Verdict.SMALLER
 SEARCHED = frozenset({"cheetah_run_sparse", "pendulum_swingup", "cartpole_swingup_sparse"})
 """Tasks on whose seed 1 of RAD and RAD + RE3 `small` was chosen: their first there is seed 2."""
 
-DREAMER_FOLDERS = {PAPERS_SIZE: Verdict.REPRODUCED, "dmc_dreamer_small": Verdict.SMALLER}
+DREAMER_SMALL = "dmc_dreamer_small"
+DREAMER_FOLDERS = {PAPERS_SIZE: Verdict.REPRODUCED, DREAMER_SMALL: Verdict.SMALLER}
 
 AUTHORS = "experiments/reproduction/authors.csv"
 """Returns with RE3 in the curves that the authors published, `data/rad_re3.csv` and
@@ -54,13 +55,27 @@ def _rows(results: Results, folder: str, task: str, *labels: str) -> list[Row] |
 
 
 def _command(
-    folder: str, tasks: Sequence[str], agent: str, ran: Sequence[Row] = (), bonuses: str = ""
+    folder: str,
+    tasks: Sequence[str],
+    agent: str,
+    ran: Sequence[Row] = (),
+    bonuses: str = "",
+    chose_size: bool = True,
 ) -> str:
-    """The figure with as many seeds and frames as the rows that `ran`."""
+    """The figure with as many seeds and frames as the rows that `ran`.
+
+    Args:
+      folder: of results.
+      tasks: that ran.
+      agent: that ran.
+      ran: rows of the table.
+      bonuses: further words.
+      chose_size: whether `small` was chosen on seeds of these rows, too.
+    """
     words = f"--tasks {' '.join(tasks)}" + f" --agent {agent}" * (agent != "rad") + bonuses
     if ran:
         seeds, frames = (max(int(row[column]) for row in ran) for column in ("seeds", "env_frames"))
-        words += " --first-seed 2" * _leaves_out_seed_1(folder, tasks)
+        words += " --first-seed 2" * (chose_size and _leaves_out_seed_1(folder, tasks))
         words += f" --seeds {seeds} --steps {frames}"
     if folder != PAPERS_SIZE:
         words = f"--preset small {words}"
@@ -135,8 +150,12 @@ def _judged(
 def _size(folder: str) -> str:
     if folder == PAPERS_SIZE:
         return "the paper's size"
-    # `small` had them until its returns got three steps.
-    return "`small`" + " with returns of one step (seeds 2 to 5)" * (folder == ONE_STEP)
+    # What `small` was when these ran.
+    then = {
+        ONE_STEP: " with returns of one step (seeds 2 to 5)",
+        DREAMER_SMALL: " with a replay of 60,000 frames",
+    }
+    return "`small`" + then.get(folder, "")
 
 
 def _frames_that_differ(ours: Row, theirs: Row) -> str:
@@ -210,8 +229,11 @@ def better_than(others: Sequence[str], tasks: Sequence[str]) -> Find:
                 folder, [*ran_tasks]
             )
             names = " ".join(name for name in BONUSES if labels.of_bonus(name)[3:] in ran_others)
-            ran_rows = [row for rows in found.values() for row in rows]
-            command = _command(folder, [*ran_tasks], "rad", ran_rows, f" --bonuses re3 {names}")
+            run = partial(_command, folder, [*ran_tasks], "rad")
+            ours, theirs = zip(*found.values(), strict=True)
+            # The others have seed 1: `small` was not chosen with them.
+            of_others = run(theirs, f" --bonuses {names}", chose_size=False)
+            command = f"{run(ours, ' --bonuses re3')}; {of_others}"
             return Finding(verdict, words, ran, reason, command)
         return not_run(costs.rad(results))
 

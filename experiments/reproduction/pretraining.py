@@ -47,7 +47,9 @@ def _higher_entropy(*others: str) -> Find:
             return not_run(costs.rad(results))
         found = {cell: Interval.of_mean(values) for cell, values in differences.items()}
         seeds = min(map(len, differences.values()))
-        verdict, reason = rules.above_zero([*found.values()], seeds, Verdict.SMALLER)
+        judged = rules.above_zero([*found.values()], seeds, Verdict.SMALLER)
+        ran_others = {other for _, other in found}
+        verdict, reason = rules.all_ran(judged, [name for name in others if name not in ran_others])
         words = "; ".join(
             f"{task}: {difference} nats above {other} with the same seed"
             for (task, other), difference in found.items()

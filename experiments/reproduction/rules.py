@@ -22,6 +22,7 @@ WITHIN = 0.02
 
 ROUGHLY_TWICE = 1.75, 2.25
 COMPARABLE = 1.05
+SMALL_SHARE = 0.05
 
 IN_WORDS = (
     "*A is better than B*: the 95% interval of the probability that a run of A is above a run of B "
@@ -30,7 +31,8 @@ IN_WORDS = (
     "compared by the area under the curve from frame 0, pre-training included, because what the "
     "paper claims is sample-efficiency. Where results are paired by seed, the 95% interval of the "
     "mean difference (Student's t over seeds) lies above 0. Other rows must have 95% intervals of "
-    "the mean that lie apart.",
+    "the mean that lie apart. Of several such pairs more than half must, and all that a statement "
+    "names must have run.",
     "*A number*: the 95% interval of our mean contains the paper's number. A wide interval "
     "contains much, so look at its width.",
     f'*A count of operations*: differs by at most {WITHIN:.0%}. "Roughly twice" is '
@@ -40,6 +42,7 @@ IN_WORDS = (
     f"Fewer than {FEWEST_SEEDS} seeds of each are no comparison, and the verdict is `not "
     "reproduced`: three against three that do not overlap still have p = 0.1. Intervals that lie "
     f"apart need {FEWEST_FOR_INTERVALS}, because those of so few seeds are wide.",
+    f"*A small cost*: at most {SMALL_SHARE:.0%} of the time of an update.",
     "*At a smaller size*: fewer frames, smaller images or networks, or a smaller task than the "
     "paper's.",
     "*Tests*: equal to an independent implementation, or to numbers printed in the paper.",
@@ -198,6 +201,20 @@ def below(found: Interval, seeds: int, number: float, reproduced: Verdict) -> Ju
     if seeds < FEWEST_SEEDS:
         return Verdict.NOT_REPRODUCED, too_few(seeds)
     return (reproduced, "") if found.high < number else (Verdict.NOT_REPRODUCED, "higher")
+
+
+def all_ran(judged: Judged, missing: Sequence[str]) -> Judged:
+    """What was decided, unless rows that the statement names have not run."""
+    if judged[0] is Verdict.NOT_REPRODUCED or not missing:
+        return judged
+    return Verdict.NOT_REPRODUCED, f"{' and '.join(missing)} not run"
+
+
+def small(share: float, reproduced: Verdict) -> Judged:
+    """Whether a share of the time of an update is small."""
+    if share <= SMALL_SHARE:
+        return reproduced, ""
+    return Verdict.NOT_REPRODUCED, f"{share:.0%} of the time of an update"
 
 
 def too_few(seeds: int) -> str:

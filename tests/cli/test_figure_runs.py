@@ -8,9 +8,12 @@ import threading
 import time
 from functools import partial
 
+import numpy as np
 import pytest
 
+from experiments.figures import rows
 from experiments.figures.runs import Run, Runs
+from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError
 
 CORES = len(os.sched_getaffinity(0))
@@ -151,3 +154,11 @@ def test_a_signal_is_passed_on_and_nothing_more_begins(tmp_path, monkeypatch, at
         # A search of weights has no list of all its runs.
         runs.map(partial(ensure, runs), wanted) if is_search else runs.ensure_all(wanted)
     assert len([path for path in begun if path.exists()]) == at_once
+
+
+@pytest.mark.parametrize(("steps", "points"), [(100, 2), (150, 3), (200, 3), (900, 4)])
+def test_a_run_that_went_on_is_drawn_as_far_as_the_others(steps, points):
+    frames = np.array([0, 100, 200, 300])
+    cut = rows.up_to(Curve("a run", frames, np.tile(frames / 100, (2, 1))), steps)
+    assert cut.env_frames.tolist() == frames[:points].tolist()
+    assert cut.returns.shape == (2, points) and cut.returns[0, -1] == points - 1

@@ -175,10 +175,35 @@ def test_few_seeds_of_another_bonus_at_the_small_size(root, seeds, cells, reason
     bonus(root, "RND", "hopper_hop", folder, seeds, cells)
     finding = found(root, "Figure 6")
     assert (finding.verdict, finding.reason) == (NOT_REPRODUCED, reason)
+    # Each row with the seeds that it has.
+    words = "--preset small --tasks hopper_hop --bonuses"
     assert finding.command == (
-        'make figure FIG=dmc ARGS="--preset small --tasks hopper_hop --bonuses re3 rnd '
-        '--seeds 5 --steps 500000"'
+        f'make figure FIG=dmc ARGS="{words} re3 --seeds 5 --steps 500000"; '
+        f'make figure FIG=dmc ARGS="{words} rnd --seeds {seeds} --steps 500000"'
     )
+
+
+def test_the_other_bonuses_have_a_seed_that_re3s_size_was_chosen_on(root):
+    for label in ("RE3", "RND"):
+        bonus(root, label, "pendulum_swingup", "dmc_small_bonuses")
+    of_re3, of_rnd = found(root, "Figure 6").command.split("; ")
+    assert "--bonuses re3 --first-seed 2 " in of_re3 and "--first-seed" not in of_rnd
+
+
+def test_a_game_without_the_contrastive_row_shows_half_of_the_statement(root):
+    table = root / "results" / "atari" / "table.csv"
+    larger = {"larger_area_than_none": (1.0, 1.0, 1.0, 0.008)}
+    write(table, "Rainbow", [1.0] * 5, {"larger_area_than_none": NOTHING}, game="beam_rider")
+    write(table, "Rainbow + RE3", [2.0] * 5, larger, game="beam_rider")
+    reason = "Rainbow + SE w/ Contrastive not run"
+    assert found(root, "Figure 13 (b)")[::3] == (NOT_REPRODUCED, reason)
+
+
+def test_without_measurements_what_has_not_run_has_no_days(root):
+    shutil.rmtree(root / "benchmarks")
+    for words in (["Figure 13 (b)"], ["Figure 14", "reacher_hard"], ["Figure 14", "of Dreamer"]):
+        finding = found(root, *words)
+        assert finding.verdict is NOT_RUN and "no committed time" in finding.result
 
 
 def test_fine_tuning_and_ablations(root):
@@ -233,21 +258,29 @@ def test_entropy_and_ensembles(root):
         "APT (SE w/ Contrastive)": [29, 19, 9.5],
         "random actions": [9] * 3,
     }
-    lines = [
-        f"hopper_hop,{label},{seed},{frame},{frame / 100_000 * entropy}"
-        for label, entropies in rows.items()
-        for seed, entropy in enumerate(entropies)
-        for frame in (100_000, 50_000)
-    ]
-    columns = "task,label,seed,env_frames,state_entropy\n"
-    (folder / "entropy.csv").write_text(columns + "\n".join(lines) + "\n")
-    lines = [f"hopper_hop,{label},3,100000" for label in rows]
-    columns = "task,label,seeds,env_frames\n"
-    (folder / "table.csv").write_text(columns + "\n".join(lines) + "\n")
+
+    def write(rows):
+        lines = [
+            f"hopper_hop,{label},{seed},{frame},{frame / 100_000 * entropy}"
+            for label, entropies in rows.items()
+            for seed, entropy in enumerate(entropies)
+            for frame in (100_000, 50_000)
+        ]
+        columns = "task,label,seed,env_frames,state_entropy\n"
+        (folder / "entropy.csv").write_text(columns + "\n".join(lines) + "\n")
+        lines = [f"hopper_hop,{label},3,100000" for label in rows]
+        columns = "task,label,seeds,env_frames\n"
+        (folder / "table.csv").write_text(columns + "\n".join(lines) + "\n")
+
+    write(rows)
     entropy = found(root, "Figure 9 (a)")
     words = "--tasks hopper_hop --rows re3 contrastive random --frames 100000 --seeds 3"
     assert entropy.command == f'make figure FIG=pretraining ARGS="{words}"'
     assert "0.83 (0.12 to 1.55) nats above APT" in entropy.result
+    # What it says of both is not shown by one.
+    assert entropy.reason == "SE w/ Inverse dynamics not run"
+    rows["SE w/ Inverse dynamics"] = [28, 18, 9]
+    write(rows)
     assert found(root, "Figure 9 (a)").verdict is SMALLER
     assert found(root, "Figure 8").verdict is NOT_RUN
     (root / "results" / "behaviours").mkdir()
