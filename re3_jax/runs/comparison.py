@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 
 from re3_jax.envs.registry import PAPER_TASKS
 from re3_jax.runs import curves, labels, run_folder, statistics
-from re3_jax.runs.config import NOT_COMPARED_ON_RESUME, option_with
+from re3_jax.runs.config import NOT_COMPARED_ON_RESUME, option_name, option_with
 from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError
 
@@ -177,10 +177,14 @@ def readable(lines: Iterable[Mapping[str, str]]) -> list[list[str]]:
     return cells
 
 
-def notes(lines: Iterable[Mapping[str, str]]) -> list[str]:
-    """What a reader of `table` must know, in sentences: too few seeds, and ends that differ."""
+def notes(lines: Sequence[Mapping[str, str]]) -> list[str]:
+    """What a reader of `table` must know, in sentences.
+
+    Rows of too few seeds, those that go on from another run, and ends that differ.
+    """
     single: list[str] = []
     ends: dict[str, list[int]] = {}
+    begun = {row["task"]: None for row in lines if f" {option_name('init')} " in row["label"]}
     for row in lines:
         if row["seeds"] == "1":
             single.append(f"{row['label']} on {row['task']}")
@@ -188,6 +192,11 @@ def notes(lines: Iterable[Mapping[str, str]]) -> list[str]:
     found = []
     if single:
         found.append(f"one seed is no comparison: train more seeds of {' and of '.join(single)}")
+    found += [
+        f"rows of {task} with {option_name('init')} go on from another run, whose env frames are "
+        "not counted"
+        for task in begun
+    ]
     found += [
         f"rows of {task} end at {min(of_task):,} to {max(of_task):,} env frames: means and areas "
         "are up to a row's own end, comparisons up to the earlier end of the two"

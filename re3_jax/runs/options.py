@@ -144,7 +144,7 @@ def no_effect(name: str, values: Values) -> str | None:
     """Why this option has no effect with the others, and the remedy; None if it has one."""
     group, _, leaf = name.rpartition(".")
     env, agent = values["env"], AGENTS[values["agent"]]
-    suite, parts = suites.find(env)[0], bonuses.parts(values["bonus"])
+    (suite, task_id), parts = suites.find(env), bonuses.parts(values["bonus"])
     of_suites = {other.host.group: other.host for other in suites.SUITES.values() if other.host}
     of_agents = [other.name for other in AGENTS.values() if other.group == group]
     of_bonus = any(group in other.groups for other in BONUSES.values())
@@ -164,6 +164,8 @@ def no_effect(name: str, values: Values) -> str | None:
         return f"{where}: leave it out or choose a task such as cheetah_run_sparse"
     if group in of_suites and (suite.host is None or group != suite.host.group):
         return f"{where}: leave it out or choose a task such as {of_suites[group].example}"
+    if suite.host and group == suite.host.group:
+        return suite.host.no_effect(leaf, task_id, values)
     if of_agents and agent.name not in of_agents:
         return f"with --agent {agent.name}: {leave} --agent {' or '.join(of_agents)}"
     if group == agent.group and leaf in agent.of_images and not suite.in_pixels:

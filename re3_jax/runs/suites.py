@@ -6,10 +6,11 @@ Another suite is another `Suite(...)` in `SUITES`, or `register(Suite(...))` in 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from re3_jax.envs import registry
 from re3_jax.envs.base import EnvSpec
-from re3_jax.envs.host import atari, atari_games, dmc
+from re3_jax.envs.host import atari, atari_games, dmc, tasks
 from re3_jax.runs import machine
 from re3_jax.runs.config import AgentName, PresetName, RunConfig
 from re3_jax.runs.errors import UsageError, refusing
@@ -31,6 +32,8 @@ class HostSuite:
         ImportError.
       is_drawn: whether frames are rendered, with the options `renderer` and `image_size`.
       fixed_filters: whether random encoders have filters of their own.
+      no_effect: (option of the group, task id, all options) -> why it has no effect, and the
+        remedy; None if it has one.
     """
 
     group: str
@@ -38,6 +41,7 @@ class HostSuite:
     spec: Callable[[str, RunConfig], EnvSpec]
     is_drawn: bool = False
     fixed_filters: bool = False
+    no_effect: Callable[[str, str, Mapping[str, Any]], str | None] = lambda *_: None
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,14 @@ def _dmc_spec(task_id: str, config: RunConfig) -> EnvSpec:
     return dmc.spec(task_id, config.dmc)
 
 
+def _no_effect_on_dmc(option: str, task_id: str, values: Mapping[str, Any]) -> str | None:
+    if option == "sparse_threshold" and not tasks.find(task_id).sparse:
+        return f"on {values['env']}, whose reward is not cut: leave it out"
+    if option == "step_timeout_seconds" and values["dmc.engine"] == "envpool":
+        return "with --dmc.engine envpool: leave it out or use --dmc.engine dm_control"
+    return None
+
+
 def _atari_spec(task_id: str, config: RunConfig) -> EnvSpec:
     ensure_envpool()
     return atari.spec(task_id, config.atari)
@@ -97,7 +109,9 @@ SUITES = Registry(
         without_accelerator="small",
         in_pixels=True,
         fine_tuned=dmc_presets.fine_tuned,
-        host=HostSuite("dmc", "cheetah_run_sparse", _dmc_spec, is_drawn=True),
+        host=HostSuite(
+            *("dmc", "cheetah_run_sparse", _dmc_spec), is_drawn=True, no_effect=_no_effect_on_dmc
+        ),
     ),
     Suite("brax", "brax tasks", "rad", brax.preset, fine_tuned=dmc_presets.fine_tuned),
     Suite("gymnax", "gymnax tasks", "a2c", gymnax.preset, dict.fromkeys(gymnax.CONTINUOUS, "rad")),

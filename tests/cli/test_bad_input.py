@@ -59,6 +59,15 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
         ),
         ((*CHEETAH, "--dmc.workers", "0"), ["--dmc.workers", "at least 1"]),
         (
+            ("--env", "hopper_hop", *DEBUG, "--dmc.sparse-threshold", "inclusive"),
+            ["--dmc.sparse-threshold", "no effect on hopper_hop"],
+        ),
+        (
+            (*CHEETAH, "--dmc.engine", "envpool", "--dmc.renderer", "gl")
+            + ("--dmc.step-timeout-seconds", "5"),
+            ["--dmc.step-timeout-seconds", "no effect", "--dmc.engine dm_control"],
+        ),
+        (
             (*CHEETAH, "--dmc.engine", "envpool", "--dmc.renderer", "warp"),
             ["--dmc.renderer", "--dmc.engine", "envpool"],
         ),

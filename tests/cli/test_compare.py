@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 
 from re3_jax.commands.compare import main
-from re3_jax.runs.comparison import panels_of, rows_of
+from re3_jax.runs.comparison import notes, panels_of, rows_of, table
 from re3_jax.runs.curves import at
 from re3_jax.runs.given_files import DIGESTS, WEIGHTS
 from re3_jax.runs.run_folder import CONFIG
@@ -160,6 +160,8 @@ def test_rows_are_told_apart_by_what_differs(folders, tmp_path):
         "gymnax:CartPole-v1": ["A2C + RE3 (debug)"],
     }
     assert len(panels["doorkey_6x6"][1].returns) == 6
+    (said,) = (note for note in notes(table(panels)) if "--init" in note)
+    assert said.startswith("rows of doorkey_6x6 with --init go on from another run")
 
 
 def test_rows_evaluated_at_other_frames_are_linear_between_their_evaluations(tmp_path):
