@@ -183,6 +183,9 @@ def no_effect(name: str, values: Values) -> str | None:
         return f"on {env}, whose encoder is the paper's with 64 numbers: leave it out"
     if name == "learned.augmentation" and not suite.in_pixels:
         return f"{where}: leave it out"
+    shifts = not suite.in_pixels or values["learned.augmentation"] == "shift"
+    if name == "learned.shift_pad" and not shifts:
+        return f"with --learned.augmentation crop: {leave} --learned.augmentation shift"
     if of_bonus and leaf in OF_IMAGES and not suite.in_pixels:
         return f"{where}: leave it out"
     if of_bonus and leaf in ("torso", "num_filters") and suite.host and suite.host.fixed_filters:

@@ -271,6 +271,10 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
             (*DOORKEY, "--bonus", "contrastive", "--learned.shift-pad", "7"),
             ["7x7", "--learned.shift-pad"],
         ),
+        (
+            (*CHEETAH, "--bonus", "contrastive", "--learned.shift-pad", "2"),
+            ["--learned.shift-pad", "--learned.augmentation shift"],
+        ),
         ((*CHEETAH, "--sac.batch-size", "1"), ["at least 2 rewards per batch"]),
         (
             (*CHEETAH, "--bonus", "contrastive", "--learned.augmentation", "shift")
