@@ -14,6 +14,9 @@ FINE_TUNE = "make run ENV={task} BONUS=re3 PRESET=paper INIT=runs/explorer"
 ENTROPY, TABLE = "results/pretraining/entropy.csv", "results/pretraining/table.csv"
 STRIPS = "results/behaviours/strips.png"
 FINE_TUNED = "results/fine_tuning/table.csv"
+
+SHOWN_SEEDS = 3
+"""At most so many seeds of each row are in the strips and videos."""
 ABOVE_OURS = "larger_area_than_re3_pt"
 
 ROWS = {variant.label: name for name, variant in VARIANTS.items()}
@@ -55,12 +58,13 @@ def _higher_entropy(*others: str) -> Find:
             for (task, other), difference in found.items()
         )
         ran = f"`small`, {seeds_and_frames(results.table(TABLE)[0])}"
-        return Finding(verdict, words, ran, reason, _command("pretraining", results))
+        command = _command("pretraining", results, int(results.table(TABLE)[0]["seeds"]))
+        return Finding(verdict, words, ran, reason, command)
 
     return find
 
 
-def _command(figure: str, results: Results) -> str:
+def _command(figure: str, results: Results, seeds: int) -> str:
     """A figure of the runs in `TABLE`."""
     rows = results.table(TABLE)
     names = {method.label: name for name, method in METHODS.items()}
@@ -68,7 +72,7 @@ def _command(figure: str, results: Results) -> str:
         " ".join(dict.fromkeys(values))
         for values in ((row["task"] for row in rows), (names[row["label"]] for row in rows))
     )
-    size = f"--frames {rows[0]['env_frames']} --seeds {rows[0]['seeds']}"
+    size = f"--frames {rows[0]['env_frames']} --seeds {seeds}"
     return f'make figure FIG={figure} ARGS="--tasks {tasks} --rows {methods} {size}"'
 
 
@@ -79,7 +83,8 @@ def _behaviours(results: Results) -> Finding:
     words = (
         f"strips and videos in `results/behaviours`; measured by their entropy: {measured.result}"
     )
-    return measured._replace(result=words, command=_command("behaviours", results))
+    seeds = min(SHOWN_SEEDS, int(results.table(TABLE)[0]["seeds"]))
+    return measured._replace(result=words, command=_command("behaviours", results, seeds))
 
 
 def _seeds(row: Row) -> int:
