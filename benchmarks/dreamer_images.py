@@ -12,7 +12,6 @@ round.
 
 import argparse
 import json
-import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -134,13 +133,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=21, help="turns of each way")
     parser.add_argument("--depths", type=int, nargs="+", default=[8, 16, 32])
     words = parser.parse_args()
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    torch.set_num_threads(1)
-    report: dict[str, Any] = {
-        "benchmark": "dreamer_images",
-        "hardware": hardware.describe(),
-        "rounds": words.rounds,
-        "milliseconds_of": f"{IMAGES} images",
+    report = hardware.on_one_core("dreamer_images", words.rounds) | {
+        "milliseconds_of": f"{IMAGES} images"
     }
     for depth in words.depths:
         report[f"depth {depth}"] = {

@@ -13,6 +13,16 @@ import jax.extend.backend
 from re3_jax.runs import machine
 
 
+def on_one_core(benchmark: str, rounds: int) -> dict[str, Any]:
+    """Keeps this process, PyTorch too, on one core; what a report begins with."""
+    # Other benchmarks run where it is not installed.
+    import torch
+
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    torch.set_num_threads(1)
+    return {"benchmark": benchmark, "hardware": describe(), "rounds": rounds}
+
+
 def describe() -> dict[str, Any]:
     """Describes this machine and the numerical stack.
 

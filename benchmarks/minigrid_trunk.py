@@ -11,7 +11,6 @@ another draw each round.
 
 import argparse
 import json
-import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -118,14 +117,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=21, help="turns of each way")
     parser.add_argument("--batches", type=int, nargs="+", default=[16, 256, 512])
     words = parser.parse_args()
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    torch.set_num_threads(1)
-    report: dict[str, Any] = {
-        "benchmark": "minigrid_trunk",
-        "hardware": hardware.describe(),
-        "rounds": words.rounds,
-        "microseconds_of": "one view",
-    }
+    report = hardware.on_one_core("minigrid_trunk", words.rounds) | {"microseconds_of": "one view"}
     for batch in words.batches:
         report[f"batch {batch}"] = {
             "forward": report_case(batch, False, words.rounds),

@@ -1,10 +1,10 @@
 """A stride as channels: what a convolution with a stride sees, for one without.
 
-Reason: jaxlib 0.10.2 copies the patches of a convolution for a CPU pixel by pixel if it has a
-stride, and row by row if it has none. With the three channels of a colour image a pixel is far
-smaller than a packet of the processor. Dreamer's encoder of 8 filters takes 18 ms for 128 images
-with strides and 12 so, PyTorch's 9; of 32 filters there is hardly a difference
-(`benchmarks/results/dreamer_images.json`). From eight channels on, neither way is always faster.
+Reason: with jaxlib 0.10.2 a convolution over few channels is slower on a CPU with a stride than
+without one. Dreamer's encoder of 8 filters takes 18 ms for 128 images with the stride of its first
+layer and 12 so, PyTorch's 9; of 32 filters there is hardly a difference
+(`benchmarks/results/dreamer_images.json`, a processor without AVX-512). More channels gained less,
+and some sizes of them lost (not measured by a command of this repository).
 
 Remove together with `re3_jax.cpu.conv`.
 """

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from experiments.figures import rows
 from experiments.figures.runs import Run, Runs
 from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError
+from tests.cli.written_runs import finish
 
 CORES = len(os.sched_getaffinity(0))
 needs_two_cores = pytest.mark.skipif(CORES < 2, reason="one core")
@@ -162,3 +164,11 @@ def test_a_run_that_went_on_is_drawn_as_far_as_the_others(steps, points):
     cut = rows.up_to(Curve("a run", frames, np.tile(frames / 100, (2, 1))), steps)
     assert cut.env_frames.tolist() == frames[:points].tolist()
     assert cut.returns.shape == (2, points) and cut.returns[0, -1] == points - 1
+
+
+def test_a_figure_of_fewer_steps_leaves_the_rest_of_a_run_out(tmp_path):
+    run = Run("doorkey_6x6", "none", "debug", 2, 100)
+    finish(Runs(tmp_path), run._replace(steps=300), {0: 0.0, 100: 0.1, 200: 0.2, 300: 0.3})
+    words = SimpleNamespace(runs=tmp_path, jobs=1, out=tmp_path / "out", finished=True)
+    curve = rows.load(words, [rows.Row("a run", "a", run)])["a"]
+    assert curve.env_frames.tolist() == [0, 100] and curve.returns[:, -1].tolist() == [0.1, 0.1]

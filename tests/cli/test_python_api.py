@@ -16,6 +16,7 @@ from examples import python_api
 from re3_jax.commands import evaluate, train
 from re3_jax.intrinsic import RE3Config
 from re3_jax.runs import machine, observers, run_folder
+from re3_jax.runs import run as run_module
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.observers import Display
 from re3_jax.runs.resolve import resolve
@@ -247,6 +248,34 @@ def test_a_saved_run_leaves_out_the_time_since_it_was_trained(monkeypatch, tmp_p
     for seconds in (run, loaded):
         assert seconds._session.record.wall_seconds < hour
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_too_many_episodes_for_the_device_are_one_sentence(monkeypatch):
+    run = trained(steps=256)
+    full = mock.Mock(side_effect=RuntimeError("RESOURCE_EXHAUSTED: out of memory"))
+    monkeypatch.setattr(run._session.runner, "start_evaluation", full)
+    with pytest.raises(re3_jax.UsageError, match="too little memory .* lower --episodes"):
+        run.evaluate()
+
+
+def test_the_state_has_the_lanes_as_they_are(monkeypatch):
+    """On the host, where the state that is trained does not follow them."""
+    run, now = trained(steps=256), object()
+    captured = mock.Mock(return_value=now)
+    monkeypatch.setattr(run._session.runner, "capture", captured)
+    assert run.state is now
+    captured.assert_called_once_with(run._session.state)
+
+
+def test_only_runs_with_frames_on_the_host_promise_a_video(monkeypatch, tmp_path):
+    monkeypatch.setattr(run_module.summary, "write", lambda *_: [])
+    for env, promised in (("pixels:bar", False), ("cheetah_run_sparse", True)):
+        said = []
+        session = mock.Mock(complete=True, config=resolve(env, preset="debug"))
+        film = mock.Mock(write=lambda *_: [])
+        run_module._report(session, tmp_path, film, said.append)
+        assert any("none was written" in line for line in said) == promised
+    assert resolve("pixels:bar").video and not resolve("pixels:bar", "ppo").video
 
 
 def test_a_folder_without_a_run_cannot_be_loaded(tmp_path):
