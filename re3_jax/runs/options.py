@@ -196,12 +196,17 @@ def no_effect(name: str, values: Values) -> str | None:
 
 def _no_effect_on(bonus: Bonus, name: str, values: Values) -> str | None:
     """Why an option has no effect with one of the bonuses, and the remedy; None if it has one."""
-    agent, leaf = AGENTS[values["agent"]], name.rpartition(".")[2]
+    agent, (group, _, leaf) = AGENTS[values["agent"]], name.rpartition(".")
     own = agent.bonuses.get(bonus.name)
     if leaf in OF_ENCODERS and bonus.weights is not None:
         return f"with --bonus {bonus.name}, whose encoder is that of --bonus.weights: leave it out"
     if own is not None and name in own.unused:
         return f"with --agent {agent.name}, {own.because}: leave it out"
+    augments = "learned.augmentation" in bonus.inherits
+    crops = augments and values["learned.augmentation"] == "crop"
+    if leaf == "image_crop" and not crops and values[f"{group}.image_input"] == "newest_frame":
+        seen = option_with(f"{group}.image_input", "stacked_crop")
+        return f"with {option_name(f'{group}.image_input')} newest_frame: leave it out or use {seen}"
     if name == "re3.ring_size" and not agent.on_policy and bonuses.keeps_latents(values):
         return (
             f"with --agent {agent.name}, which keeps a latent for each frame acted on: set "

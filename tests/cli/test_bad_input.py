@@ -71,6 +71,10 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
             (*CHEETAH, "--dmc.engine", "envpool", "--dmc.renderer", "warp"),
             ["--dmc.renderer", "--dmc.engine", "envpool"],
         ),
+        (
+            (*CHEETAH, "--re3.image-input", "newest_frame", "--re3.image-crop", "30"),
+            ["--re3.image-crop", "no effect", "--re3.image-input stacked_crop"],
+        ),
         ((*CHEETAH, "--steps", "19"), ["--steps 19", "1 lanes x 1 steps x 20 frames", "20"]),
         ((*CHEETAH, "--evaluation.every-env-frames", "8"), ["every-env-frames 8", "at least 20"]),
         (("--env", "doorkey_6x6", "--agent", "a3c"), ["--agent a3c", "a2c"]),
