@@ -204,9 +204,10 @@ def _no_effect_on(bonus: Bonus, name: str, values: Values) -> str | None:
         return f"with --agent {agent.name}, {own.because}: leave it out"
     augments = "learned.augmentation" in bonus.inherits
     crops = augments and values["learned.augmentation"] == "crop"
-    if leaf == "image_crop" and not crops and values[f"{group}.image_input"] == "newest_frame":
-        seen = option_with(f"{group}.image_input", "stacked_crop")
-        return f"with {option_name(f'{group}.image_input')} newest_frame: leave it out or use {seen}"
+    seen = f"{group}.image_input"
+    if leaf == "image_crop" and not crops and values[seen] == "newest_frame":
+        newest, stacked = option_with(seen, "newest_frame"), option_with(seen, "stacked_crop")
+        return f"with {newest}: leave it out or use {stacked}"
     if name == "re3.ring_size" and not agent.on_policy and bonuses.keeps_latents(values):
         return (
             f"with --agent {agent.name}, which keeps a latent for each frame acted on: set "

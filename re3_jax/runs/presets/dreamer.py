@@ -61,6 +61,7 @@ DEBUG: Values = {
 def on_dmc(name: PresetName, action_repeat: int) -> Values:
     """Options of Dreamer on a task of DeepMind Control that override RAD's."""
     own = {"paper": PAPER, "released": RELEASED, "small": SMALL, "debug": DEBUG}.get(name, {})
-    # All frames of a run of the paper's length, including the first frame of each episode.
-    capacity = STEPS // action_repeat + STEPS // 1_000 + 1
+    # All frames of a run of the paper's length, including the first frame of each episode; up to
+    # eight devices can divide so many.
+    capacity = -(-(STEPS // action_repeat + STEPS // 1_000 + 1) // 8) * 8
     return COMMON | {"dreamer.replay_capacity": capacity} | own
