@@ -81,7 +81,7 @@ _SCALE = "normalize log1p beta rho"
 _RANKS = "first_neighbour last_neighbour count_self"
 _NETWORKS = f"{_ENCODER} hidden_dim"
 _CURL = "momentum augmentation shift_pad"
-_RE3_ENCODER = _dotted("re3", f"{_ENCODER} ensemble_size")
+_RE3_ENCODER = _dotted("re3", f"{_ENCODER} ensemble_size {_RANKS}")
 
 _learned = partial(
     Bonus,
@@ -129,7 +129,7 @@ BONUSES = Registry(
         make=lambda config, entropy: e3b.from_config(config.e3b, config.stored_steps),
         groups=("e3b",),
         config=e3b.E3BConfig,
-        inherits=_dotted("e3b", _NETWORKS),
+        inherits=_dotted("e3b", f"{_NETWORKS} ridge"),
     ),
     Bonus(
         name="noveld",
@@ -137,7 +137,7 @@ BONUSES = Registry(
         make=lambda config, entropy: noveld.from_config(config.noveld, config.stored_steps),
         groups=("noveld",),
         config=noveld.NovelDConfig,
-        inherits=_dotted("noveld", _NETWORKS),
+        inherits=_dotted("noveld", f"{_NETWORKS} alpha"),
     ),
     Bonus(
         name="ngu",
@@ -152,7 +152,7 @@ BONUSES = Registry(
         make=lambda config, entropy: counts.from_config(config.counts, config.stored_steps),
         groups=("counts",),
         config=counts.CountsConfig,
-        inherits=("counts.normalize",),
+        inherits=_dotted("counts", "normalize episodic"),
         counts_states=True,
     ),
     _CONTRASTIVE,
@@ -209,7 +209,7 @@ BONUSES = Registry(
         make=lambda config, entropy: scaled(
             entropy, imagenet(entropy, load_imagenet(config.pretrained.weights))
         ),
-        inherits=("re3.normalize", "pretrained.weights"),
+        inherits=(*_dotted("re3", f"normalize {_RANKS}"), "pretrained.weights"),
         unused=("pretrained.atc_output",),
         weights=f"torchvision's ResNet-50: fetch {IMAGENET_URL} and name it with --bonus.weights",
     ),
@@ -220,7 +220,10 @@ BONUSES = Registry(
             entropy,
             atc(entropy, load_atc(config.pretrained.weights, config.pretrained.atc_output)),
         ),
-        inherits=("re3.normalize", "pretrained.weights", "pretrained.atc_output"),
+        inherits=(
+            *_dotted("re3", f"normalize {_RANKS}"),
+            *_dotted("pretrained", "weights atc_output"),
+        ),
         weights="a snapshot of rlpyt's ATC (params.pkl): name it with --bonus.weights",
         frames=3,
     ),

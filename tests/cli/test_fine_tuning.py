@@ -13,6 +13,7 @@ import pytest
 from re3_jax.commands import profile, train
 from re3_jax.runs import fine_tuning, machine, run_folder
 from re3_jax.runs.build import task_spec
+from re3_jax.runs.config import option_with
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.options import parse
 from re3_jax.runs.resolve import resolve
@@ -162,6 +163,23 @@ def test_an_unsuitable_source_is_refused(capsys, here, env, options, words):
     sentence = refused(capsys, *argv, "--init", run)
     for word in (*words, "source"):
         assert word in sentence
+
+
+@pytest.mark.parametrize(
+    ("bonus", "option", "value"),
+    [
+        ("re3", "last_neighbour", 9),
+        ("e3b", "ridge", 9.0),
+        ("noveld", "alpha", 0.25),
+        ("counts", "episodic", True),
+    ],
+)
+def test_a_standard_deviation_of_something_else_is_refused(capsys, here, bonus, option, value):
+    """A fine-tuned run divides by what the other run saw, so it must see the same."""
+    run = made_up(here / "source", "minigrid:DoorKey-5x5", bonus=bonus, **{bonus: {option: value}})
+    words = ("--env", "minigrid:DoorKey-5x5", "--preset", "debug", "--bonus", bonus)
+    expected = option_with(f"{bonus}.{option}", value)
+    assert f"add {expected}, or" in refused(capsys, *words, "--init", run)
 
 
 @pytest.mark.parametrize(

@@ -161,17 +161,16 @@ def test_running_statistics_go_with_what_they_are_of():
     assert {"intrinsic/bonus/seen/variance", "intrinsic/transforms/0/variance"} <= inherited
 
 
-def test_of_ppos_scales_only_that_of_the_bonus_is_taken_over():
-    """Pre-training saw the bonus, or zeros, in place of the task's rewards."""
+def test_of_ppos_scales_none_is_taken_over():
+    """Pre-training saw the bonus, or zeros, for the task's rewards, and perhaps another beta."""
     inherited, afresh = split(abstract("gymnax:Pendulum-v1", "none", "ppo"))
     assert_below(inherited, {"params", "seen"}, "agent")
     of_agent = {n for n in afresh if n.startswith("agent/")}
     assert_below(of_agent, {"opt_state", "reward_scales/extrinsic"}, "agent")
     two_heads = abstract("gymnax:Pendulum-v1", "re3", "ppo", ppo={"intrinsic_value_head": True})
     inherited, afresh = split(two_heads)
-    of_scales = {n for n in inherited if n.startswith("agent/reward_scales/")}
-    assert_below(of_scales, {"stats"}, "agent/reward_scales/intrinsic")
-    assert any(n.startswith("agent/reward_scales/intrinsic/discounted_sum") for n in afresh)
+    assert not any(n.startswith("agent/reward_scales/") for n in inherited)
+    assert any(n.startswith("agent/reward_scales/intrinsic/stats") for n in afresh)
 
 
 def test_a_declaration_names_fields_that_there_are():

@@ -18,12 +18,12 @@ from re3_jax.inheritance import inherits
 from re3_jax.losses import generalized_advantage
 
 
-@inherits("intrinsic")
+@inherits()
 class RewardScales(NamedTuple):
     """State of the scaling of each value's rewards; () where they are not scaled.
 
-    What pre-training saw in place of the task's rewards, the bonus or zeros, says nothing of them,
-    so their scale is not inherited.
+    Nothing is inherited: what pre-training saw in place of the task's rewards, the bonus or zeros,
+    says nothing of them, and its bonus may have had another beta.
     """
 
     extrinsic: RewardScale | tuple[()]

@@ -19,7 +19,7 @@ CLIP = 10.0
 """CleanRL's bound on scaled rewards."""
 
 
-@inherits("stats")
+@inherits()
 class RewardScale(NamedTuple):
     """Moments of all sums so far, and each lane's present sum."""
 
