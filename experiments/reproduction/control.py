@@ -12,9 +12,11 @@ from re3_jax.runs.presets.dmc import MAIN_TASKS
 
 PAPERS_SIZE = "dmc"
 THREE_STEPS, ONE_STEP = "dmc_small_three_steps", "dmc_small"
+FIGURE_14 = "dmc_small_figure_14"
 FOLDERS = {
     PAPERS_SIZE: Verdict.REPRODUCED,
     THREE_STEPS: Verdict.SMALLER,
+    FIGURE_14: Verdict.SMALLER,
     ONE_STEP: Verdict.SMALLER,
 }
 """Folder of results -> the verdict that its runs can reach; the first that has the rows counts."""

@@ -199,6 +199,12 @@ def test_a_run_with_a_folder_goes_on_in_it(reference, longer):
         run.train(steps=1536)
 
 
+def test_evaluations_follow_the_interval_and_not_the_one_before():
+    """Chunks of 192 frames: after the first that reaches each multiple of 256, and at the end."""
+    run = trained(chunk_updates=6)
+    assert run.curves["env_frames"].tolist() == [0, 384, 576, 768]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -82,12 +82,32 @@ def test_a_reward_of_exactly_the_threshold(monkeypatch, threshold, total):
     assert lane.advance(np.zeros(6)).reward == total
 
 
-def test_bounds_other_than_one_are_reached():
-    # The finger's actuators are bounded by 1, those of lqr not at all.
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_actions_of_one_are_the_bounds_of_the_actuators(sign):
+    lane = dmc.Lane("quadruped_walk", DMCConfig(action_repeat=1))
+    lane.begin(0)
+    lane.advance(np.full(12, sign))
+    bounds = lane.physics.model.actuator_ctrlrange[:, int(sign > 0)]
+    assert (np.abs(bounds) != 1.0).any()
+    np.testing.assert_array_equal(lane.physics.data.ctrl, bounds)
+
+
+def test_actuators_without_bounds_get_the_action_as_it_is():
     lane = dmc.Lane("lqr_lqr_2_1", DMCConfig(action_repeat=1))
     lane.begin(0)
     lane.advance(np.array([-0.5]))
     assert lane.physics.data.ctrl[0] == -0.5
+
+
+@pytest.mark.parametrize("distance", [1.0, 1e-9])
+def test_a_task_that_ends_terminates(distance):
+    """Of the suite's tasks lqr alone does, at rest at the origin."""
+    lane = dmc.Lane("lqr_lqr_2_1", DMCConfig(action_repeat=4))
+    lane.begin(0)
+    with lane.physics.reset_context():
+        lane.physics.data.qpos[:], lane.physics.data.qvel[:] = distance, 0.0
+    outcome = lane.advance(np.zeros(1))
+    assert (outcome.terminated, outcome.truncated) == (distance < 1, False)
 
 
 def test_a_simulation_that_diverges_is_cut():

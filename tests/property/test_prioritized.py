@@ -109,6 +109,10 @@ def test_equals_a_list_of_steps(sizes, num_steps, end_probability, seed):
         np.testing.assert_allclose(batch.discount[i], discount, rtol=1e-6)
         if following is not None:
             np.testing.assert_array_equal(batch.next_observation[i], following)
+        assert batch.ended[i] == steps["terminated"][t, lane]
+        if not batch.ended[i]:
+            after = stack_at(steps, t + 1, lane, stack)
+            np.testing.assert_array_equal(batch.following[i], after)
 
 
 def kaixhins_nonterminal(terminated, t, n):
@@ -155,6 +159,31 @@ def test_priorities_weights_and_the_priority_of_what_is_new():
             weights / weights.max(),
             rtol=1e-5,
         )
+
+
+def test_what_is_new_has_the_largest_priority_of_all_batches():
+    """And not that of the last one."""
+    add, _ = programs(1, 1)
+    steps, replay = play(np.random.default_rng(0), 4, 0.0), empty(1, 1)
+    for t in range(3):
+        replay = add(replay, **{name: values[t] for name, values in steps.items()})
+    for priority in (4.0, 0.5):
+        replay = prioritized.update_priorities(replay, jnp.array([0]), jnp.array([priority]))
+    replay = add(replay, **{name: values[3] for name, values in steps.items()})
+    np.testing.assert_array_equal(replay.tree.levels[0][:6], [0.5, 1, 1, 1, 4, 4])
+
+
+def test_a_cut_truncates_no_episode_that_has_ended():
+    """The lane whose task had ended keeps its transition; that of the other one is never drawn."""
+    assert LANES == 2
+    add, _ = programs(1, 1)
+    steps, replay = play(np.random.default_rng(0), 2, 0.0), empty(1, 1)
+    steps["terminated"][0] = [True, False]
+    replay = add(replay, **{name: values[0] for name, values in steps.items()})
+    replay = prioritized.cut(replay)
+    np.testing.assert_array_equal(replay.truncated[0], [False, True])
+    replay = add(replay, **{name: values[1] for name, values in steps.items()})
+    np.testing.assert_array_equal(np.flatnonzero(replay.tree.levels[0]), [0])
 
 
 def test_insertion_into_a_donated_replay_copies_no_frames():

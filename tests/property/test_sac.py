@@ -103,6 +103,25 @@ def test_its_replay_sums_the_rewards_of_its_steps_and_shows_the_bonus_single_one
     np.testing.assert_array_equal(batch.last_observation[:, 0, 0, -1], index + steps)
 
 
+@pytest.mark.parametrize("seen", [IMAGES, VECTORS])
+def test_its_replay_bootstraps_from_all_but_the_end_of_the_task(seen):
+    """A lost life ends it for the agent, a time limit does not."""
+    config = dataclasses.replace(CONFIG, num_envs=4, batch_size=64)
+    spec = dataclasses.replace(seen, frame_stack=2 if seen.is_image else 1)
+    store = (
+        replays.of_frames(config, spec, 2, ())
+        if seen.is_image
+        else replays.of_transitions(config, spec, ())
+    )
+    frame = jnp.zeros((4, *spec.frame_shape), spec.observation_dtype)
+    terminated, truncated, lost_life = jnp.eye(4, 3, dtype=bool).T
+    step = LaneStep(frame, jnp.ones(4), terminated, truncated, frame, terminated | lost_life)
+    ring = store.add(store.init(frame), frame, jnp.zeros((4, 2)), step, jnp.arange(4))
+    batch, lane = store.sample(jax.random.key(0), ring)
+    assert set(np.asarray(lane)) == {0, 1, 2, 3}
+    np.testing.assert_array_equal(batch.discount, np.array([0.0, 1.0, 0.0, 1.0])[lane])
+
+
 def test_exploring_samples_the_policy_within_bounds(agent, state):
     observation = jnp.repeat(make_batch(0).observation[:1], 4000, axis=0)
     mean, log_std = policy(state, observation[:1])

@@ -10,7 +10,7 @@ import pytest
 
 from re3_jax.cpu import compilation
 from re3_jax.envs.base import Box, EnvSpec
-from re3_jax.intrinsic import RE3Config, from_config, icm, reward_rollout
+from re3_jax.intrinsic import RE3Config, e3b, from_config, icm, reward_rollout
 from re3_jax.intrinsic.base import Step
 from tests.equal import equal_arrays
 from tests.prediction_tasks import SIZES
@@ -18,6 +18,7 @@ from tests.prediction_tasks import SIZES
 LANES, STEPS, LIMIT = 3, 12, 4
 RE3 = from_config(RE3Config(3, 3, ring_size=64, latent_dim=4, beta=0.5, rho=0.02, log1p=False))
 ICM = icm.from_config(icm.ICMConfig(**SIZES, beta=1.0))
+E3B = e3b.from_config(e3b.E3BConfig(**SIZES, beta=1.0), LANES)
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +73,14 @@ def test_typed_keys_begin_the_same_as_bare_ones(brax_env, line):
     jax.tree.map(equal_arrays, bare, typed)
 
 
-@pytest.mark.parametrize("bonus", [pytest.param(RE3, marks=pytest.mark.slow), ICM])
+@pytest.mark.parametrize(
+    "bonus", [*(pytest.param(x, marks=pytest.mark.slow) for x in (RE3, ICM)), E3B]
+)
 def test_rewards_are_those_of_a_loop_by_hand(brax_env, line, bonus):
-    """Observations of the end of an episode included, which brax's auto-reset hides."""
+    """Observations of the end of an episode included, which brax's auto-reset hides.
+
+    E3B begins anew with each episode, however it ended.
+    """
     with_bonus = played(brax_env.wrap(line, LIMIT, bonus=bonus))
     plain = played(brax_env.envs.training.wrap(line, LIMIT))
     spec = EnvSpec("any", (2,), np.dtype(np.float32), Box((1,), -1.0, 1.0), LIMIT)

@@ -187,6 +187,21 @@ def test_a_reset_begins_the_episode_of_the_bonus_anew():
     np.testing.assert_array_equal(paid()[0] == 0, [True, False, False])
 
 
+def test_after_a_reset_no_step_only_resets():
+    """With `NEXT_STEP` the step after an episode's end would, had the loop not reset the lanes."""
+    env = BonusVectorEnv(vector_env(AutoresetMode.NEXT_STEP), RE3)
+    env.reset(seed=0)
+    ended = np.zeros(LANES, bool)
+    while not ended.any():
+        _, _, terminated, truncated, _ = env.step(np.ones(LANES, int))
+        ended = terminated | truncated
+    env.reset(seed=1)
+    before = env.bonus.agent_steps
+    *_, info = env.step(np.ones(LANES, int))
+    assert env.bonus.agent_steps == before + LANES
+    assert (info["intrinsic_reward"] > 0).all()
+
+
 def test_environments_that_do_not_tell_how_they_reset_are_refused():
     env = vector_env(AutoresetMode.SAME_STEP)
     env.metadata = {}

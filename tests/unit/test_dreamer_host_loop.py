@@ -1,5 +1,6 @@
 """Dreamer in the host loop: replay, beliefs, learning and resuming."""
 
+import dataclasses
 import operator
 
 import jax
@@ -12,6 +13,7 @@ from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.dreamer.learner import make_learner
 from re3_jax.agents.dreamer.state_entropy import encoder_from, sequence_re3
 from re3_jax.agents.reward_free import reward_free
+from re3_jax.envs.base import LaneStep
 from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.replay import sequence_ring
@@ -84,6 +86,19 @@ def trained():
         state, m = program.train(state)
         metrics.append(m)
     return program, middle, program.capture(state), metrics
+
+
+def test_a_time_limit_is_not_stored_as_the_end_of_the_task():
+    """Of two lanes the first ends the task, the second meets the limit."""
+    learner = make_learner(
+        dataclasses.replace(CONFIG, num_envs=2), spec(stack=1, size=SIZE), none()
+    )
+    frame = jnp.zeros((2, SIZE, SIZE, 3), jnp.uint8)
+    terminated, truncated = jnp.eye(2, dtype=bool)
+    step = LaneStep(frame, jnp.ones(2), terminated, truncated, frame, terminated)
+    state = learner.init(jax.random.key(0), frame)
+    state = jax.jit(learner.store)(state, jnp.zeros((2, 1)), step)
+    np.testing.assert_array_equal(state.replay.discount[:, 1], [0.0, 1.0])
 
 
 def test_bursts_follow_env_frames(trained):

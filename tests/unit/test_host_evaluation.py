@@ -64,6 +64,15 @@ def test_policy_may_read_its_arguments_late():
             np.testing.assert_array_equal(observation, given[0][0])
 
 
+def test_actions_beyond_their_bounds_are_executed_within_them():
+    sent, lanes = [], DotLanes(EPISODES)
+    lanes.send = lambda action: (sent.append(action), DotLanes.send(lanes, action))[1]
+    evaluate(
+        lambda memory, *_: (memory, jnp.full((*memory.shape[:2], 1), 3.0)), [0], lambda _: lanes
+    )
+    np.testing.assert_array_equal(sent, np.ones((EPISODE, EPISODES, 1)))
+
+
 def test_an_episode_that_was_cut_by_a_lost_process_is_played_anew():
     """Its few steps are no episode: their return would count as one of a whole."""
 

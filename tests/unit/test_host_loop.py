@@ -227,7 +227,12 @@ def test_an_engine_without_states_begins_new_episodes(trained, monkeypatch):
     monkeypatch.setattr(program, "_env", lanes)
     lanes.send(np.ones((1, 1), np.float32))
     lanes.receive()
+    seeds, reset = [], lanes.reset
+    lanes.reset = lambda drawn: (seeds.append(drawn), reset(drawn))[1]
     state = program.resume(jax.tree.map(jnp.copy, middle))
+    env_frames = int(middle.counters.env_frames[0])
+    expected = lane_seeds(program._seeds, env_frames, 1, training=True)
+    np.testing.assert_array_equal(seeds, [expected])
     assert lanes.steps[0] == 0 and float(state.lanes.episode_return[0, 0]) == 0
     assert int(state.replay.num_frames[0, 0]) == int(middle.replay.num_frames[0, 0]) + 1
     assert program.capture(state) is state

@@ -83,6 +83,19 @@ def test_a_killed_worker_is_replaced_and_its_episode_cut(start):
     assert len(workers()) == 2
 
 
+def test_a_simulation_that_diverged_is_reported(start):
+    env, said = start()
+    env.reset(np.array([1, 2]))
+    step(env)
+    state = env.get_state()
+    assert not said
+    # After the time its angle and its velocity, which soon takes it past MuJoCo's 1e10.
+    state["physics"][1, 1:3] = 9.99e9
+    env.set_state(state)
+    np.testing.assert_array_equal(step(env).truncated, [False, True])
+    assert said == ["lane 1: the simulation diverged, its episode was cut"]
+
+
 def test_a_hung_worker_is_replaced(start):
     env, said = start()
     env.reset(np.array([1, 2]))

@@ -15,8 +15,9 @@ from re3_jax.intrinsic.base import IntrinsicReward, none
 from re3_jax.training import coverage
 from re3_jax.training.evaluate import evaluate
 from re3_jax.training.on_policy import init_state, make_on_policy_program, roll_out, train_update
+from re3_jax.training.play import play
 from tests.equal import equal_arrays
-from tests.probe_envs import corridor, countdown, recall
+from tests.probe_envs import aim, corridor, countdown, recall
 
 CONFIG = A2CConfig(num_envs=3, rollout_length=4, hidden_dim=8)
 
@@ -159,6 +160,13 @@ def test_coverage_and_entropy_are_of_the_states_acted_in_since_the_run_began(pro
         np.testing.assert_allclose(metrics["state_entropy"], [entropy] * 2, rtol=1e-6)
 
 
+def test_a_single_visit_covers_a_state():
+    states = CountableStates(lambda steps: steps, num_states=6, num_reachable=5)
+    visits = jnp.array([1, 2, 0, 0, 1, 0])
+    found = coverage.metrics(countdown(5)._replace(states=states), visits)
+    np.testing.assert_allclose(found["state_coverage"], 3 / 5, rtol=1e-6)
+
+
 def test_the_entropy_of_more_visits_than_int32_counts():
     states = CountableStates(lambda steps: steps, num_states=6, num_reachable=5)
     visits = np.array([2**30, 2**30, 2**30, 2**30, 0, 0], np.int32)
@@ -219,6 +227,29 @@ def test_evaluation_of_several_seeds_equals_that_of_each_alone():
         single = alone.evaluate(alone.init(jnp.array([seed])))
         for found, expected in zip(together, single, strict=True):
             np.testing.assert_array_equal(found[row], expected[0])
+
+
+def test_actions_beyond_their_bounds_are_executed_within_them():
+    """In evaluations and where an agent is only looked at."""
+    env, lanes = aim(), 3
+
+    def outcomes(chosen):
+        acting = Acting(
+            begin=lambda agent, frame: (),
+            act=lambda agent, memory, key, explore: ((), jnp.full((lanes, 1), chosen)),
+            see=lambda memory, frame, begins: (),
+        )
+        told = env._replace(step=lambda *given: told_of(env.step(*given)))
+        played = play(told, acting, (), jax.random.key(0), lanes=lanes, steps=4).observation
+        found = evaluate(env, acting, (), jax.random.key(0), episodes=lanes, greedy=False)
+        return found.return_mean, played
+
+    def told_of(after):
+        """What is seen next begins with the reward."""
+        state, step = after
+        return state, step._replace(observation=step.observation.at[0].set(step.reward))
+
+    jax.tree.map(np.testing.assert_array_equal, outcomes(3.0), outcomes(1.0))
 
 
 def test_evaluation_leaves_out_what_follows_a_lanes_first_episode():
