@@ -112,11 +112,12 @@ help:
 	  'make docs                  the documentation, into site/; runs its tutorials: minutes' \
 	  'make dist                  the package: sdist and wheel in dist/, installed and tried once' \
 	  '    [PYTHONS="python3.11 python3.12 python3.13"] on each of these' \
-	  'make try-docs              every documented command in fresh clones [PYTHONS="python3.12"]' \
+	  'make try-docs              every documented command in fresh clones [PYTHONS="python3.12"] [ARGS=]' \
 	  'make clean                 remove what was built, .venv too; runs/ is kept' \
 	  '' \
-	  'PYTHON=python3.12 chooses the interpreter of .venv. Exit codes: 0; 130 after Ctrl-C and' \
-	  '143 after SIGTERM; 2 for anything else, which is what make makes of every failure.'
+	  'PYTHON=python3.12 chooses the interpreter of .venv, VENV=folder another one. Exit codes: 0;' \
+	  '130 after Ctrl-C and 143 after SIGTERM; 2 for anything else, which is what make makes of' \
+	  'every failure.'
 
 run: $(RUN_READY)
 	@$(PY) -m experiments.train $(RUN_OPTIONS)

@@ -26,6 +26,7 @@ import numpy as np
 import torch
 
 from benchmarks import hardware
+from benchmarks.knn import finished
 from re3_jax import initializers
 from re3_jax.cpu import compilation
 from re3_jax.networks import conv_stack
@@ -89,11 +90,6 @@ def in_scan(function: Callable) -> Callable:
         return jax.lax.scan(body, start, None, length=CALLS_IN_SCAN)[0]
 
     return run
-
-
-def finished(function: Callable, *arguments: Any) -> Callable[[], Any]:
-    """A call that waits for its result."""
-    return lambda: jax.block_until_ready(function(*arguments))
 
 
 def torch_stack(params: ConvStack) -> torch.nn.Sequential:

@@ -23,8 +23,7 @@ import numpy as np
 import torch
 
 from benchmarks import hardware
-from benchmarks.conv import finished
-from benchmarks.knn import take_turns
+from benchmarks.knn import finished, take_turns
 from re3_jax.agents.dreamer import images, networks
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.cpu import compilation

@@ -22,8 +22,7 @@ import numpy as np
 import torch
 
 from benchmarks import hardware
-from benchmarks.conv import finished
-from benchmarks.knn import take_turns
+from benchmarks.knn import finished, take_turns
 from re3_jax import initializers
 from re3_jax.cpu import compilation
 from re3_jax.cpu.batch_last import batch_last

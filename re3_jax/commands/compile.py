@@ -107,7 +107,7 @@ def _named(config: RunConfig, devices: int) -> dict[str, Any]:
     # Unchecked: the preset alone may lack what the given options mend, such as a file of weights.
     preset = parse(words, check=False)
     with contextlib.suppress(UsageError):
-        preset, _ = build.prepared(preset)
+        preset, _ = build.planned(preset)
     of_preset = flatten(preset)
     options = {
         name: value
@@ -242,7 +242,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             own.out.parent.mkdir(parents=True, exist_ok=True)
     for options, devices in _asked(words, own.devices):
         # The renderer does not matter to a program; the one of this machine may not exist.
-        config, spec = build.prepared(parse(options))
+        config, spec = build.planned(parse(options))
         place = _place(runs, _named(config, devices))
         if any(run.get("code") == code for run in runs[place : place + 1]):
             print(f"{own.out} has {config.title()} on {number_of(devices, 'device')} already")

@@ -32,7 +32,7 @@ def evaluate(
       run: a run folder.
       episodes: episodes per seed; the run's own number by default.
       greedy: take the most probable action; by default as the run does.
-      video: MP4 to write of the first seed's first episode; pixel tasks only.
+      video: MP4 to write of the first seed's first episode; DeepMind Control and Atari only.
       strip: picture to write of the same, and the distance of its frames.
 
     Raises:

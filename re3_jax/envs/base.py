@@ -93,7 +93,7 @@ class EnvSpec:
       observation_dtype: dtype of one observation.
       action_space: `Discrete` or `Box`.
       max_agent_steps: time limit of an episode in agent steps.
-      action_repeat: env frames per agent step; counters and x-axes are env frames.
+      action_repeat: env frames per agent step; a run's length and x-axes are in env frames.
       colours: channels of one frame if observations are stacks of images: 3, or 1 for grey.
       frame_stack: newest frames in one observation, along its last axis; the newest is last. 1 on
         the device, where an environment that shows several puts them together itself.

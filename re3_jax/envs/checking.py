@@ -16,7 +16,8 @@ def validated(env: DeviceEnv, strict: bool = False) -> DeviceEnv:
     numbers becomes float32.
 
     Raises:
-      ValueError: its actions are real numbers but no vector, or its frames are to be stacked.
+      ValueError: its actions are real numbers but no vector, its observation is a single number, or
+        its frames are to be stacked.
     """
     spec = env.spec
     _check_spec(spec)
@@ -80,10 +81,10 @@ def check_env(env: DeviceEnv, num_lanes: int = 4, seed: int = 0) -> Float[Array,
       The reward that each lane got in all, float32 [lane].
 
     Raises:
-      ValueError: actions or frames are as no agent takes them, a result has a wrong form, an
-        episode is longer than `spec.max_agent_steps`, an observation or a reward is not finite,
-        `final_observation` is not the observation of a step that ended no episode, or the next
-        episode does not begin where one ends; one sentence.
+      ValueError: actions, observations or frames are as no agent takes them, a result has a wrong
+        form, an episode is longer than `spec.max_agent_steps`, an observation or a reward is not
+        finite, `final_observation` is not the observation of a step that ended no episode, or the
+        next episode does not begin where one ends; one sentence.
 
     Example:
       >>> from re3_jax.envs import registry

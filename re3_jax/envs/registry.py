@@ -16,7 +16,8 @@ PAPER_TASKS = {
     **{name: f"dmc:{name}" for name in dmc_tasks.PAPER_TASKS},
     **{name: f"atari:{name}" for name in atari_games.PAPER_GAMES},
 }
-"""Bare name of each task of the paper -> canonical name."""
+"""Bare name of each task of the paper, but for two games that a picture alone names -> canonical
+name."""
 
 OTHER_NAMES = {
     minigrid.short_name(task): f"minigrid:{task}" for task in ("DoorKey-16x16", *minigrid.TASKS)
@@ -24,7 +25,7 @@ OTHER_NAMES = {
 """Bare name -> canonical name of the tasks of MiniGrid that the paper does not have."""
 
 SUITES = ("minigrid", "gymnax", "brax", "pixels", "dmc", "atari")
-"""The names allowed before the colon."""
+"""The names before the colon of what this package has; `register` adds others."""
 
 HOST_SUITES = ("dmc", "atari")
 """Suites whose environments run on the host: see `re3_jax.envs.host`, not `make`."""
@@ -84,7 +85,7 @@ def canonical(task: str) -> str:
 
 
 def suite(task: str) -> str:
-    """The suite of `task`, one of `SUITES`.
+    """The suite of `task`: one of `SUITES`, or one that was registered.
 
     Raises:
       ValueError: if there is no such task.

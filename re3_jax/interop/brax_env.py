@@ -39,12 +39,13 @@ def wrap(
 
     Args:
       env: one environment, whose observations are vectors.
-      episode_length: steps after which an episode is truncated.
-      action_repeat: steps for which an action is repeated; the bonus sees the last observation.
+      episode_length: brax's steps after which an episode is truncated.
+      action_repeat: those for which an action is repeated; the bonus sees the last observation.
       randomization_fn: brax's, which draws a system for every lane.
       bonus: such as `re3_jax.intrinsic.from_config(RE3Config(beta=0.01))`.
 
     Raises:
+      TypeError: if it is no bonus, such as the options of one.
       ValueError: if observations are not vectors.
     """
     if randomization_fn is None:
@@ -52,7 +53,8 @@ def wrap(
     else:
         lanes = envs.training.DomainRandomizationVmapWrapper(env, randomization_fn)
     episodes = envs.training.EpisodeWrapper(lanes, episode_length, action_repeat)
-    return envs.training.AutoResetWrapper(BonusEnv(episodes, bonus, episode_length))
+    agent_steps = -(-episode_length // action_repeat)
+    return envs.training.AutoResetWrapper(BonusEnv(episodes, bonus, agent_steps))
 
 
 class BonusEnv(envs.Wrapper):
@@ -65,8 +67,18 @@ class BonusEnv(envs.Wrapper):
     begins anew and knows its own episodes only.)
     """
 
-    def __init__(self, env: Any, bonus: IntrinsicReward, episode_length: int = 1000):
-        """Wraps `env`, brax's `EpisodeWrapper` of a batch."""
+    def __init__(self, env: Any, bonus: IntrinsicReward, max_agent_steps: int = 1000):
+        """Wraps a batch of environments.
+
+        Args:
+          env: brax's `EpisodeWrapper` of them.
+          bonus: that rewards them.
+          max_agent_steps: the most of an episode, actions that are repeated counted once.
+
+        Raises:
+          TypeError: if it is no bonus.
+          ValueError: if observations are not vectors.
+        """
         check_is_bonus(bonus)
         super().__init__(env)
         if not isinstance(env.observation_size, int):
@@ -79,7 +91,7 @@ class BonusEnv(envs.Wrapper):
             observation_shape=(env.observation_size,),
             observation_dtype=np.dtype(np.float32),
             action_space=Box((env.action_size,), -1.0, 1.0),
-            max_agent_steps=episode_length,
+            max_agent_steps=max_agent_steps,
         )
 
     def reset(self, rng: Array) -> Any:

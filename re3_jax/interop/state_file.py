@@ -26,6 +26,7 @@ def save(path: str | Path, state: Any) -> None:
 
     Raises:
       ValueError: if two leaves have one path, such as a/b and b in a, or a name ends in .npy.
+      OSError: if the file cannot be written.
     """
     path = Path(path)
     # `np.savez` takes the arrays as keywords beside its own, `file` and `allow_pickle`.

@@ -59,6 +59,7 @@ class BonusVectorEnv(VectorWrapper):
             with their channels are turned for the bonus, here and where `spec` is given.
 
         Raises:
+          TypeError: if it is no bonus, such as the options of one.
           ValueError: if the environments do not tell how they reset, if `spec_of` cannot describe
             them, or if the bonus cannot be paid for a step of all lanes, or where a step may be
             a transition in some lanes only (`NEXT_STEP`) for one lane, or remembers episodes.

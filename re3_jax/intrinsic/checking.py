@@ -107,6 +107,7 @@ def check_bonus(
       What it logs: the forms of its infos.
 
     Raises:
+      TypeError: it is no `IntrinsicReward`, such as the options of one.
       ValueError: what one of its functions returns does not fit; one sentence says what would.
 
     Example:

@@ -8,6 +8,8 @@ r^int(s_i) = log(||y_i - y_i^kNN||_2 + 1). A query is a latent y_i; the rows of 
 - `mean_distance`: the mean of the distances of ranks `first` to `k`.
 - `nearest_distances`: the distances to the k nearest rows.
 - `nearest_and_mean`: both `nearest_distances` and `mean_distance` from one search.
+- `kth_joint_distance`: the distance to the k-th nearest row where a scalar belongs to each latent;
+  `gap_between` is the gap of two scalars in it.
 
 A search has two stages. `plan` cuts both inputs into pieces that fit the cache:
 
@@ -44,7 +46,8 @@ the whole ring by differences. No query is searched again where the error could 
 
 Memory: the matrix queries x rows never takes more than 8 MB, for up to a million rows. Memory grows
 with queries x groups.
-On a CUDA device a kernel makes stage 1, and the matrix is never in memory (see `kernel`).
+On a CUDA device a kernel makes stage 1 of a search of latents alone, and the matrix is never in
+memory (see `kernel`).
 
 Gradients: latents are constants. No gradient flows to the queries or the ring.
 

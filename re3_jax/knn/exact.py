@@ -52,7 +52,10 @@ def kth_distance(
       [5.]
 
     Raises:
-      ValueError: if k is not in 1..capacity, or if the shapes do not fit.
+      ValueError: if k is not in 1..capacity, if the shapes do not fit, or if `exclude` is no
+        integers.
+      TypeError: if queries or the ring are of another kind, or k is no whole number that is known
+        before tracing.
     """
     return nearest_distances(
         queries, ring, k=k, exclude=exclude, fingerprints=fingerprints, axis_name=axis_name
@@ -94,7 +97,10 @@ def kth_joint_distance(
       float32 [batch], as `kth_distance`.
 
     Raises:
-      ValueError: if k is not in 1..capacity, or if the shapes do not fit.
+      ValueError: if k is not in 1..capacity, if the shapes do not fit, or if `exclude` is no
+        integers.
+      TypeError: if queries or the ring are of another kind, or k is no whole number that is known
+        before tracing.
     """
     rows = ring.latents.shape[0]
     if scalars.shape != queries.shape[:1] or ring_scalars.shape != (rows,):
@@ -137,7 +143,10 @@ def mean_distance(
       0.
 
     Raises:
-      ValueError: if not 1 <= first <= k <= capacity, or if the shapes do not fit.
+      ValueError: if not 1 <= first <= k <= capacity, if the shapes do not fit, or if `exclude` is
+        no integers.
+      TypeError: if queries or the ring are of another kind, or k is no whole number that is known
+        before tracing.
     """
     return nearest_and_mean(
         queries,
@@ -166,7 +175,10 @@ def nearest_and_mean(
       float32 [batch, k] and float32 [batch].
 
     Raises:
-      ValueError: if not 1 <= first <= k <= capacity, or if the shapes do not fit.
+      ValueError: if not 1 <= first <= k <= capacity, if the shapes do not fit, or if `exclude` is
+        no integers.
+      TypeError: if queries or the ring are of another kind, or k is no whole number that is known
+        before tracing.
     """
     if not 1 <= first <= k:
         raise ValueError(
@@ -230,7 +242,10 @@ def nearest_distances(
        [ 5. 10.]]
 
     Raises:
-      ValueError: if k is not in 1..capacity, or if the shapes do not fit.
+      ValueError: if k is not in 1..capacity, if the shapes do not fit, or if `exclude` is no
+        integers.
+      TypeError: if queries or the ring are of another kind, or k is no whole number that is known
+        before tracing.
     """
     return _distances(_squared_distances(queries, ring, k, exclude, fingerprints, axis_name))
 

@@ -116,7 +116,7 @@ def add(
       ([0, 1, 2], [0, 1, 0], [2, 1, 2])
 
     Raises:
-      ValueError: if the batch has more latents than the ring has places.
+      ValueError: if the batch has more latents than the ring has places, or of another length.
     """
     capacity, batch_size = ring.latents.shape[0], latents.shape[0]
     check_batch(latents, *ring.latents.shape)

@@ -38,7 +38,7 @@ class FrameReplay(NamedTuple):
       frame_number: number of the newest frame of o_t, counted from the first one ever written.
       age: frames that the episode had before that one.
       bonus_index: where the bonus keeps what belongs to o_t.
-      newest_age: the same of the newest frame, from which the next transition starts.
+      newest_age: `age` of the newest frame, from which the next transition starts.
       num_frames: frames written so far, those since overwritten included.
       num_transitions: transitions of each lane written so far, likewise.
     """
@@ -212,7 +212,8 @@ def sample(
     start of an episode its first frame stands for those before it. Bonuses are zero.
 
     With `n` > 1, a transition goes on for n steps, or for fewer where its episode ends or the
-    newest transition is reached. `gamma` discounts its rewards and is used for nothing else.
+    newest transition is reached. `gamma` discounts the rewards after the first, and `discount` and
+    `later.weight` are made of it; with n = 1 it is not used.
 
     The replay must hold a transition; from an empty one come zeros.
 

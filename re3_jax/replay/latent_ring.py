@@ -93,7 +93,7 @@ def add(
       ([2, 0], 3)
 
     Raises:
-      ValueError: if the batch has more rows than the ring.
+      ValueError: if the batch has more rows than the ring, or latents of another length.
     """
     capacity, batch_size = ring.latents.shape[0], latents.shape[0]
     check_batch(latents, *ring.latents.shape)

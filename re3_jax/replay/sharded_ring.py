@@ -77,7 +77,7 @@ def add(
       fingerprints: `fingerprint.of` the observations.
 
     Raises:
-      ValueError: if the batch has more rows than the ring.
+      ValueError: if the batch has more rows than the ring, or latents of another length.
     """
     slice_rows, batch_size = ring.latents.shape[0], latents.shape[0]
     capacity = slice_rows * lax.axis_size(AXIS)

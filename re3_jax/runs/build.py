@@ -39,24 +39,32 @@ Runner = DeviceProgram | HostProgram
 """What drives a run, whichever side the environments live on; the two are used alike."""
 
 
-def prepared(config: RunConfig) -> tuple[RunConfig, EnvSpec]:
-    """A configuration that can be built here, and its task.
-
-    The chunk size is chosen, and `auto` is replaced by the renderer for this machine.
+def planned(config: RunConfig) -> tuple[RunConfig, EnvSpec]:
+    """The configuration with its chunk size, and its task; no renderer is looked for.
 
     Raises:
-      UsageError: the agent does not fit the task, or this machine lacks what the task needs.
+      UsageError: the agent does not fit the task, or the task or its suite is not installed.
     """
-    spec, on_host = task_spec(config), suites.host_of(config.env)
+    spec = task_spec(config)
     validate_for_task(config, spec)
+    chunk = config.choose_chunk_updates(spec.action_repeat)
+    return dataclasses.replace(config, chunk_updates=chunk), spec
+
+
+def prepared(config: RunConfig) -> tuple[RunConfig, EnvSpec]:
+    """The same where the run can be built here: `auto` is the renderer for this machine.
+
+    Raises:
+      UsageError: as `planned`, or this machine lacks what draws the task.
+    """
+    (config, spec), on_host = planned(config), suites.host_of(config.env)
     if on_host is not None and on_host.is_drawn:
         with refusing(ValueError, ImportError):
             options = getattr(config, on_host.group)
             drawn_by = host.drawn_by(suites.find(config.env)[1], options)
         options = dataclasses.replace(options, renderer=drawn_by)
         config = dataclasses.replace(config, **{on_host.group: options})
-    chunk = config.choose_chunk_updates(spec.action_repeat)
-    return dataclasses.replace(config, chunk_updates=chunk), spec
+    return config, spec
 
 
 def part_of(config: RunConfig, processes: Processes) -> RunConfig:

@@ -103,8 +103,8 @@ class RunConfig:
       checkpoint_seconds: wall seconds between two checkpoints.
       loggers: where numbers go beside the CSV files: tensorboard, wandb and mlflow, several with
         commas between them, or none (see `re3_jax.runs.loggers`).
-      video: write an MP4 of an evaluation episode at the end (pixel tasks), and one of the
-        predictions of Dreamer's world model.
+      video: write an MP4 of an evaluation episode at the end (DeepMind Control and Atari), and one
+        of the predictions of Dreamer's world model.
       a2c: options of the A2C agent.
       ppo: options of the PPO agent.
       sac: options of soft actor-critic (rad, drq).

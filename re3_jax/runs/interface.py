@@ -234,6 +234,10 @@ class Run:
         Returns:
           `env_frames`, `episodes`, `greedy`, `return_mean` over all seeds, and for each seed in
           `seeds` its `return_mean`, `return_std` and `length_mean` (agent steps).
+
+        Raises:
+          UsageError: there are too few or too many episodes, or the run was left in the middle of a
+            chunk.
         """
         config = evaluation.asked(self.config, episodes, greedy)
         return evaluation.described(config, self._play(config), self._session.record.env_frames)
@@ -248,6 +252,10 @@ class Run:
 
         Returns:
           The path, or the frames.
+
+        Raises:
+          UsageError: the task is of another suite, no MP4 can be written here, or the run was left
+            in the middle of a chunk.
         """
         evaluation.check_films(self.config)
         frames: list[np.ndarray] = []
@@ -259,7 +267,11 @@ class Run:
         return path
 
     def plot(self) -> "Figure":
-        """The picture of curve.png: mean evaluation return over seeds, with its 95% band."""
+        """The picture of curve.png: mean evaluation return over seeds, with its 95% band.
+
+        Raises:
+          UsageError: the run has no evaluation yet.
+        """
         return summary.picture(self._curve(), self.config)
 
     def save(self, folder: str | Path) -> Path:
@@ -291,8 +303,8 @@ class Run:
         """The session, unless it was left in the middle of a chunk."""
         if not self._is_whole:
             raise UsageError(
-                "this run was left in the middle of a chunk: train it again, or load its folder if "
-                "it has one"
+                "this run was left in the middle of a chunk: begin another with re3_jax.train, or "
+                "load its folder if it has one"
             )
         return self._session
 

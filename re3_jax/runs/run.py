@@ -173,7 +173,7 @@ def opening_lines(
     per_seed, used = config.devices_per_seed, devices_of(own)
     devices = number_of(len(used), f"{used[0].device_kind} device")
     if len(used) < len(usable):
-        remedy = f"SEEDS a multiple of {len(usable) // per_seed} would use all"
+        remedy = f"a multiple of {number_of(len(usable) // per_seed, 'seed')} would use all"
         devices = f"{len(used)} of {len(usable)} {used[0].device_kind} devices ({remedy})"
     if per_seed > 1:
         devices += f", {per_seed} for each seed"

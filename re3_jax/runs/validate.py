@@ -117,7 +117,8 @@ def sizes(config: RunConfig) -> str:
     """The options of the agent and its bonus that take the most memory."""
     agent = AGENTS[config.agent]
     if agent.on_policy:
-        return f"--re3.ring-size or --{agent.group}.num-envs"
+        ring = "--re3.ring-size or " * bonuses.keeps_latents(flatten(config))
+        return f"{ring}--{agent.group}.num-envs"
     return f"--{agent.group}.batch-size or --{agent.group}.replay-capacity"
 
 
@@ -133,7 +134,9 @@ def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> st
     # With fewer transitions an agent may be unable to start learning.
     first = getattr(options, agent.first_update) if agent.first_update else 0
     if capacity >= max(options.batch_size, first):
-        fits.append(f"{option} {capacity // 1000 * 1000 or capacity}")
+        parts = options.num_envs * config.re3.ring_shards
+        round_one = math.lcm(1000, parts)
+        fits.append(f"{option} {capacity // round_one * round_one or capacity // parts * parts}")
     if seeds := available_bytes * config.seeds // needed_bytes:
         fits.append(f"--seeds {seeds}")
     if fits:

@@ -66,6 +66,7 @@ class CheckpointStore:
 
         Raises:
           OSError: the disk does not take it (full, over a quota); the older ones are untouched.
+          LostProcess: another process of the run does not answer.
         """
         self._tidy()
         if step in self._manager.all_steps():
@@ -107,6 +108,7 @@ class CheckpointStore:
 
         Raises:
           ValueError: there are checkpoints, and all are damaged.
+          LostProcess: another process of the run does not answer.
         """
         damaged: dict[int, str] = {}
         for step in reversed(self._processes.exchange(self.steps())[0]):

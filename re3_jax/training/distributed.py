@@ -75,7 +75,12 @@ class Processes:
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
     def agreed(self, work: Callable[..., Result], *arguments: Any) -> Result:
-        """The result of `work` in this process; if it fails in one, it fails in all."""
+        """The result of `work` in this process; if it fails in one, it fails in all.
+
+        Raises:
+          ValueError: it failed in one of several processes; the sentence is the first one's. Alone,
+            a process raises its own exception.
+        """
         if self.count == 1:
             return work(*arguments)
         result, error = None, None

@@ -133,7 +133,7 @@ class HostProgram:
         return self._over_seeds.with_shardings(self.capture(self._shapes(num_seeds)))
 
     def init(self, seeds: Int[Array, " seed"]) -> TrainState:
-        """State at env frame 0, with the lanes' first frames in the replay."""
+        """State at env frame 0, where the lanes show the first frames of their episodes."""
         frames = self.lanes().reset(self._lane_seeds(0))
         return self.capture(self._init(seeds, self._by_seed(frames)))
 
@@ -204,7 +204,7 @@ class HostProgram:
         """One chunk, after `compile`; the state given is donated. Metrics are means, [seed].
 
         Episode statistics are over the episodes that ended in the chunk, NaN if none did;
-        those of updates are NaN before the first one.
+        those of updates are NaN where the chunk made none.
         """
         env, programs, annotate = self.lanes(), self.programs, jax.profiler.TraceAnnotation
         agent_steps, updates = int(state.counters.agent_steps[0]), int(state.counters.updates[0])

@@ -1,4 +1,4 @@
-"""What a run tells: train.csv, eval.csv and states.csv, and the same numbers to loggers (io).
+"""What a run tells: train.csv, eval.csv and states.csv, and a part of it to loggers (io).
 
 A run without a folder has the same tables in memory.
 
@@ -33,7 +33,11 @@ class CsvTable:
         file.seek(0, os.SEEK_END)
 
     def append(self, columns: Mapping[str, Sequence[Any] | np.ndarray]) -> None:
-        """Writes a row for each value of the columns; the first call ever names them."""
+        """Writes a row for each value of the columns; the first call ever names them.
+
+        Raises:
+          ValueError: the file has other columns.
+        """
         if self._columns is None:
             self._columns = list(columns)
             self._file.write(f"{','.join(columns)}\n".encode())
@@ -132,10 +136,11 @@ class Logger(Protocol):
 
 
 class Recorder(Tables):
-    """The tables as files of a run folder, and the same numbers to loggers.
+    """The tables as files of a run folder, and a part of their numbers to loggers.
 
     Attributes:
-      loggers: are given means over seeds.
+      loggers: are given means over seeds of what `train` records, and of an evaluation the mean
+        return and each seed's.
     """
 
     def __init__(

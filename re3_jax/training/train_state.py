@@ -104,7 +104,8 @@ class TrainState(NamedTuple):
       lanes: the environments.
       counters: progress.
       key: the random stream that training consumes.
-      evaluation_key: root of the streams of evaluations, each folded in by its frame count.
+      evaluation_key: root of the streams of evaluations on the device, each folded in by its frame
+        count, and of what is only looked at. Evaluations on the host begin from the seeds' numbers.
       visited: a table of what the run has met so far: how often an action was taken in each of the
         environment's states (`coverage`), or which grey screens were seen (`screens`); None where
         neither is known.

@@ -99,6 +99,17 @@ def test_runs_of_other_code_are_compiled_again_in_their_place(tmp_path, monkeypa
     assert [(run["seeds"], run["code"]) for run in runs] == [(1, "two"), (2, "two")]
 
 
+def test_no_renderer_is_looked_for(monkeypatch):
+    """That of the paper needs a driver, which the machine that compiles may lack."""
+    monkeypatch.setattr(build.host, "drawn_by", lambda *_: pytest.fail("looked for a renderer"))
+    monkeypatch.setattr(command, "_check_compiler", lambda target: None)
+    monkeypatch.setattr(command.targets, "devices", lambda target: [])
+    monkeypatch.setattr(command, "compile_run", lambda config, *_: pytest.fail(config.dmc.renderer))
+    words = ["--target", "v5e", "--env", "cheetah_run_sparse", "--preset", "paper", "--seeds", "1"]
+    with pytest.raises(pytest.fail.Exception, match="gl"):
+        command.main(words)
+
+
 def test_the_given_options_may_mend_what_the_preset_alone_lacks():
     """Rainbow's returns of several steps leave no room for ICM."""
     words = ["--env", "gymnax:Breakout-MinAtar", "--agent", "rainbow", "--bonus", "icm"]

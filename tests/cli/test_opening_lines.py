@@ -33,8 +33,8 @@ def announced(folder: Path, chunk: int = 1, **options) -> list[str]:
     [
         (4, 2, "on 2 cpu devices ->"),
         (1, 1, "on 1 cpu device ->"),
-        (5, 2, "on 1 of 2 cpu devices (SEEDS a multiple of 2 would use all) ->"),
-        (6, 4, "on 3 of 4 cpu devices (SEEDS a multiple of 4 would use all) ->"),
+        (5, 2, "on 1 of 2 cpu devices (a multiple of 2 seeds would use all) ->"),
+        (6, 4, "on 3 of 4 cpu devices (a multiple of 4 seeds would use all) ->"),
     ],
 )
 def test_idle_devices_are_announced(folder, monkeypatch, seeds, devices, words):
@@ -91,7 +91,7 @@ def test_devices_of_a_ring_are_announced(folder, monkeypatch):
     config = run_folder.stored_config(folder, "")
     re3 = dataclasses.replace(config.re3, merge_copies=False, ring_shards=2)
     (line,) = announced(folder, re3=re3, seeds=2)
-    assert "on 4 of 6 cpu devices (SEEDS a multiple of 3 would use all), 2 for each seed" in line
+    assert "on 4 of 6 cpu devices (a multiple of 3 seeds would use all), 2 for each seed" in line
 
 
 @pytest.mark.parametrize(("devices", "fits"), [(1, 1), (2, 2), (6, 3)])

@@ -6,7 +6,7 @@ from re3_jax.envs import registry
 from re3_jax.runs.config import RunConfig
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.options import parse
-from re3_jax.runs.validate import validate_for_task
+from re3_jax.runs.validate import check_memory, validate_for_task
 
 
 def config_of(task, *more, preset="recommended"):
@@ -85,3 +85,15 @@ def test_bad_input_is_one_sentence(task, more, words):
 def test_its_options_are_refused_with_other_agents():
     with pytest.raises(UsageError, match="--rainbow.n-steps has no effect with --agent a2c"):
         parse(["--env", "doorkey_6x6", "--rainbow.n-steps", "1"])
+
+
+def test_memory_names_a_replay_that_its_lanes_fill():
+    """A whole number of steps of all lanes, as the agent demands."""
+    lanes = ("--rainbow.num-envs", "48", "--rainbow.replay-capacity", "960000")
+    config = config_of("gymnax:CartPole-v1", *lanes)
+    with pytest.raises(UsageError, match="--rainbow.replay-capacity .*would fit") as refusal:
+        check_memory(2**27, 2**27 - 2**20, config)
+    capacity = str(refusal.value).split("replay-capacity ")[1].split()[0]
+    assert int(capacity) % 1000 == 0
+    assert config_of("gymnax:CartPole-v1", *lanes[:3], capacity).rainbow.num_envs == 48
+    assert int(capacity) % 48 == 0

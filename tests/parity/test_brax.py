@@ -103,8 +103,3 @@ def test_making_a_task_writes_and_prints_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     adapter.make("halfcheetah")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_unknown_backend_is_one_sentence():
-    with pytest.raises(ValueError, match="did you mean mjx"):
-        adapter.make("ant", "mjxx")

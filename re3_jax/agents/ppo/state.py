@@ -15,7 +15,7 @@ CLIP = 10.0
 """CleanRL's bound on normalised observations."""
 
 
-@inherits("params", "seen", "reward_scales")
+@inherits("params", "seen")
 class PPOState(NamedTuple):
     """What the agent learns.
 

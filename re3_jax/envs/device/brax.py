@@ -8,7 +8,7 @@ ended is kept.
 import contextlib
 import warnings
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +17,6 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax.envs.base import Box, DeviceEnv, EnvSpec, TimeStep
 from re3_jax.envs.names import pip_install, unknown_name
-
-Backend = Literal["generalized", "positional", "spring", "mjx"]
 
 EPISODE_LENGTH = 1000
 """Agent steps after which brax's training truncates an episode."""
@@ -46,28 +44,25 @@ class BraxState(NamedTuple):
     agent_steps: Int[Array, ""]
 
 
-def make(name: str, backend: Backend = "generalized") -> DeviceEnv:
-    """The brax task `name`.
+def make(name: str) -> DeviceEnv:
+    """The brax task `name`, with the physics for which brax tunes its tasks, `generalized`.
 
     Actions are in [-1, 1], as in brax. An episode is truncated after `EPISODE_LENGTH` steps, and
     terminated where brax sets `done`.
 
     Args:
       name: one of `TASKS`.
-      backend: brax's physics. brax's tasks are tuned for `generalized`.
 
     Raises:
       ImportError: if brax is not installed.
-      ValueError: if there is no such task or no such backend.
+      ValueError: if there is no such task.
     """
     envs = import_brax()
     if name not in TASKS:
         raise unknown_name("brax task", name, TASKS)
-    if backend not in get_args(Backend):
-        raise unknown_name("brax backend", backend, get_args(Backend))
     with warnings.catch_warnings(), _without_mujocos_log():
         _ignore_what_brax_says_of_itself()
-        env = envs.get_environment(name, backend=backend)
+        env = envs.get_environment(name, backend="generalized")
 
     # `jit`, because brax takes seconds to trace and a run's programs call both many times.
     @jax.jit

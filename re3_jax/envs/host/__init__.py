@@ -34,8 +34,8 @@ def make(
       report: called with a sentence when something happens to a lane (a worker was replaced).
 
     Raises:
-      ValueError: if there is no such task, if the requested renderer does not work here, or if
-        it cannot draw this task; the message says what to do.
+      ValueError: if there is no such task, if the requested renderer does not work here or cannot
+        draw this task, or if there are no lanes; the message says what to do.
       ImportError: if the engine is not installed; the message says how to install it.
       LostWorkers: if a worker process does not start.
     """

@@ -17,7 +17,7 @@ def spec(game: str, config: AtariConfig) -> EnvSpec:
     """Specification of a game: 84x84 grey frames and the minimal set of actions.
 
     Raises:
-      ValueError: if there is no such game.
+      ValueError: if there is no such game, or something imported envpool before.
       ImportError: if envpool is not installed.
     """
     game = atari_games.find(game)
@@ -63,7 +63,7 @@ class AtariLanes(envpool.PoolLanes):
 
         Raises:
           ImportError: if envpool is not installed.
-          ValueError: if there is no such game.
+          ValueError: if there is no such game, or something imported envpool before.
         """
         del report
         super().__init__(num_lanes, "")
@@ -100,7 +100,7 @@ class AtariLanes(envpool.PoolLanes):
         return _frames(observation[order])
 
     def send(self, action: Int[np.ndarray, " lane"]) -> None:
-        """Starts one step."""
+        """Starts one step with `action`, whole numbers [lane] or [lane, 1]."""
         self._start(np.asarray(action, np.int32).reshape(self.num_lanes))
 
     def _advance(self, action: Int[np.ndarray, " lane"]) -> LaneStep:

@@ -22,7 +22,10 @@ class HostEnv(Protocol):
     lost: np.ndarray
 
     def reset(self, seeds: np.ndarray) -> np.ndarray:
-        """Starts a new episode in every lane, lane i from `seeds[i]`; returns the first frames."""
+        """Starts a new episode in every lane, lane i from `seeds[i]`, a whole number.
+
+        Returns the first frames, uint8 [lane, height, width, colours].
+        """
 
     def send(self, action: np.ndarray) -> None:
         """Starts one step with `action` [lane, action]; returns at once."""

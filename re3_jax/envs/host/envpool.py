@@ -92,6 +92,7 @@ def failure() -> str | None:
 
     Raises:
       ImportError: if envpool is not installed.
+      ValueError: if something imported it before.
     """
     load()
     try:
@@ -182,7 +183,11 @@ class PoolLanes(ABC):
         self._step: Future[LaneStep] | None = None
 
     def reset(self, seeds: Int[np.ndarray, " lane"]) -> UInt8[np.ndarray, "lane ..."]:
-        """Starts a new episode in every lane, lane i from `seeds[i]`; returns the first frames."""
+        """Starts a new episode in every lane, lane i from `seeds[i]`; returns the first frames.
+
+        Raises:
+          ValueError: if there are not as many seeds as lanes.
+        """
         if len(seeds) != self.num_lanes:
             raise ValueError(f"{self.num_lanes} lanes need as many seeds, but got {len(seeds)}")
         self._step = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -101,7 +102,8 @@ class DMCLanes:
         except Lost as lost:
             self.close()
             raise LostWorkers(
-                f"a worker for {task_id} {lost}: make doctor says what works on this machine"
+                f"a worker for {task_id} {lost}: {sys.executable} -m re3_jax.commands.doctor says "
+                "what works on this machine"
             ) from None
         except BaseException:
             self.close()
@@ -111,6 +113,9 @@ class DMCLanes:
         """Starts a new episode in every lane, lane i from `seeds[i]`; returns the first frames.
 
         If a `send` has had no `receive`, waits for its step and drops it.
+
+        Raises:
+          LostWorkers: if too many are lost in a row.
         """
         if self._is_stepping:
             self.receive()

@@ -2,7 +2,8 @@
 
 `paper` is the table and the text of the appendix to the letter; `released` is what the authors'
 code runs, which made the published curves. They share every number of the table and differ in
-what the random encoder sees, how the bonus is normalised and where a sparse reward begins.
+what the random encoder sees, how the bonus is normalised, where a sparse reward begins, what
+pre-training is rewarded with and, outside the main figure's tasks, in the number of seeds.
 `recommended` is `released` with a renderer that works on this machine; `small` is the same program
 for a machine without a GPU; `debug` takes seconds. Values that the paper does not state are those
 of the released code (see `docs/deviations.md`).

@@ -3,7 +3,8 @@
 Values that the table leaves out are danijar/dreamer's, which are the defaults of `DreamerConfig`:
 the authors changed nothing else. `paper` and `released` share every number; they differ in the
 order of the random encoder's last layers, in how the bonus is normalised, in where a sparse reward
-begins, and in the number of evaluation episodes, of which the authors play one.
+begins, in what pre-training is rewarded with, and in the number of evaluation episodes, of which
+the authors play one.
 """
 
 from re3_jax.agents.dreamer.networks import IMAGE_SIZE
