@@ -27,7 +27,7 @@ class Finding(NamedTuple):
       verdict: in one word.
       result: our numbers with their intervals, or why there are none.
       ran: what ran: task, preset, seeds, frames; empty if nothing did.
-      reason: why the verdict is not `reproduced`; may be empty.
+      reason: why the verdict is not `reproduced`, or what it rests on; may be empty.
       command: what made the results, if it is not the entry's command.
     """
 

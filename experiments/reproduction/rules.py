@@ -184,7 +184,10 @@ def not_worse(comparisons: Sequence[Comparison], reproduced: Verdict) -> Judged:
     if seeds < FEWEST_SEEDS:
         return Verdict.NOT_REPRODUCED, too_few(seeds)
     is_worse = any(comparison.probability.high < 0.5 for comparison in comparisons)
-    return (Verdict.NOT_REPRODUCED, "worse") if is_worse else (reproduced, "")
+    if is_worse:
+        return Verdict.NOT_REPRODUCED, "worse"
+    differ = all(comparison.probability.low > 0.5 for comparison in comparisons)
+    return reproduced, "" if differ else "no difference shown"
 
 
 def contains(found: Interval, seeds: int, number: float, reproduced: Verdict) -> Judged:

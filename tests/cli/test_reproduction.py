@@ -122,7 +122,9 @@ def test_alike_and_no_worse():
     assert rules.alike([equal, equal], SMALLER) == (SMALLER, "")
     for differs in (better, worse):
         assert rules.alike([equal, differs], SMALLER) == (NOT_REPRODUCED, "1 of 2 differ")
-    assert rules.not_worse([equal, better], REPRODUCED) == (REPRODUCED, "")
+    assert rules.not_worse([better], REPRODUCED) == (REPRODUCED, "")
+    no_difference = REPRODUCED, "no difference shown"
+    assert rules.not_worse([equal, better], REPRODUCED) == no_difference
     assert rules.not_worse([equal, worse], REPRODUCED) == (NOT_REPRODUCED, "worse")
 
 
