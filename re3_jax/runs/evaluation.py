@@ -1,13 +1,18 @@
 """Evaluation of a state on request: with the run's settings or others."""
 
+import contextlib
 import dataclasses
 import operator
+from collections.abc import Callable
 from typing import Any
 
 from re3_jax.runs import suites
+from re3_jax.runs.build import build, task_spec
 from re3_jax.runs.config import RunConfig
-from re3_jax.runs.errors import UsageError
+from re3_jax.runs.errors import UsageError, refuse_lack_of_memory
+from re3_jax.runs.session import Session
 from re3_jax.training.evaluate import EvalStats
+from re3_jax.training.host_evaluation import Frames
 
 MOST_EPISODES = 1_000_000
 """Most episodes of an evaluation per seed: more than anyone waits for, and counted in int32."""
@@ -35,6 +40,22 @@ def _is_possible(episodes: Any) -> bool:
         return 1 <= operator.index(episodes) <= MOST_EPISODES
     except TypeError:
         return False
+
+
+def played(
+    session: Session, config: RunConfig, film: Frames | None, say: Callable[[str], None]
+) -> EvalStats:
+    """Episodes of a session's present state with the settings of `config`; `film` gets the frames.
+
+    Raises:
+      UsageError: they do not fit into memory.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(refuse_lack_of_memory("--episodes"))
+        runner = session.runner
+        if config.evaluation != session.config.evaluation:
+            runner = stack.enter_context(contextlib.closing(build(config, task_spec(config), say)))
+        return runner.start_evaluation(session.state, film)()
 
 
 def described(config: RunConfig, stats: EvalStats, env_frames: int) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from re3_jax.runs import (
     summary,
     video,
 )
-from re3_jax.runs.build import build, cpu_devices, fitted, task_spec
+from re3_jax.runs.build import cpu_devices, fitted, task_spec
 from re3_jax.runs.config import RunConfig, option_name
 from re3_jax.runs.errors import UsageError, refuse_lack_of_memory, refusing
 from re3_jax.runs.interrupt import deferred
@@ -309,16 +309,8 @@ class Run:
         return self._session
 
     def _play(self, config: RunConfig, film: Frames | None = None) -> EvalStats:
-        session = self._whole()
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(refuse_lack_of_memory("--episodes"))
-            runner = session.runner
-            if config.evaluation != session.config.evaluation:
-                say = Terminal(quiet=not self._progress).say
-                runner = stack.enter_context(
-                    contextlib.closing(build(config, task_spec(config), say))
-                )
-            return runner.start_evaluation(session.state, film)()
+        say = Terminal(quiet=not self._progress).say
+        return evaluation.played(self._whole(), config, film, say)
 
     def _curve(self) -> "Curve":
         from re3_jax.runs.curves import Curve

@@ -205,7 +205,7 @@ def _no_effect_on(bonus: Bonus, name: str, values: Values) -> str | None:
     augments = "learned.augmentation" in bonus.inherits
     crops = augments and values["learned.augmentation"] == "crop"
     seen = f"{group}.image_input"
-    if leaf == "image_crop" and not crops and values[seen] == "newest_frame":
+    if leaf == "image_crop" and not crops and values.get(seen) == "newest_frame":
         newest, stacked = option_with(seen, "newest_frame"), option_with(seen, "stacked_crop")
         return f"with {newest}: leave it out or use {stacked}"
     if name == "re3.ring_size" and not agent.on_policy and bonuses.keeps_latents(values):

@@ -131,12 +131,14 @@ def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> st
     bytes_of_one = config.seeds * _least_bytes_per_transition(config)
     too_many = math.ceil((needed_bytes - available_bytes) / bytes_of_one)
     capacity, fits = options.replay_capacity - too_many, []
+    # A whole number of steps of all lanes, which the devices of a ring can divide.
+    parts = options.num_envs * config.re3.ring_shards
+    round_one = math.lcm(1000, parts)
+    capacity = capacity // round_one * round_one or capacity // parts * parts
     # With fewer transitions an agent may be unable to start learning.
     first = getattr(options, agent.first_update) if agent.first_update else 0
     if capacity >= max(options.batch_size, first):
-        parts = options.num_envs * config.re3.ring_shards
-        round_one = math.lcm(1000, parts)
-        fits.append(f"{option} {capacity // round_one * round_one or capacity // parts * parts}")
+        fits.append(f"{option} {capacity}")
     if seeds := available_bytes * config.seeds // needed_bytes:
         fits.append(f"--seeds {seeds}")
     if fits:

@@ -9,6 +9,7 @@ from re3_jax.runs.errors import UsageError
 from re3_jax.runs.options import parse
 from re3_jax.runs.resolve import resolve
 from re3_jax.runs.run_folder import write_config
+from re3_jax.runs.validate import check_memory
 
 TABLE = {
     # task: (beta, evaluation frequency, env frames of a run here)
@@ -157,3 +158,19 @@ def test_help_shows_the_values_of_the_run_that_is_resumed(tmp_path, capsys):
         parse(["--resume", "--out", str(tmp_path), "--help"])
     assert end.value.code == 0
     assert 'processes"). (default: 3)' in " ".join(capsys.readouterr().out.replace("│", "").split())
+
+
+def test_a_contrastive_encoder_crops_the_newest_frame_too():
+    """Under `crop` alone: its squares are its augmentation."""
+    words = ["--env", "cheetah_run_sparse", "--bonus", "contrastive", "--re3.image-crop", "30"]
+    words += ["--re3.image-input", "newest_frame", "--learned.augmentation"]
+    assert parse([*words, "crop"]).re3.image_crop == 30
+    with pytest.raises(UsageError, match="--re3.image-crop has no effect with --re3.image-input"):
+        parse([*words, "shift"])
+
+
+@pytest.mark.parametrize(("bonus", "ring"), [("re3", "--re3.ring-size or "), ("rnd", "")])
+def test_memory_names_a_ring_where_there_is_one(bonus, ring):
+    config = parse(["--env", "doorkey_6x6", "--bonus", bonus])
+    with pytest.raises(UsageError, match=f"lower --seeds, {ring}--a2c.num-envs"):
+        check_memory(2, 1, config)

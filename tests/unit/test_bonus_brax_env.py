@@ -114,6 +114,16 @@ def test_rewards_are_those_of_a_loop_by_hand(brax_env, line, bonus):
     assert np.any(told.metrics["intrinsic_reward"])
 
 
+def test_an_episode_of_repeated_actions_has_fewer_agent_steps(brax_env, line):
+    told = []
+    bonus = RE3._replace(
+        init=lambda key, spec, lanes: told.append(spec) or RE3.init(key, spec, lanes)
+    )
+    env = brax_env.wrap(line, 5, 2, bonus=bonus)
+    jax.eval_shape(env.reset, jax.random.split(jax.random.PRNGKey(3), LANES))
+    assert [spec.max_agent_steps for spec in told] == [3]
+
+
 def test_observations_that_are_no_vectors_are_refused(brax_env, line):
     line.observation_size = {"state": 2}
     with pytest.raises(ValueError, match="a bonus needs observations that are vectors, but these"):
