@@ -67,3 +67,29 @@ def test_a_reset_drops_the_step_under_way_and_begins_whole_new_episodes(make):
     assert (old != expected[0]).all()
     # A GL context belongs to a thread, in which a reset waits for the step under way.
     assert len(lanes.drawn_in) == 1 and threading.get_ident() not in lanes.drawn_in
+
+
+def test_a_task_that_ends_terminates_and_a_time_limit_truncates(make):
+    """dm_control says which by the discount of the last step."""
+    lanes = make()
+    lanes.reset(np.array([1, 2]))
+    pool = lanes._pool
+
+    class Ending:
+        """The pool, whose every step is the last: of the task in lane 0, of the time in lane 1."""
+
+        reset = pool.reset
+
+        @staticmethod
+        def step(action, number):
+            step = pool.step(action, number)
+            last = np.full_like(step.step_type, envpool._LAST)
+            discount = np.where(np.asarray(step.observation.env_id) == 0, 0.0, 1.0)
+            return step._replace(step_type=last, discount=discount)
+
+    lanes._pool = Ending
+    lanes.send(ACTIONS[0])
+    step = lanes.receive()
+    np.testing.assert_array_equal(step.terminated, [True, False])
+    np.testing.assert_array_equal(step.truncated, [False, True])
+    np.testing.assert_array_equal(step.task_ended, step.terminated)
