@@ -1,7 +1,7 @@
 """Rainbow with and without RE3, on MinAtar and where rewards are rare.
 
 make figure FIG=rainbow [ARGS="--jobs 2"]
-python -m experiments.figures.rainbow [--tasks breakout asterix deep_sea] [--seeds N] [--steps N]
+python -m experiments.figures.rainbow [--tasks breakout freeway deep_sea] [--seeds N] [--steps N]
 """
 
 from functools import partial
@@ -27,19 +27,23 @@ DEEP_SEA_LABELS = {
 }
 
 
-def on_minatar(game: str) -> list[Row]:
-    """The rows of a game."""
-    run = partial(of_agent, f"gymnax:{game}-MinAtar", seeds=5, steps=400_000)
-    file = game.lower()
-    return [
+def on_minatar(game: str, seeds: int = 10) -> tuple[str, list[Row]]:
+    """Title and rows of a game, whose files begin with its name."""
+    run = partial(of_agent, f"gymnax:{game.replace(' ', '')}-MinAtar", seeds=seeds, steps=400_000)
+    file = game.lower().replace(" ", "_")
+    rows = [
         Row("Rainbow", f"{file}-none", run("none")),
         Row("Rainbow + RE3", f"{file}-re3", run("re3")),
     ]
+    return f"{game} (MinAtar)", rows
 
 
 PANELS: Panels = {
-    "breakout": ("Breakout (MinAtar)", on_minatar("Breakout")),
-    "asterix": ("Asterix (MinAtar)", on_minatar("Asterix")),
+    "breakout": on_minatar("Breakout", seeds=5),
+    "asterix": on_minatar("Asterix", seeds=5),
+    "freeway": on_minatar("Freeway"),
+    "space_invaders": on_minatar("Space Invaders"),
+    "seaquest": on_minatar("Seaquest"),
     "deep_sea": (
         "DeepSea of 14 rows",
         [Row(label, f"deep_sea-{name}", DEEP_SEA[name]) for name, label in DEEP_SEA_LABELS.items()],

@@ -141,7 +141,11 @@ def figure(name: str, panels: Panels, losses: Sequence[str] = ()) -> Callable[..
         }
         tasks = [name for name, row in rows if row.name in found]
         curves.write_table([*found.values()], words.out / "table.csv", task=tasks)
-        picture = _draw(drawn, found, losses, words.out)
+        if losses:
+            picture = _draw(drawn, found, losses, words.out)
+        else:
+            titled = {title: [found[row.name] for row in shown] for title, shown in drawn.values()}
+            picture = curves.draw_panels(titled, (4.8, 3.9), across=3)
         curves.note_missing(picture, len(rows) - len(found), len(rows))
         picture.savefig(words.out / "curves.png")
         yield words.out / "curves.png"
