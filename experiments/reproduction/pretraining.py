@@ -1,5 +1,7 @@
 """Section 4.1: behaviours without a reward, and fine-tuning (Figures 8 and 9)."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from experiments.figures.fine_tuning import VARIANTS
@@ -11,8 +13,10 @@ from experiments.reproduction.results import Interval, Results, Row, interval, s
 PRETRAIN = "make run ENV=hopper_hop BONUS=re3 PRESET=paper PRETRAIN=500000 OUT=runs/explorer"
 FINE_TUNE = "make run ENV={task} BONUS=re3 PRESET=paper INIT=runs/explorer"
 
-ENTROPY, TABLE = "results/pretraining/entropy.csv", "results/pretraining/table.csv"
-STRIPS = "results/behaviours/strips.png"
+SEVERAL = "", "_walker_cheetah"
+"""Ends of the names of the folders `pretraining` and `behaviours`, whose seeds differ in number."""
+ENTROPY, TABLE = "results/pretraining{}/entropy.csv", "results/pretraining{}/table.csv"
+STRIPS = "results/behaviours{}/strips.png"
 FINE_TUNED = "results/fine_tuning/table.csv"
 
 SHOWN_SEEDS = 3
@@ -29,7 +33,8 @@ RANDOM = "random actions"
 def _last(results: Results) -> dict[tuple[str, str], dict[str, float]]:
     """(task, row) -> seed -> the entropy of the true states at the last frame, in nats."""
     last: dict[tuple[str, str], dict[str, float]] = {}
-    for line in sorted(results.table(ENTROPY), key=lambda line: int(line["env_frames"])):
+    lines = [line for end in SEVERAL for line in results.table(ENTROPY.format(end))]
+    for line in sorted(lines, key=lambda line: int(line["env_frames"])):
         of_row = last.setdefault((line["task"], line["label"]), {})
         of_row[line["seed"]] = float(line["state_entropy"])
     return last
@@ -57,34 +62,48 @@ def _higher_entropy(*others: str) -> Find:
             f"{task}: {difference} nats above {other} with the same seed"
             for (task, other), difference in found.items()
         )
-        ran = f"`small`, {seeds_and_frames(results.table(TABLE)[0])}"
-        command = _command("pretraining", results, int(results.table(TABLE)[0]["seeds"]))
-        return Finding(verdict, words, ran, reason, command)
+        tables = _tables(results)
+        ran = "; ".join(
+            f"`small`, {' and '.join(_values(rows, 'task'))}, {seeds_and_frames(rows[0])}"
+            for rows in tables
+        )
+        return Finding(verdict, words, ran, reason, _commands("pretraining", tables))
 
     return find
 
 
-def _command(figure: str, results: Results, seeds: int) -> str:
-    """A figure of the runs in `TABLE`."""
-    rows = results.table(TABLE)
+def _tables(results: Results) -> list[list[Row]]:
+    return [rows for end in SEVERAL if (rows := results.table(TABLE.format(end)))]
+
+
+def _values(rows: Sequence[Row], column: str) -> list[str]:
+    return list(dict.fromkeys(row[column] for row in rows))
+
+
+def _commands(figure: str, tables: Sequence[Sequence[Row]], most: int | None = None) -> str:
+    """The commands of a figure of the runs in each table, of at most so many seeds."""
     names = {method.label: name for name, method in METHODS.items()}
-    tasks, methods = (
-        " ".join(dict.fromkeys(values))
-        for values in ((row["task"] for row in rows), (names[row["label"]] for row in rows))
-    )
-    size = f"--frames {rows[0]['env_frames']} --seeds {seeds}"
-    return f'make figure FIG={figure} ARGS="--tasks {tasks} --rows {methods} {size}"'
+    commands = []
+    for rows in tables:
+        tasks, labels = _values(rows, "task"), _values(rows, "label")
+        methods = " ".join(names[label] for label in labels)
+        seeds = min(_seeds(rows[0]), most or _seeds(rows[0]))
+        size = f"--frames {rows[0]['env_frames']} --seeds {seeds}"
+        commands.append(
+            f'make figure FIG={figure} ARGS="--tasks {" ".join(tasks)} --rows {methods} {size}"'
+        )
+    return "; ".join(commands)
 
 
 def _behaviours(results: Results) -> Finding:
-    if not results.exists(STRIPS):
+    drawn = [end for end in SEVERAL if results.exists(STRIPS.format(end))]
+    if not drawn:
         return not_run(costs.rad(results))
     measured = _higher_entropy(LEARNED[0], RANDOM)(results)
-    words = (
-        f"strips and videos in `results/behaviours`; measured by their entropy: {measured.result}"
-    )
-    seeds = min(SHOWN_SEEDS, int(results.table(TABLE)[0]["seeds"]))
-    return measured._replace(result=words, command=_command("behaviours", results, seeds))
+    folders = " and ".join(f"`results/behaviours{end}`" for end in drawn)
+    words = f"strips and videos in {folders}; measured by their entropy: {measured.result}"
+    command = _commands("behaviours", _tables(results), SHOWN_SEEDS)
+    return measured._replace(result=words, command=command)
 
 
 def _seeds(row: Row) -> int:

@@ -250,8 +250,6 @@ def test_neighbours_nearer_than_chance(root, seeds, high, verdict):
 
 
 def test_entropy_and_ensembles(root):
-    folder = root / "results" / "pretraining"
-    folder.mkdir()
     # Seeds differ much more than rows with the same seed do.
     rows = {
         "RE3": [30, 20, 10],
@@ -259,16 +257,18 @@ def test_entropy_and_ensembles(root):
         "random actions": [9] * 3,
     }
 
-    def write(rows):
+    def write(rows, folder="pretraining", task="hopper_hop"):
+        folder = root / "results" / folder
+        folder.mkdir(exist_ok=True)
         lines = [
-            f"hopper_hop,{label},{seed},{frame},{frame / 100_000 * entropy}"
+            f"{task},{label},{seed},{frame},{frame / 100_000 * entropy}"
             for label, entropies in rows.items()
             for seed, entropy in enumerate(entropies)
             for frame in (100_000, 50_000)
         ]
         columns = "task,label,seed,env_frames,state_entropy\n"
         (folder / "entropy.csv").write_text(columns + "\n".join(lines) + "\n")
-        lines = [f"hopper_hop,{label},3,100000" for label in rows]
+        lines = [f"{task},{label},{len(of_row)},100000" for label, of_row in rows.items()]
         columns = "task,label,seeds,env_frames\n"
         (folder / "table.csv").write_text(columns + "\n".join(lines) + "\n")
 
@@ -287,6 +287,18 @@ def test_entropy_and_ensembles(root):
     (root / "results" / "behaviours" / "strips.png").touch()
     # The differences from random actions are 21, 11 and 1 nats: a wide interval.
     assert found(root, "Figure 8").reason == "above 0 in 1 of 2"
+    walkers = {label: [*entropies, 8] for label, entropies in rows.items()} | {"RE3": [31] * 4}
+    write(walkers, "pretraining_walker_cheetah", "walker_run_sparse")
+    entropy = found(root, "Figure 9 (a)")
+    all_rows = "--rows re3 contrastive random inverse_dynamics"
+    assert entropy.command.endswith(
+        f'3"; make figure FIG=pretraining ARGS="--tasks walker_run_sparse {all_rows} '
+        '--frames 100000 --seeds 4"'
+    )
+    assert entropy.ran.endswith("; `small`, walker_run_sparse, 4 seeds, 100,000 frames")
+    assert "hopper_hop: 0.83" in entropy.result
+    # The differences are 3, 13, 22 and 23 nats.
+    assert "walker_run_sparse: 15.25 (0.42 to 30.08) nats above SE w/ Inverse" in entropy.result
 
     folder = root / "results" / "robustness"
     folder.mkdir()
