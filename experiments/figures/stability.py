@@ -34,9 +34,10 @@ from re3_jax.intrinsic.inverse_dynamics import inverse_dynamics_encoder
 from re3_jax.intrinsic.re3 import encoder_from
 from re3_jax.intrinsic.state_entropy import Encoder, StateEntropyState
 from re3_jax.runs import curves, statistics
-from re3_jax.runs.config import PresetName, RunConfig
+from re3_jax.runs.config import PresetName, RunConfig, flatten
 from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError, refusing
+from re3_jax.runs.resolve import resolve
 from re3_jax.runs.run_folder import write_json
 from re3_jax.training.train_state import TrainState
 
@@ -179,18 +180,23 @@ def measured(label: str, found: Sequence[tuple[int, Sequence[Point]]]) -> dict[s
 
 
 def _row(words: command.Words, bonus: str) -> dict[str, Curve]:
-    """`measured` of a bonus, kept in the folder: a figure that was killed goes on after it."""
+    """`measured` of a bonus, kept in the folder: a figure that was killed goes on after it.
+
+    It is measured anew if the options of the preset are no longer those that it had.
+    """
     size = f"{words.preset}-{words.steps}_frames-{words.seeds}_seeds"
     path = words.out / f"{words.task.replace(':', '_')}-{bonus}-{size}.json"
-    if path.exists():
-        kept = json.loads(path.read_text())
+    # As JSON has them, in which tuples are lists.
+    options = json.loads(json.dumps(flatten(resolve(words.task, "a2c", bonus, words.preset))))
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    if kept.get("options") == options:
         return {
             name: Curve(LABELS[bonus], np.array(frames), np.array(values))
-            for name, (frames, values) in kept.items()
+            for name, (frames, values) in kept["curves"].items()
         }
     found = measured(LABELS[bonus], [*points(words, bonus)])
     lists = {n: (curve.env_frames.tolist(), curve.returns.tolist()) for n, curve in found.items()}
-    write_json(path, lists)
+    write_json(path, {"options": options, "curves": lists})
     return found
 
 

@@ -86,6 +86,7 @@ class Agent:
       with_other: option of the group -> another one of it and the only value of that one with
         which it has an effect.
       of_images: options of the group that have an effect on images only.
+      of_bonuses: options of the group that have an effect with a bonus only.
       gives_value: whether it tells bonuses its values of observations.
       foresees: (run, state) -> frames of a video of its predictions.
     """
@@ -108,6 +109,7 @@ class Agent:
     check_task: Callable[[Values, EnvSpec], None] = lambda values, spec: None
     with_other: Mapping[str, tuple[str, str | bool]] = field(default_factory=dict)
     of_images: tuple[str, ...] = ()
+    of_bonuses: tuple[str, ...] = ()
     gives_value: bool = False
     foresees: Callable[[Any, Any], list[np.ndarray]] | None = None
     label: str = ""
@@ -202,6 +204,7 @@ AGENTS = Registry(
         networks=("hidden_dim",),
         on_policy=True,
         check_task=_check_not_images,
+        of_bonuses=("bonus_target",),
         gives_value=True,
     ),
     RAD,

@@ -170,6 +170,8 @@ def no_effect(name: str, values: Values) -> str | None:
         return f"with --agent {agent.name}: {leave} --agent {' or '.join(of_agents)}"
     if group == agent.group and leaf in agent.of_images and not suite.in_pixels:
         return f"{where}: leave it out"
+    if group == agent.group and leaf in agent.of_bonuses and not bonuses.rewards(values["bonus"]):
+        return f"with --bonus {values['bonus']}: {leave} a bonus such as --bonus re3"
     if group == agent.group and leaf in agent.with_other:
         other, needed = agent.with_other[leaf]
         now = option_with(f"{group}.{other}", values[f"{group}.{other}"])

@@ -240,6 +240,10 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
             ),
             ["--rainbow.anneal-agent-steps has no effect", "--rainbow.prioritized"],
         ),
+        (
+            (*DOORKEY, "--bonus", "none", "--a2c.bonus-target", "reward"),
+            ["--a2c.bonus-target has no effect with --bonus none", "a bonus such as --bonus re3"],
+        ),
         ((*CHEETAH, "--bonus.weights", "a.pth"), ["--bonus.weights", "--bonus re3", "imagenet"]),
         (
             (*CHEETAH, "--bonus", "imagenet", "--bonus.atc-output", "code"),

@@ -82,6 +82,12 @@ def test_a_fixed_encoder_changes_nothing_and_one_that_learns_does(tmp_path, monk
     monkeypatch.setattr(stability, "points", lambda words, bonus: pytest.fail("trains again"))
     assert stability.main([*words, "--out", str(tmp_path)]) == 0
     assert (tmp_path / "points.csv").read_bytes() == written
+    (kept,) = tmp_path.glob("*-contrastive-*.json")
+    kept.write_text(
+        kept.read_text().replace('"learned.learning_rate": ', '"learned.learning_rate": 2')
+    )
+    with pytest.raises(pytest.fail.Exception, match="trains again"):
+        stability.main([*words, "--out", str(tmp_path)])
     with (tmp_path / "points.csv").open() as file:
         rows = list(csv.DictReader(file))
     values = {
