@@ -29,7 +29,7 @@ class SeedFunctions:
 
     def restart(self, state: TrainState, frame: Array) -> TrainState:
         """New episodes in place of those that could not be restored."""
-        lanes = Lanes.begin(self.learner.num_lanes, state.lanes.env)
+        lanes = Lanes.begin(self.learner.num_lanes, {})
         learned = self.learner.restart(state.learner, frame)
         return state.with_learner(learned)._replace(lanes=lanes)
 

@@ -135,7 +135,8 @@ class HostProgram:
     def init(self, seeds: Int[Array, " seed"]) -> TrainState:
         """State at env frame 0, where the lanes show the first frames of their episodes."""
         frames = self.lanes().reset(self._lane_seeds(0))
-        return self.capture(self._init(seeds, self._by_seed(frames)))
+        state: TrainState = self._init(seeds, self._by_seed(frames))
+        return state
 
     def capture(self, state: TrainState) -> TrainState:
         """The state with the lanes' present ones in it, where the engine can tell them."""
@@ -153,9 +154,9 @@ class HostProgram:
 
         An engine that cannot do that begins new episodes.
         """
-        env = self.lanes()
+        env, stored = self.lanes(), jax.device_get(state.lanes.env)
+        state = state._replace(lanes=state.lanes._replace(env={}))
         if env.can_restore:
-            stored = jax.device_get(state.lanes.env)
             like = env.get_state().items()
             told = {key: np.array(stored[key]).view(x.dtype).reshape(x.shape) for key, x in like}
             env.set_state(told)

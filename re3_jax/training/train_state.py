@@ -56,9 +56,9 @@ class Lanes(NamedTuple):
     """The environments of one seed.
 
     Attributes:
-      env: their states. On the host what `HostEnv.get_state` returned when the state was last
-        captured, as bytes (JAX would make the physics single precision); empty for an engine that
-        cannot tell them.
+      env: their states. On the host only a captured state has them, and programs see none: what
+        `HostEnv.get_state` returned, as bytes (JAX would make the physics single precision); empty
+        for an engine that cannot tell them.
       action: chosen and not yet taken; None where lanes act when they step.
       episode_return: task reward since the lane's last reset.
       episode_length: agent steps since then.

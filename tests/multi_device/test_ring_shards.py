@@ -191,6 +191,7 @@ def trained(make, shards):
         from_config(config), eval_episodes=2, eval_greedy=False, devices=jax.devices()[:shards],
         ring_shards=shards,
     )
+    program.abstract_state(1)
     state = program.init(jnp.array([3]))
     program.compile(state)
     metrics = []

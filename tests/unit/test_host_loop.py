@@ -16,7 +16,7 @@ from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3 import RE3Config, from_config
 from re3_jax.runs.resolve import resolve
 from re3_jax.runs.session import Session
-from re3_jax.training import host_evaluation
+from re3_jax.training import host_evaluation, layouts
 from re3_jax.training.host_evaluation import lane_seeds
 from re3_jax.training.host_loop import HostProgram
 from tests.equal import equal_arrays
@@ -144,6 +144,19 @@ def test_every_stored_transition_has_its_latent(trained):
 def test_goes_on_bit_for_bit_with_other_lanes(trained):
     program, middle, end, _ = trained
     program._env = elsewhere(DotLanes(1))
+    state = program.resume(jax.tree.map(jnp.copy, middle))
+    for _ in range(3):
+        state, _ = program.train(state)
+    assert_same(program.capture(state), end)
+
+
+def test_programs_that_are_made_once_take_every_state_of_a_run(trained, monkeypatch):
+    """On TPUs, and where a ring is divided, the shapes first seen are those of a program."""
+    _, middle, end, _ = trained
+    monkeypatch.setattr(layouts, "PLATFORMS", ("cpu",))
+    program, _ = make([1], re3())
+    program.abstract_state(1)
+    start(program, [1])
     state = program.resume(jax.tree.map(jnp.copy, middle))
     for _ in range(3):
         state, _ = program.train(state)
