@@ -29,6 +29,7 @@ from jaxtyping import Array, Int, Shaped
 from re3_jax.replay.frame_ring import FrameReplay
 from re3_jax.replay.prioritized import PrioritizedReplay
 from re3_jax.replay.sequence_ring import SequenceReplay
+from re3_jax.training import layouts
 from re3_jax.training.distributed import Processes
 from re3_jax.training.whole_file import replacing
 
@@ -185,7 +186,7 @@ class ReplayJournal:
                 values[:, here] = found.reshape(*numbers.shape, *frame_shape)
                 arrays = slots.swapaxes(0, 1), values.swapaxes(0, 1)
                 frames = _put(frames, *_beside(frames, arrays), axes)
-        return frames
+        return layouts.put(frames, template)
 
 
 def without_frames(state: Any) -> Any:

@@ -13,10 +13,13 @@ import pytest
 from re3_jax import tiles
 from re3_jax.accelerators import targets
 from re3_jax.accelerators.cost import report
+from re3_jax.agents.rainbow import learner as rainbow
+from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.agents.sac.learner import make_learner
 from re3_jax.cpu import branches
 from re3_jax.intrinsic import RE3Config, from_config
+from re3_jax.intrinsic.base import none
 from re3_jax.knn import nearest_distances
 from re3_jax.replay import frame_ring, latent_ring, sequence_ring
 from re3_jax.runs import fine_tuning
@@ -24,7 +27,7 @@ from re3_jax.training import layouts, transfer
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.off_policy import make_off_policy_program
 from re3_jax.training.seeds import OverSeeds
-from tests.probe_envs import aim
+from tests.probe_envs import aim, corridor
 
 CAPACITY, WIDTH = 40, 6
 TURNED = 0, 2, 1
@@ -163,6 +166,27 @@ def test_restored(turned, usual, tmp_path):
     store.close()
     assert order(latents_of(found)) == TURNED
     assert_same_numbers(trained(turned, turned.resume(found)), usual)
+
+
+def test_restored_from_the_journal_of_a_replay(monkeypatch, tmp_path):
+    """Frames of vectors, which checkpoints do not hold themselves."""
+    turn(monkeypatch)
+    env = corridor(10)
+    config = RainbowConfig(
+        torso="mlp", hidden_dim=8, batch_size=8, replay_capacity=CAPACITY, initial_agent_steps=16
+    )
+    learner = rainbow.make_learner(config, env.spec, none())
+    program = make_off_policy_program(
+        env, learner, chunk_steps=40, eval_episodes=2, eval_greedy=True
+    )
+    state = trained(program, program.init(jnp.asarray([1], jnp.int32)))
+    assert order(state.replay.frames.array) == TURNED
+    store = CheckpointStore(tmp_path)
+    store.save(1, state, {})
+    found, _ = store.restore(program.template(1), print)
+    store.close()
+    assert order(found.replay.frames.array) == TURNED
+    assert_same_numbers(trained(program, program.resume(found)), trained(program, state))
 
 
 def test_inherited(turned, monkeypatch):
