@@ -8,10 +8,11 @@ again from the actions in their replays (`replayed`), and `visited_entropy` meas
 
 Writes entropy.png, entropy.csv with every seed, and table.csv with the last points: means over
 seeds with 95% intervals, of the entropy and of how much it is above that of random actions with the
-same seed.
+same seed. With `--poses`, states are without their velocities.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple, get_args
 
@@ -116,7 +117,8 @@ def _make(words: command.Words) -> command.Lines:
         raise UsageError(f"--frames {words.frames} are too few states: give at least {least}")
     found: dict[str, dict[str, Measured]] = {}
     for (task, name), played in explored(words, words.seeds or SEEDS).items():
-        one = visited_entropy.measure(METHODS[name].label, played, words.frames)
+        label, velocity = METHODS[name].label, not words.poses
+        one = visited_entropy.measure(label, played, words.frames, velocity)
         found.setdefault(task, {})[name] = one
         ends = one.curve.returns[:, -1]
         yield f"{task}, {one.curve.label}: {ends.mean():.2f} nats, {number_of(len(ends), 'seed')}"
@@ -126,7 +128,8 @@ def _make(words: command.Words) -> command.Lines:
     for task, rows in found.items():
         if differences := _differences(rows):
             panels[f"{TASKS[task]}: above random actions"] = [*differences.values()]
-    picture = curves.draw_panels(panels, (4.6, 3.8), len(found), panel=visited_entropy.panel)
+    panel = partial(visited_entropy.panel, visited="poses" if words.poses else "states")
+    picture = curves.draw_panels(panels, (4.6, 3.8), len(found), panel=panel)
     picture.savefig(words.out / "entropy.png")
     yield words.out / "entropy.png"
 
@@ -140,7 +143,11 @@ OF_EXPLORING: command.Options = {
 }
 """Options of figures of these runs."""
 
-main = command.of("pretraining", _make, OF_EXPLORING | command.OF_RUNS)
+POSES: command.Options = {
+    "--poses": {"action": "store_true", "help": "leave velocities out, which weigh most"}
+}
+
+main = command.of("pretraining", _make, OF_EXPLORING | POSES | command.OF_RUNS)
 
 if __name__ == "__main__":
     raise SystemExit(main())

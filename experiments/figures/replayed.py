@@ -125,7 +125,7 @@ def play(played: Played) -> Iterator[dmc.Lane]:
     yield lane
 
 
-def states(played: Played) -> Float[np.ndarray, "step state"]:
-    """dm_control's proprioceptive observation before each action."""
-    *before, _ = (lane.proprioception() for lane in play(played))
+def states(played: Played, velocity: bool = True) -> Float[np.ndarray, "step state"]:
+    """dm_control's proprioceptive observation before each action, or that without `velocity`."""
+    *before, _ = (lane.proprioception(velocity) for lane in play(played))
     return np.stack(before)

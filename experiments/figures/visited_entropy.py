@@ -42,12 +42,17 @@ class Measured(NamedTuple):
     curve: Curve
 
 
-def measure(label: str, played: Sequence[replayed.Played], frames: int) -> Measured:
-    """Entropies at equal parts of the first `frames` env frames, once there is a minibatch."""
+def measure(
+    label: str, played: Sequence[replayed.Played], frames: int, velocity: bool = True
+) -> Measured:
+    """Entropies at equal parts of the first `frames` env frames, once there is a minibatch.
+
+    Without `velocity`, the states are poses.
+    """
     repeat = played[0].config.action_repeat
     steps = np.linspace(0, frames // repeat, POINTS + 1).astype(int)
     steps = steps[steps >= MINIBATCH]
-    rows = [entropies(replayed.states(one), steps, one.seed) for one in played]
+    rows = [entropies(replayed.states(one, velocity), steps, one.seed) for one in played]
     return Measured([one.seed for one in played], Curve(label, steps * repeat, np.array(rows)))
 
 
@@ -99,10 +104,10 @@ def write_points(path: Path, found: Mapping[str, Sequence[Measured]]) -> None:
     curves.write_csv(path, POINT_COLUMNS, lines)
 
 
-def panel(axes: Axes, drawn: Sequence[Curve], title: str) -> None:
+def panel(axes: Axes, drawn: Sequence[Curve], title: str, visited: str = "states") -> None:
     """Draws curves of entropies into existing axes."""
     curves.draw_axes(axes, drawn, title)
-    axes.set(ylabel="entropy of visited states (nats)")
+    axes.set(ylabel=f"entropy of visited {visited} (nats)")
 
 
 @cache

@@ -61,6 +61,7 @@ OUTSIDE = {
     "minigrid_hard_betas": "the search of weights behind it",
     "minigrid_hard_more": "RISE, and RND as its authors have it, with PPO on DoorKey-8x8",
     "minigrid_pretraining": "exact entropy of the states that A2C visits without a reward",
+    "pretraining_poses": "entropy of poses alone in runs of Walker and Cheetah without a reward",
     "ppo": "PPO, an agent that the paper does not have",
     "ppo_known_returns": "PPO where other implementations have numbers",
     "quickstart_doorkey_6x6": "the output of the first command in the README",

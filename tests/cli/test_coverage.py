@@ -29,7 +29,7 @@ def made_up(monkeypatch):
         task, _, seed = folder.name.split("-")
         return [made(folder, int(seed), LENGTHS[task] + 100 * int(seed))]
 
-    def states(one):
+    def states(one, velocity):
         width = WIDTHS[one.folder.name.split("-")[1]]
         return width * np.random.default_rng(one.seed).normal(size=(len(one.actions), 3))
 

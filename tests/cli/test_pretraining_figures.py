@@ -91,7 +91,7 @@ def test_frames_beyond_the_figures_do_not_count(monkeypatch, tmp_path):
     """A run of random actions may have been extended for a longer figure."""
     normal = np.random.default_rng(0).normal(size=(2000, 2))
     states = np.concatenate([normal, 1000 * normal])
-    monkeypatch.setattr(replayed, "states", lambda one: states[: len(one.actions)])
+    monkeypatch.setattr(replayed, "states", lambda one, _: states[: len(one.actions)])
     found = [
         visited_entropy.measure("", [made_up(tmp_path, 1, steps)], 8000).curve
         for steps in (2000, 4000)
@@ -102,7 +102,7 @@ def test_frames_beyond_the_figures_do_not_count(monkeypatch, tmp_path):
 
 def test_all_rows_of_a_seed_are_trained_before_the_next(asked, monkeypatch, tmp_path):
     monkeypatch.setattr(replayed, "read", lambda folder: [made_up(folder, 1)])
-    monkeypatch.setattr(replayed, "states", lambda one: np.zeros((1200, 3)))
+    monkeypatch.setattr(replayed, "states", lambda one, velocity: np.zeros((1200, 3)))
     monkeypatch.setattr(
         visited_entropy, "entropies", lambda states, steps, seed: np.zeros(len(steps))
     )
@@ -137,9 +137,10 @@ def test_the_panel_and_its_tables(asked, monkeypatch, tmp_path):
         replayed, "read", lambda folder: [made_up(folder, int("seed_2" in str(folder)) + 1)]
     )
 
-    def states(one):
+    def states(one, velocity):
         wide = 10.0 if "-re3-" in one.folder.name else 1.0
-        return wide * np.random.default_rng(one.seed).normal(size=(1200, 3))
+        found = wide * np.random.default_rng(one.seed).normal(size=(1200, 3))
+        return found if velocity else found[:, :2]
 
     monkeypatch.setattr(replayed, "states", states)
     more = ["--tasks", "hopper_hop", "--rows", "re3", "random", "--frames", "4800", "--seeds", "2"]
@@ -160,6 +161,9 @@ def test_the_panel_and_its_tables(asked, monkeypatch, tmp_path):
     interval = [float(re3[f"above_random{end}"]) for end in ("", "_low", "_high")]
     assert interval == pytest.approx(3 * [3 * np.log(10)], abs=1e-3)
     assert (re3["seeds"], random["above_random"]) == ("2", "")
+    assert pretraining.main(words(tmp_path, *more, "--poses")) == 0
+    re3, _ = read(tmp_path / "out" / "table.csv")
+    assert float(re3["above_random"]) == pytest.approx(2 * np.log(10), abs=1e-3)
     assert (tmp_path / "out" / "entropy.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -182,6 +186,19 @@ def test_runs_that_cannot_be_measured_are_not_trained(
     assert figure.main(words(tmp_path, *more)) == 2
     assert sentence in capsys.readouterr().err
     assert asked == []
+
+
+@pytest.mark.parametrize("task", ["hopper_hop", "walker_run_sparse", "cheetah_run_sparse"])
+def test_a_pose_is_what_dm_control_shows_without_velocities(task):
+    lane = dmc.Lane(task, DMCConfig())
+    lane.begin(3)
+    for _ in range(20):
+        lane.advance(np.full(lane.physics.model.nu, 0.3, np.float32))
+    before, pose = lane.proprioception(), lane.proprioception(velocity=False)
+    lane.physics.data.qvel[:] += 1.0
+    after = lane.proprioception()
+    np.testing.assert_array_equal(pose, lane.proprioception(velocity=False))
+    assert pose.size == before.size - lane.physics.model.nv == np.sum(before == after)
 
 
 def test_a_strip_shows_an_episode_from_beginning_to_end():

@@ -148,13 +148,16 @@ class Lane:
                 break
         return Outcome(reward, terminated, truncated, diverged=False)
 
-    def proprioception(self) -> np.ndarray:
+    def proprioception(self, velocity: bool = True) -> np.ndarray:
         """dm_control's own observation of the present state, its parts in order: float64 [dim].
+
+        Without `velocity`, the part of that name is left out, which is that of all joints.
 
         Directly after `set_state`, sensors of acceleration still show what was before.
         """
         parts = self._env.task.get_observation(self.physics)
-        return np.concatenate([np.ravel(part) for part in parts.values()])
+        wanted = [part for name, part in parts.items() if velocity or name != "velocity"]
+        return np.concatenate([np.ravel(part) for part in wanted])
 
     def get_state(self) -> dict[str, np.ndarray]:
         """The complete state of the lane; shapes and dtypes depend on the task only.
