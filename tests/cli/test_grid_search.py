@@ -1,30 +1,37 @@
-"""The search of Rainbow's settings on DeepSea, and what it writes."""
+"""The searches of Rainbow's settings on DeepSea and MinAtar, and what they write."""
 
 import csv
 from pathlib import Path
 
 import pytest
 
-from experiments.figures import deep_sea_search, rainbow
-from experiments.figures.deep_sea_search import GRIDS, settings
+from experiments.figures import deep_sea_search, minatar_search, rainbow
 from experiments.figures.runs import Runs
 from re3_jax.runs.build import prepared
 from re3_jax.runs.config import flatten
 from tests.cli.written_runs import finish
 
 
-@pytest.mark.parametrize("name", GRIDS)
-def test_every_row_has_nine_settings_of_options_of_its_run(name, tmp_path):
-    assert len(settings(name)) == 9
-    for setting in settings(name):
-        run = deep_sea_search.run(name, setting)
+@pytest.mark.parametrize(
+    ("search", "name", "number"),
+    [
+        *((deep_sea_search, name, 9) for name in deep_sea_search.GRIDS),
+        *((minatar_search, name, 6) for name in minatar_search.GRIDS),
+    ],
+)
+def test_every_row_has_as_many_settings_of_options_of_its_run(search, name, number, tmp_path):
+    grid = search.GRIDS[name]
+    assert len(grid.settings()) == number
+    for setting in grid.settings():
+        run = grid.run_of(setting)
         config = flatten(prepared(Runs(tmp_path).config(run))[0])
         for option, value in setting.items():
             assert config[option.replace("-", "_")] == value
         assert config["re3.first_neighbour"] == config["re3.last_neighbour"]
-        assert set(range(run.seed, run.seed + run.seeds)).isdisjoint(
-            range(rainbow.DEEP_SEA[name].seed, rainbow.DEEP_SEA[name].seed + 10)
-        )
+        shown = [row.run for _, rows in rainbow.PANELS.values() for row in rows]
+        for other in (other for other in shown if other.task == run.task):
+            of_figure = range(other.seed, other.seed + other.seeds)
+            assert set(range(run.seed, run.seed + run.seeds)).isdisjoint(of_figure)
 
 
 def test_the_table_says_how_many_seeds_learned(monkeypatch, tmp_path, capsys):
@@ -67,3 +74,27 @@ def test_the_figure_has_the_best_settings_that_were_found(tmp_path):
 
 def area_of(row):
     return float(row["area_under_curve"])
+
+
+def test_the_table_has_means_of_diagnostics_where_there_is_a_bonus(monkeypatch, tmp_path):
+    def ensure(runs, run):
+        folder = finish(runs, run, {0: 0.0, run.steps: 1.0})
+        columns = "seed", "env_frames", *minatar_search.DIAGNOSTICS
+        lines = [
+            f"{seed},{frames},{share},{0.1 * seed},{2.0 if frames == 10 else ''}"
+            for seed, frames, share in ((101, 10, 1.0), (101, 20, 0.5), (102, 10, 0.0))
+        ]
+        (folder / "train.csv").write_text("\n".join([",".join(columns), *lines]) + "\n")
+        return folder
+
+    monkeypatch.setattr(Runs, "ensure", ensure)
+    words = ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+    assert minatar_search.main(words) == 0
+    with (tmp_path / "out" / "table.csv").open() as lines:
+        rows = [*csv.DictReader(lines)]
+    assert [row["row"] for row in rows] == 6 * ["none"] + 6 * ["re3"]
+    assert {(row["duplicate_share"], row["reward_mean"]) for row in rows[:6]} == {("", "")}
+    for row in rows[6:]:
+        assert float(row["duplicate_share"]) == pytest.approx(0.5)
+        assert float(row["reward_mean"]) == 2.0
+        assert float(row["intrinsic_reward_mean"]) == pytest.approx(101.3333 / 10, rel=1e-5)
