@@ -8,6 +8,7 @@ strips.png, frames at equal intervals, and a video of each row: how every seed's
 """
 
 import dataclasses
+import io
 
 import numpy as np
 from jaxtyping import UInt8
@@ -83,11 +84,10 @@ def _make(words: command.Words) -> command.Lines:
         path = words.out / f"{task}-{name}.mp4"
         video.write(path, [*np.concatenate([frames[:FILMED] for frames in episodes])])
         yield path
-    path = words.out / "strips.png"
-    draw(strips).savefig(path)
-    with Image.open(path) as drawn:
-        # With 256 colours it takes a third of the bytes.
-        drawn.convert("RGB").quantize(256).save(path, optimize=True)
+    path, drawn = words.out / "strips.png", io.BytesIO()
+    draw(strips).savefig(drawn)
+    # With 256 colours it takes a third of the bytes.
+    Image.open(drawn).convert("RGB").quantize(256).save(path, optimize=True)
     yield path
 
 

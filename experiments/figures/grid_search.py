@@ -35,7 +35,7 @@ class Grid(NamedTuple):
         return [dict(zip(names, each, strict=True)) for each in values]
 
     def run_of(self, setting: Setting) -> Run:
-        """The run of a setting; a range of neighbours has one."""
+        """The run of a setting; the first neighbour is the last."""
         given = {option: f"{value:g}" for option, value in setting.items()}
         changes = {**self.run.changes, **given}
         if neighbour := given.get("re3.last-neighbour"):

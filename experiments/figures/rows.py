@@ -136,8 +136,9 @@ def figure(name: str, panels: Panels, losses: Sequence[str] = ()) -> Callable[..
         files = ("eval", "train") if losses else ("eval",)
         found = load(words, [row for _, row in rows], files)
         drawn: Panels = {
-            name: (title, [row for row in rows if row.name in found])
+            name: (title, shown)
             for name, (title, rows) in chosen.items()
+            if (shown := [row for row in rows if row.name in found])
         }
         tasks = [name for name, row in rows if row.name in found]
         curves.write_table([*found.values()], words.out / "table.csv", task=tasks)

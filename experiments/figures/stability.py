@@ -9,7 +9,7 @@ k-th neighbour among them. What changes is therefore the encoder alone.
     make figure FIG=stability [ARGS="--task doorkey_8x8 --seeds 5"]
 
 Writes stability.png, points.csv with every seed, and table.csv with means over seeds and 95%
-intervals; and what it found of each encoder, which it does not compute again.
+intervals; and what it found of each encoder, which it does not compute again with the same options.
 """
 
 import json

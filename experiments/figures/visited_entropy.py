@@ -3,7 +3,7 @@
 As in the paper, Equation 1 is evaluated on minibatches of dm_control's proprioceptive observations;
 here they are drawn from all that the run has visited so far, and the estimate is their mean. It
 depends on the number of states, which is why all minibatches are of one size, and it is of the
-observation as it is, in which velocities weigh most.
+observation as it is, in which velocities weigh most, or of its poses alone.
 """
 
 from collections.abc import Callable, Mapping, Sequence

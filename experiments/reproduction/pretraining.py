@@ -1,6 +1,6 @@
 """Section 4.1: behaviours without a reward, and fine-tuning (Figures 8 and 9)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def _higher_entropy(*others: str, tasks: Sequence[str] = tuple(TASKS)) -> Find:
             f"{task}: {difference} nats above {other} with the same seed"
             for (task, other), difference in found.items()
         )
-        tables = _tables(results, tasks)
+        tables = _tables(results, {task for task, _ in found})
         ran = "; ".join(
             f"`small`, {' and '.join(_values(rows, 'task'))}, {seeds_and_frames(rows[0])}"
             for rows in tables
@@ -73,8 +73,11 @@ def _higher_entropy(*others: str, tasks: Sequence[str] = tuple(TASKS)) -> Find:
     return find
 
 
-def _tables(results: Results, tasks: Sequence[str] = tuple(TASKS)) -> list[list[Row]]:
-    every = (results.table(TABLE.format(end)) for end in SEVERAL)
+def _tables(
+    results: Results, tasks: Collection[str] = tuple(TASKS), ends: Sequence[str] = SEVERAL
+) -> list[list[Row]]:
+    """The rows of these tasks in each folder of `ends` that has some."""
+    every = (results.table(TABLE.format(end)) for end in ends)
     of_tasks = ([row for row in rows if row["task"] in tasks] for rows in every)
     return [rows for rows in of_tasks if rows]
 
@@ -105,7 +108,7 @@ def _behaviours(results: Results) -> Finding:
     measured = _higher_entropy(LEARNED[0], RANDOM)(results)
     folders = " and ".join(f"`results/behaviours{end}`" for end in drawn)
     words = f"strips and videos in {folders}; measured by their entropy: {measured.result}"
-    command = _commands("behaviours", _tables(results), SHOWN_SEEDS)
+    command = _commands("behaviours", _tables(results, ends=drawn), SHOWN_SEEDS)
     return measured._replace(result=words, command=command)
 
 

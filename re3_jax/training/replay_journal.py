@@ -108,7 +108,7 @@ class ReplayJournal:
         Args:
           listed: what `write` returned, or what JSON made of it, of all processes together.
           small: what `without_frames` left of the state.
-          template: state of the same shapes; the shardings of its frames are used.
+          template: state of the same shapes; the shardings and orders of its frames are used.
 
         Raises:
           ValueError: a segment is damaged.

@@ -6,6 +6,7 @@ import os
 import time
 
 import pytest
+from matplotlib import image
 
 from experiments.figures import (
     dmc,
@@ -248,6 +249,18 @@ def test_an_agent_has_a_panel_per_task_with_and_without_re3(figure, agent, asked
     copies |= {f"{row.name}-train.csv" for row in rows if figure is dreamer}
     assert len({row.name for row in rows}) == len(rows)
     assert {path.name for path in out.iterdir()} == {"table.csv", "curves.png", *copies}
+
+
+def test_a_panel_without_a_finished_run_is_left_out(tmp_path):
+    folder, out = tmp_path / "runs", tmp_path / "out"
+    row = rainbow.PANELS["asterix"][1][0]
+    finish(Runs(folder), row.run, {0: 0.0, row.run.steps: 2.0})
+    assert rainbow.main(["--finished", "--runs", str(folder), "--out", str(out)]) == 0
+    assert [(found["task"], found["label"]) for found in read(out / "table.csv")] == [
+        ("asterix", "Rainbow")
+    ]
+    # One panel of 4.8 inches.
+    assert image.imread(out / "curves.png").shape[1] == pytest.approx(4.8 * 130, abs=1)
 
 
 def test_given_numbers_override_the_figures(asked, tmp_path):

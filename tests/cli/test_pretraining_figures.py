@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from scipy import stats
 from sklearn.neighbors import NearestNeighbors
 
@@ -16,6 +17,7 @@ from re3_jax.agents.sac.learner import make_learner
 from re3_jax.envs.host import dmc
 from re3_jax.envs.host.config import DMCConfig
 from re3_jax.intrinsic.base import none
+from re3_jax.runs import video
 from re3_jax.runs.curves import Curve
 from re3_jax.runs.validate import INT32_MAX
 from tests.cli.written_runs import finish
@@ -210,6 +212,16 @@ def test_a_strip_shows_an_episode_from_beginning_to_end():
     assert strip[0] == 0 and strip[-1] == 240
     assert set(np.diff(strip)) <= {20, 25}
     assert reverse[0] == 240 and reverse[-1] == 0
+
+
+def test_the_picture_of_strips_has_few_colours(asked, monkeypatch, tmp_path):
+    shades = np.random.default_rng(0).integers(0, 255, (20, 8, 8, 3), np.uint8)
+    monkeypatch.setattr(replayed, "read", lambda folder: [made_up(folder, 1)])
+    monkeypatch.setattr(behaviours, "last_episode", lambda one: shades)
+    monkeypatch.setattr(video, "write", lambda path, frames: None)
+    assert behaviours.main(words(tmp_path, "--tasks", "hopper_hop", "--rows", "random")) == 0
+    with Image.open(tmp_path / "out" / "strips.png") as drawn:
+        assert (drawn.mode, drawn.size) == ("P", (1260, 130))
 
 
 def test_behaviours_are_of_the_runs_of_pretraining(asked, monkeypatch, tmp_path):

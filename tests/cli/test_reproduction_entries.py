@@ -291,6 +291,9 @@ def test_entropy_and_ensembles(root):
     write(walkers, "pretraining_walker_cheetah", "walker_run_sparse")
     # The paper measures Hopper, and shows behaviours of others beside it.
     assert found(root, "Figure 9 (a)").ran == "`small`, hopper_hop, 3 seeds, 100,000 frames"
+    assert "walker" not in found(root, "Figure 8").command
+    (root / "results" / "behaviours_walker_cheetah").mkdir()
+    (root / "results" / "behaviours_walker_cheetah" / "strips.png").touch()
     entropy = found(root, "Figure 8")
     all_rows = "--rows re3 contrastive random inverse_dynamics"
     assert entropy.command.endswith(

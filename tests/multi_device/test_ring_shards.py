@@ -1,11 +1,12 @@
 """A seed whose ring is divided among four (virtual) devices computes what it does on one."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.multi_device.launch import finished, launch
-from tests.resume.compare import assert_equal_but_for_rounding, assert_same_run
+from tests.resume.compare import assert_close_run, assert_rows_close, assert_same_run
 
 pytestmark = pytest.mark.multi_device
 
@@ -213,7 +214,11 @@ make = globals()[sys.argv[1]]
 on_four, on_one = trained(make, 4), trained(make, 1)
 assert_equal(on_four[::2], on_one[::2])
 # Quantiles are interpolated, which another program may round differently.
-jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6), on_four[1], on_one[1])
+for ours, theirs in zip(on_four[1], on_one[1], strict=True):
+    assert ours.keys() == theirs.keys()
+    for name, value in theirs.items():
+        tolerance = 1e-6 if name.endswith(("_p05", "_p50", "_p95")) else 0.0
+        np.testing.assert_allclose(ours[name], value, rtol=tolerance, err_msg=name)
 print("equal")
 """
 )
@@ -229,9 +234,10 @@ RAD = (
     *("--evaluation.every-env-frames", "400", "--evaluation.episodes", "1", "--loggers", "none"),
 )
 # The slices may take the other row of a near tie, and XLA may round an update of RAD differently.
+CLOSE = partial(assert_rows_close, rel=0.02)
 LEGS = [
     pytest.param(A2C, ((1280, 4), (2560, 1), (3840, 2)), assert_same_run, id="a2c"),
-    pytest.param(RAD, ((400, 1), (800, 4), (1600, 1)), assert_equal_but_for_rounding, id="rad"),
+    pytest.param(RAD, ((400, 1), (800, 4), (1600, 1)), CLOSE, id="rad"),
 ]
 
 
@@ -257,7 +263,7 @@ def test_slices_are_the_ring(script, words):
 @pytest.mark.slow
 @pytest.mark.parametrize("loop", ["on_policy", "off_policy", "host", "host_of_dreamer"])
 def test_a_trained_state_is_that_of_one_device(loop):
-    """Bit for bit: state and evaluation after the ring turned over."""
+    """Bit for bit, but for quantiles: state, metrics and evaluation after the ring turned over."""
     run(LOOPS, loop)
 
 
@@ -270,7 +276,7 @@ def train(out: Path, words: tuple[str, ...], *more: str, processes: int = 1, dev
 @pytest.mark.resume
 @pytest.mark.parametrize(("words", "legs", "assert_same"), LEGS)
 def test_a_run_goes_on_with_another_division(tmp_path, words, legs, assert_same):
-    """From four devices to one and two, or from one to four: equal to a run on one device."""
+    """From four devices to one and two, or from one to four and back: as a run on one device."""
     reference, out = tmp_path / "reference", tmp_path / "run"
     words = *words, "--seeds", "1"
     train(reference, words, "--steps", f"{legs[-1][0]}")
@@ -290,4 +296,4 @@ def test_two_processes_with_two_devices_each(tmp_path):
     words = *words, "--re3.ring-shards", "2"
     train(out, words, "--steps", "1280", processes=2, devices=2)
     train(out, words, "--steps", "2560", "--resume")
-    assert_equal_but_for_rounding(out, reference)
+    assert_close_run(out, reference, rel=1e-5)

@@ -77,7 +77,7 @@ def assert_same_run(run: Path, reference: Path) -> None:
         assert rows(run / table) == rows(reference / table)
 
 
-def assert_equal_but_for_rounding(run: Path, reference: Path) -> None:
+def assert_rows_close(run: Path, reference: Path, rel: float) -> None:
     """Equal rows, up to what a difference in the last bit of an update grows to."""
     for table in ("train.csv", "eval.csv"):
         ours, theirs = rows(run / table), rows(reference / table)
@@ -85,8 +85,20 @@ def assert_equal_but_for_rounding(run: Path, reference: Path) -> None:
         for our, their in zip(ours, theirs, strict=True):
             for name, value in their.items():
                 if our[name] != value:
-                    expected = pytest.approx(float(value), rel=0.02, abs=1e-6)
+                    assert our[name] and value, (table, their["env_frames"], name)
+                    expected = pytest.approx(float(value), rel=rel, abs=1e-6)
                     assert float(our[name]) == expected, (table, their["env_frames"], name)
+
+
+def assert_close_run(run: Path, reference: Path, rel: float) -> None:
+    """Equal whole numbers in the final state, and close floats there and in rows."""
+    ours, theirs = leaves(run), leaves(reference)
+    assert ours.keys() == theirs.keys()
+    for name, value in theirs.items():
+        assert ours[name].dtype == value.dtype, name
+        tolerance = rel if np.issubdtype(value.dtype, np.floating) else 0.0
+        np.testing.assert_allclose(ours[name], value, rtol=tolerance, atol=tolerance, err_msg=name)
+    assert_rows_close(run, reference, rel)
 
 
 class Scalars(NamedTuple):

@@ -151,7 +151,7 @@ class Lane:
     def proprioception(self, velocity: bool = True) -> np.ndarray:
         """dm_control's own observation of the present state, its parts in order: float64 [dim].
 
-        Without `velocity`, the part of that name is left out, which is that of all joints.
+        Without `velocity`, the part of that name, the velocities of all joints, is left out.
 
         Directly after `set_state`, sensors of acceleration still show what was before.
         """
