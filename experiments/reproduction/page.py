@@ -57,6 +57,7 @@ OUTSIDE = {
     "dmc_small_drq": "DrQ with and without RE3; the paper has DrQ alone",
     "dreamer": "Dreamer on a task of ours, a bar in pixels",
     "gymnax_cartpole": "CartPole, to show the contract with gymnax",
+    "minatar_search": "a search of Rainbow's settings on MinAtar",
     "minigrid_hard": "PPO with eight bonuses on five hard tasks of MiniGrid",
     "minigrid_hard_betas": "the search of weights behind it",
     "minigrid_hard_more": "RISE, and RND as its authors have it, with PPO on DoorKey-8x8",
