@@ -4,9 +4,9 @@
     python -m experiments.figures.minatar_search [--rows none re3] [--seeds 3] [--steps N]
 
 With the numbers of the paper's Atari games, beta 0.0001 and the third neighbour, the bonus there is
-nearly nothing: `duplicate_share` in the table is the share of frames that the replay holds more
-than once. Six settings of each row say whether another one helps: Rainbow's noise, and how many
-rewards it sums; RE3's weight, and which neighbour among the newest 10,000 latents.
+nearly nothing. Six settings of each row try others: Rainbow's noise, and how many rewards it sums;
+RE3's weight, and which neighbour among the newest 10,000 latents. `duplicate_share` in the table is
+the share of sampled frames that have a copy among these.
 """
 
 from functools import partial
