@@ -109,7 +109,8 @@ def of_seeds(folder: Path, words: command.Words, measure: Measure) -> list[Score
         path = folder / f"{label}.json"
         if not path.exists():
             began = time.monotonic()
-            found = frames.collect(task, words.renderer, words.frames, seed)
+            config = frames.config(words.renderer)
+            found = frames.collect(task, config, words.frames, seed)
             rows = list(_scores(task, seed, found, measure(found, seed)))
             write_json(path, rows)
             seconds = time.monotonic() - began

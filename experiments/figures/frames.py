@@ -48,10 +48,7 @@ class Frames(NamedTuple):
 
 def check(words: command.Words, neighbours: int) -> None:
     """A `UsageError` if `OPTIONS` cannot be met, or leave a frame fewer neighbours than that."""
-    with refusing(ValueError):
-        for task in words.tasks:
-            tasks.find(task)
-            renderer.check(renderer.choose(_config(words.renderer)), task)
+    check_tasks(words)
     if min(words.queries, words.k) < 1:
         raise UsageError(f"--queries is {words.queries} and --k {words.k}: give at least 1 of each")
     least = FRAMES_PER_EPISODE + max(words.k, neighbours, words.queries)
@@ -62,20 +59,27 @@ def check(words: command.Words, neighbours: int) -> None:
         )
 
 
+def check_tasks(words: command.Words) -> None:
+    """A `UsageError` if a task is unknown, or not to be drawn by that renderer."""
+    with refusing(ValueError):
+        for task in words.tasks:
+            tasks.find(task)
+            renderer.check(renderer.choose(config(words.renderer)), task)
+
+
 def shown(words: command.Words, task_id: str) -> tuple[Frames, Int[np.ndarray, " query"]]:
     """The frames of a picture, and the numbers of those whose neighbours it shows."""
-    found = collect(task_id, words.renderer, words.frames, SHOWN_SEED)
+    found = collect(task_id, config(words.renderer), words.frames, SHOWN_SEED)
     random = np.random.default_rng(SHOWN_SEED)
     return found, random.choice(words.frames, words.queries, replace=False)
 
 
-def collect(task_id: str, renderer_name: str, num_frames: int, seed: int) -> Frames:
+def collect(task_id: str, config: DMCConfig, num_frames: int, seed: int) -> Frames:
     """All frames of episodes under uniform random actions.
 
     Raises:
       UsageError: no renderer works here.
     """
-    config = _config(renderer_name)
     random = np.random.default_rng(seed)
     with refusing(ValueError, ImportError, OSError):
         drawn_by = renderer.choose_here(config)
@@ -93,7 +97,8 @@ def collect(task_id: str, renderer_name: str, num_frames: int, seed: int) -> Fra
     return Frames(*map(np.array, zip(*found, strict=True)))
 
 
-def _config(renderer_name: Any) -> DMCConfig:
+def config(renderer_name: Any) -> DMCConfig:
+    """How the frames of figures are drawn."""
     return DMCConfig(action_repeat=ACTION_REPEAT, renderer=renderer_name)
 
 

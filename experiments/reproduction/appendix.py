@@ -1,7 +1,77 @@
 """Appendix A: tasks, implementations, and the two tables of DeepMind Control; Algorithm 2."""
 
-from experiments.reproduction import costs
-from experiments.reproduction.entry import Entry, never, tested, too_long
+from collections.abc import Sequence
+
+from experiments.reproduction import costs, rules
+from experiments.reproduction.entry import (
+    Entry,
+    Finding,
+    Verdict,
+    never,
+    not_run,
+    tested,
+    too_long,
+)
+from experiments.reproduction.results import Interval, Results, Row, interval
+from re3_jax.plural import number_of
+
+MINIBATCHES = "results/minibatches/table.csv"
+BATCH = {"sequences": "50", "length": "50"}
+SMALL_K, K = "4", "53"
+"""Ranks that count the frame itself, as in the authors' code."""
+OF_FRAME = "share_of_variance"
+
+
+def _of_ranks(results: Results) -> tuple[list[Row], list[Row]]:
+    """The rows of the paper's batch with `SMALL_K` and with `K`."""
+    rows = [row for row in results.table(MINIBATCHES) if BATCH.items() <= row.items()]
+    few, many = ([row for row in rows if row["k"] == k] for k in (SMALL_K, K))
+    return few, many
+
+
+def _own_segment(results: Results) -> Finding:
+    few, many = _of_ranks(results)
+    if not many:
+        return not_run("no committed result of batches")
+    column, both = "share_of_own_sequence", zip(few, many, strict=True)
+    pairs = [(interval(one, column), interval(other, column)) for one, other in both]
+    judged = rules.apart(pairs, _seeds(many), Verdict.SMALLER)
+    words = "; ".join(
+        f"{row['task']} {other} against {one}"
+        for row, (one, other) in zip(many, pairs, strict=True)
+    )
+    return _found(
+        f"share of a frame's own segment, k = {K} against {SMALL_K}: {words}", many, judged
+    )
+
+
+def _stable(results: Results) -> Finding:
+    _, many = _of_ranks(results)
+    if not many:
+        return not_run("no committed result of batches")
+    deviations = [interval(row, "deviation_of_mean") for row in many]
+    most = Interval(*[rules.STABLE] * 3)
+    judged = rules.apart([(most, one) for one in deviations], _seeds(many), Verdict.SMALLER)
+    words = "; ".join(
+        f"{row['task']} {deviation}, and of the variance of a frame's distance "
+        f"{interval(row, OF_FRAME)} is its own"
+        for row, deviation in zip(many, deviations, strict=True)
+    )
+    return _found(f"deviation of the mean distance between batches: {words}", many, judged)
+
+
+def _found(words: str, rows: Sequence[Row], judged: rules.Judged) -> Finding:
+    verdict, reason = judged
+    ran = (
+        f"batches of 50 segments of 50 frames, from {int(rows[0]['stored']):,} of random actions, "
+        f"{number_of(_seeds(rows), 'seed')}"
+    )
+    return Finding(verdict, words, ran, reason)
+
+
+def _seeds(rows: Sequence[Row]) -> int:
+    return min(int(row["seeds"]) for row in rows)
+
 
 CONTROL = (
     Entry(
@@ -117,10 +187,15 @@ CONTROL = (
     ),
     Entry(
         "Appendix A.3",
-        "A minibatch of Dreamer is large enough for a stable estimate; with k = 50 neighbours are "
-        "not all of one segment.",
-        'make run ENV=hopper_hop AGENT=dreamer PRESET=released ARGS="--dreamer.neighbours ring"',
-        too_long(costs.dreamer),
+        "With k = 50 the neighbours in Dreamer's batch are not only of a frame's own segment.",
+        "make figure FIG=minibatches",
+        _own_segment,
+    ),
+    Entry(
+        "Appendix A.3",
+        "The batch of Dreamer is large enough for a stable estimate.",
+        "make figure FIG=minibatches",
+        _stable,
     ),
     Entry(
         "Table 2",

@@ -20,6 +20,9 @@ FEWEST_FOR_INTERVALS = 3
 WITHIN = 0.02
 """Largest relative difference from a count of operations that the paper states."""
 
+STABLE = 0.1
+"""Largest standard deviation of an estimate, as a share of its mean."""
+
 ROUGHLY_TWICE = 1.75, 2.25
 COMPARABLE = 1.05
 SMALL_SHARE = 0.05
@@ -42,6 +45,8 @@ IN_WORDS = (
     f"Fewer than {FEWEST_SEEDS} seeds of each are no comparison, and the verdict is `not "
     "reproduced`: three against three that do not overlap still have p = 0.1. Intervals that lie "
     f"apart need {FEWEST_FOR_INTERVALS}, because those of so few seeds are wide.",
+    f"*A stable estimate*: its standard deviation is below {STABLE:.0%} of its mean; the interval "
+    "lies below, on more than half of the tasks.",
     f"*A small cost*: at most {SMALL_SHARE:.0%} of the time of an update.",
     "*At a smaller size*: fewer frames, smaller images or networks, or a smaller task than the "
     "paper's.",
