@@ -28,11 +28,21 @@ DEEP_SEA_LABELS = {
 }
 
 
-MINATAR: dict[str, dict[str, str | bool]] = {
-    "none": {"rainbow.noise": "0.5", "rainbow.n-steps": "5"},
-    "re3": {"re3.beta": "0.1", "re3.search-size": "10000"},
+MINATAR: dict[str, tuple[str, str, dict[str, str | bool]]] = {
+    "none": (
+        "Rainbow, best of its search",
+        "none",
+        {"rainbow.noise": "0.5", "rainbow.n-steps": "5"},
+    ),
+    "preset": ("Rainbow, preset", "none", {}),
+    "re3": (
+        "Rainbow + RE3, best of its search",
+        "re3",
+        {"re3.beta": "0.1", "re3.search-size": "10000"},
+    ),
 }
-"""The best of six settings of each row on Breakout, of seeds 101 to 103: `minatar_search`."""
+"""Row -> label, bonus, and the best of six settings on Breakout, of seeds 101 to 103
+(`minatar_search`). The row `preset` is that with RE3 less the bonus."""
 
 
 def on_minatar(game: str) -> tuple[str, list[Row]]:
@@ -41,8 +51,8 @@ def on_minatar(game: str) -> tuple[str, list[Row]]:
     run = partial(of_agent, task, seeds=10, steps=200_000, seed=201)
     file = game.lower().replace(" ", "_")
     rows = [
-        Row("Rainbow", f"{file}-none", run("none", changes=MINATAR["none"])),
-        Row("Rainbow + RE3", f"{file}-re3", run("re3", changes=MINATAR["re3"])),
+        Row(label, f"{file}-{name}", run(bonus, changes=changes))
+        for name, (label, bonus, changes) in MINATAR.items()
     ]
     return f"{game} (MinAtar)", rows
 
