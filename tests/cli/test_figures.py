@@ -257,7 +257,7 @@ def test_a_panel_without_a_finished_run_is_left_out(tmp_path):
     finish(Runs(folder), row.run, {0: 0.0, row.run.steps: 2.0})
     assert rainbow.main(["--finished", "--runs", str(folder), "--out", str(out)]) == 0
     assert [(found["task"], found["label"]) for found in read(out / "table.csv")] == [
-        ("asterix", "Rainbow")
+        ("asterix", row.label)
     ]
     # One panel of 4.8 inches.
     assert image.imread(out / "curves.png").shape[1] == pytest.approx(4.8 * 130, abs=1)
