@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -107,16 +107,30 @@ def of_seeds(folder: Path, words: command.Words, measure: Measure) -> list[Score
     for number, (task, seed) in enumerate(cells, 1):
         label = f"{task}-{words.frames}_frames-{words.renderer}-seed{seed}"
         path = folder / f"{label}.json"
-        if not path.exists():
-            began = time.monotonic()
-            config = frames.config(words.renderer)
-            found = frames.collect(task, config, words.frames, seed)
-            rows = list(_scores(task, seed, found, measure(found, seed)))
-            write_json(path, rows)
-            seconds = time.monotonic() - began
-            print(f"{number} of {len(cells)}: {label}, {seconds:.0f} s", flush=True)
-        scores += [Score(*row) for row in json.loads(path.read_text())]
+
+        def compute(task: str = task, seed: int = seed) -> Iterator[Score]:
+            found = frames.collect(task, frames.config(words.renderer), words.frames, seed)
+            return _scores(task, seed, found, measure(found, seed))
+
+        said = f"{number} of {len(cells)}: {label}"
+        scores += [Score(*row) for row in kept(path, said, compute)]
     return scores
+
+
+def kept(path: Path, said: str, compute: Callable[[], Iterable[Any]]) -> list[Any]:
+    """The rows in a file, which are computed and written if it is not there.
+
+    Args:
+      path: of the JSON file.
+      said: begins the line that says how long it took.
+      compute: gives the rows.
+    """
+    if not path.exists():
+        began = time.monotonic()
+        write_json(path, [*compute()])
+        print(f"{said}, {time.monotonic() - began:.0f} s", flush=True)
+    rows: list[Any] = json.loads(path.read_text())
+    return rows
 
 
 def _scores(task: str, seed: int, found: Frames, measured: Iterable[Measured]) -> Iterator[Score]:

@@ -8,12 +8,12 @@ Dreamer draws them, so that the same sequences meet other companions each time.
     make figure FIG=minibatches [ARGS="--tasks hopper_hop --seeds 5"]
 
 Writes table.csv: means over seeds, each with its own episodes and encoder, and 95% intervals. The
-measures of each task and seed are saved, and a later call goes on with the next.
+measures of each task and seed are saved, and a later call goes on with the next: delete them after
+a change of what is measured.
 """
 
-import json
-import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +24,8 @@ from jaxtyping import Float, Int, UInt8
 from scipy.spatial.distance import cdist  # type: ignore[import-untyped]
 from scipy.stats import spearmanr  # type: ignore[import-untyped]
 
-from experiments.figures import command, frames
+from experiments.figures import command, frames, random_encoders
+from experiments.figures.agreement import kept
 from experiments.figures.random_encoders import Latents
 from re3_jax.agents.dreamer.state_entropy import encoder_from
 from re3_jax.cpu import compilation
@@ -33,7 +34,6 @@ from re3_jax.runs import curves, statistics
 from re3_jax.runs.config import RunConfig
 from re3_jax.runs.errors import UsageError, refusing
 from re3_jax.runs.options import parse
-from re3_jax.runs.run_folder import write_json
 
 PRESETS = "released", "small"
 TASK = "hopper_hop"
@@ -46,8 +46,6 @@ SEQUENCES = 20
 
 BATCHES = 20
 """Batches that each of these sequences is in."""
-
-ENCODED_AT_ONCE = 100
 
 MEASURES = "deviation_of_mean", "share_of_own_sequence", "share_of_variance", "rank_correlation"
 
@@ -98,7 +96,7 @@ def measure(
     for number in range(SEQUENCES):
         (sequence,) = _draw(random, episodes, 1, batch.length)
         apart = cdist(latents[sequence], latents)
-        among_all[number] = np.sort(apart, axis=1)[:, batch.k - 1]
+        among_all[number] = np.partition(apart, batch.k - 1, axis=1)[:, batch.k - 1]
         for at in range(BATCHES):
             companions = _draw(random, episodes, batch.sequences - 1, batch.length)
             of_batch = apart[:, np.concatenate([sequence, companions.ravel()])]
@@ -115,7 +113,7 @@ def measure(
 
 def _mean_distance(latents: Latents, drawn: Int[np.ndarray, "count length"], k: int) -> float:
     of_batch = latents[drawn.ravel()]
-    return float(np.sort(cdist(of_batch, of_batch), axis=1)[:, k - 1].mean())
+    return float(np.partition(cdist(of_batch, of_batch), k - 1, axis=1)[:, k - 1].mean())
 
 
 def share_of_variance(values: Float[np.ndarray, "group member"]) -> float:
@@ -160,8 +158,7 @@ def _latents(
     encoder = encoder_from(config.re3, config.dreamer.head_order, config.dreamer.conv_depth)
     params = encoder.init(jax.random.key(seed), dmc.spec(TASK, config.dmc))
     encode = compilation.jit(encoder.encode)
-    parts = range(0, len(images), ENCODED_AT_ONCE)
-    return np.concatenate([encode(params, images[at : at + ENCODED_AT_ONCE]) for at in parts])
+    return random_encoders.in_parts(partial(encode, params), images)
 
 
 def _config(preset: str, renderer: str) -> RunConfig:
@@ -186,21 +183,18 @@ def _make(words: command.Words) -> command.Lines:
     found: dict[tuple[str, Batch], list[Measured]] = {}
     for task, seed in product(dict.fromkeys(words.tasks), range(1, words.seeds + 1)):
         path = folder / f"{task}-{words.frames}_frames-{words.renderer}-seed{seed}.json"
-        if not path.exists():
-            began = time.monotonic()
-            write_json(path, [*_of_seed(task, seed, words)])
-            print(f"{task}, seed {seed}: {time.monotonic() - began:.0f} s", flush=True)
-        for batch, measured in json.loads(path.read_text()):
+        rows = kept(path, f"{task}, seed {seed}", partial(_of_seed, task, seed, words))
+        for batch, measured in rows:
             found.setdefault((task, Batch(*batch)), []).append(Measured(*measured))
     columns = [f"{measure}{end}" for measure in MEASURES for end in ("", "_low", "_high")]
-    rows = []
+    lines = []
     for (task, batch), of_seeds in found.items():
         means = [statistics.mean_interval(np.array(each)) for each in zip(*of_seeds, strict=True)]
         numbers = [float(number) for each in means for number in each]
         cells = ["" if np.isnan(number) else f"{number:.4f}" for number in numbers]
-        rows.append([task, *batch, words.frames, len(of_seeds), *cells])
+        lines.append([task, *batch, words.frames, len(of_seeds), *cells])
     header = "task", *Batch._fields, "stored", "seeds", *columns
-    curves.write_csv(words.out / "table.csv", header, rows)
+    curves.write_csv(words.out / "table.csv", header, lines)
     yield words.out / "table.csv"
 
 

@@ -1,7 +1,7 @@
 """Latents of frames under RE3's random encoder, as the released code has it, and its variants."""
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -55,8 +55,15 @@ def of_depth(depth: int) -> Draw:
 
 def latents(params: PixelEncoder, images: UInt8[np.ndarray, "frame height width 3"]) -> Latents:
     """Latents of all images under one encoder, a part at a time."""
+    return in_parts(partial(_compiled(), params), images)
+
+
+def in_parts(
+    encode: Callable[..., Any], images: UInt8[np.ndarray, "frame height width 3"]
+) -> Latents:
+    """What `encode` makes of all images, of so many at a time that memory stays small."""
     parts = range(0, len(images), ENCODED_AT_ONCE)
-    return np.concatenate([_compiled()(params, images[at : at + ENCODED_AT_ONCE]) for at in parts])
+    return np.concatenate([encode(images[at : at + ENCODED_AT_ONCE]) for at in parts])
 
 
 def members(ensemble: PixelEncoder) -> Iterator[PixelEncoder]:

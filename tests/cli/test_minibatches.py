@@ -4,6 +4,8 @@ import csv
 
 import numpy as np
 import pytest
+from scipy import stats
+from sklearn.neighbors import NearestNeighbors
 
 from experiments.figures import frames, minibatches
 from experiments.figures.frames import Frames
@@ -33,16 +35,52 @@ def test_what_companions_do_not_change_is_due_to_the_frame():
     assert 0 < beyond.share_of_own_sequence < 0.9
 
 
-def test_distances_are_those_of_a_search_among_the_batch_and_among_all(monkeypatch):
-    """With batches that hold every frame once, both are the same distance."""
-    latents = np.random.default_rng(1).normal(size=(200, 3))
-    whole = np.arange(200).reshape(20, 10)
-    once = [whole[:1], *[whole[1:]] * minibatches.BATCHES]
-    drawn = iter([*once * minibatches.SEQUENCES, *[whole] * minibatches.BATCHES])
+def test_measures_are_those_of_a_search_by_scikit_learn(monkeypatch):
+    """Of two sequences in three batches each, drawn beforehand."""
+    monkeypatch.setattr(minibatches, "SEQUENCES", 2)
+    monkeypatch.setattr(minibatches, "BATCHES", 3)
+    random = np.random.default_rng(1)
+    latents = random.normal(size=(200, 3))
+    batch = Batch(sequences=5, length=8, k=4)
+    own = minibatches._draw(random, EPISODES, 2, 8)
+    companions = [minibatches._draw(random, EPISODES, 4, 8) for _ in range(6)]
+    whole = [minibatches._draw(random, EPISODES, 5, 8) for _ in range(3)]
+    drawn = iter([own[:1], *companions[:3], own[1:], *companions[3:], *whole])
     monkeypatch.setattr(minibatches, "_draw", lambda *_: next(drawn))
-    batch = Batch(sequences=20, length=10, k=4)
     found = measure(latents, EPISODES, batch, seed=0)
-    assert found._replace(share_of_own_sequence=0) == pytest.approx((0, 0, 1, 1))
+
+    def search(among, of):
+        return NearestNeighbors(n_neighbors=4).fit(latents[among]).kneighbors(latents[of])
+
+    cells, shares = [], []
+    for number, others in enumerate(companions):
+        sequence = own[number // 3]
+        distances, places = search(np.append(sequence, others), sequence)
+        cells.append(distances[:, 3])
+        # Of the four nearest one is the frame itself.
+        shares.append(((places < 8).sum(axis=1) - 1) / 3)
+    by_batch = np.concatenate([np.transpose(cells[:3]), np.transpose(cells[3:])])
+    among_all = search(np.arange(200), own.ravel())[0][:, 3]
+    means = [search(each.ravel(), each.ravel())[0][:, 3].mean() for each in whole]
+    ranks = [stats.rankdata(each) for each in (among_all, *by_batch.T)]
+    assert found == pytest.approx(
+        (
+            np.std(means, ddof=1) / np.mean(means),
+            np.mean(shares),
+            share_of_variance(by_batch),
+            np.mean([np.corrcoef(ranks[0], each)[0, 1] for each in ranks[1:]]),
+        )
+    )
+    assert found.deviation_of_mean > 0 and found.rank_correlation < 1
+
+
+def test_sequences_are_of_one_episode_and_never_its_last():
+    drawn = minibatches._draw(np.random.default_rng(0), EPISODES, 2_000, 8)
+    assert (np.diff(drawn, axis=1) == 1).all()
+    assert (EPISODES[drawn] == EPISODES[drawn[:, :1]]).all()
+    # An episode of 50 frames has starts from 0 to 42, and 42 is not drawn.
+    assert set(drawn[:, 0] % 50) == set(range(42))
+    assert set(EPISODES[drawn[:, 0]]) == set(range(4))
 
 
 @pytest.fixture
@@ -78,9 +116,18 @@ def test_the_table_has_a_row_for_each_batch_and_goes_on_with_the_next_seed(colle
     ]
 
 
-def test_frames_are_of_whole_episodes(capsys, tmp_path):
-    assert minibatches.main(["--frames", "700", "--out", str(tmp_path)]) == 2
-    assert "--frames is 700: give a multiple of 500" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--frames", "700"), "--frames is 700: give a multiple of 500"),
+        (("--tasks", "hopper_hop", "hopper_hip"), "hopper_hip"),
+    ],
+)
+def test_bad_words_end_before_anything_is_measured(collected, capsys, tmp_path, words, sentence):
+    folders = "--runs", str(tmp_path / "runs"), "--out", str(tmp_path)
+    assert minibatches.main([*words, *folders]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not collected and not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize(
