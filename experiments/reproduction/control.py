@@ -197,9 +197,11 @@ def _fail(results: Results) -> Finding:
             ]
             verdict, reason = max(judged, key=lambda one: one[0] is Verdict.NOT_REPRODUCED)
             words = ", ".join(f"{row['label']} {_return(row)}" for row in rows)
-            ran, command = seeds_and_frames(rows[0]), _command(folder, [SPARSE_TASK], "rad", rows)
             words += f"; {FAILS:.0f} or more is no failure"
-            return Finding(verdict, words, ran, reason, command)
+            ran = ", ".join(f"{row['label']} {seeds_and_frames(row)}" for row in rows)
+            # RAD's is that of Figure 4.
+            command = _command(folder, [SPARSE_TASK], "drq", rows[1:], " --bonuses none", False)
+            return Finding(verdict, words, f"{_size(folder)}, {ran}", reason, command)
     return not_run(costs.rad(results))
 
 

@@ -120,6 +120,20 @@ def test_a_seed_that_chose_the_size_is_left_out(root, task, first):
     assert " --seeds 5 " in finding.command
 
 
+@pytest.mark.parametrize(
+    ("finals", "verdict"),
+    [([0, 5, 9, 2], SMALLER), ([0, 50, 300, 0], NOT_REPRODUCED), ([0, 0, 0], NOT_REPRODUCED)],
+)
+def test_agents_that_fail_need_rows_of_both(root, finals, verdict):
+    folder = root / "results" / "dmc_small_three_steps"
+    dmc(folder, 5, SURE)
+    assert found(root, "RAD and DrQ fail").verdict is NOT_RUN
+    write(folder / "table.csv", "DrQ", finals, NONE, task="cheetah_run_sparse")
+    finding = found(root, "RAD and DrQ fail")
+    assert (finding.verdict, finding.reason == "") == (verdict, verdict is SMALLER)
+    assert f"--agent drq --bonuses none --seeds {len(finals)} --steps" in finding.command
+
+
 def test_dreamer_needs_most_tasks(root):
     folder = root / "results" / "dmc"
     for number, task in enumerate(("hopper_hop", "quadruped_run", "cheetah_run_sparse")):
