@@ -46,6 +46,8 @@ FAILS = 100.0
 number."""
 
 
+FROM_SEED_2 = " (from seed 2: 1 chose the size)"
+
 WON = rules.wins(1)
 """For statements about one task."""
 
@@ -129,7 +131,7 @@ def with_and_without_re3(
             ran = _size(folder) + f", {len(found)} of {len(tasks)} tasks" * (len(tasks) > 1)
             first = next(iter(found))
             ran += f", {seeds_and_frames(found[first][0])}"
-            ran += " (from seed 2: 1 chose the size)" * _leaves_out_seed_1(folder, [*found])
+            ran += FROM_SEED_2 * _leaves_out_seed_1(folder, [*found])
             ran_rows = [row for pair in found.values() for row in pair]
             command = _command(folder, [*found], label.lower(), ran_rows)
             return Finding(verdict, "; ".join(words), ran, reason, command)
@@ -198,10 +200,15 @@ def _fail(results: Results) -> Finding:
             verdict, reason = max(judged, key=lambda one: one[0] is Verdict.NOT_REPRODUCED)
             words = ", ".join(f"{row['label']} {_return(row)}" for row in rows)
             words += f"; {FAILS:.0f} or more is no failure"
-            ran = ", ".join(f"{row['label']} {seeds_and_frames(row)}" for row in rows)
+            rad, drq = (f"{row['label']} {seeds_and_frames(row)}" for row in rows)
+            rad += FROM_SEED_2 * _leaves_out_seed_1(folder, [SPARSE_TASK])
             # RAD's is that of Figure 4.
-            command = _command(folder, [SPARSE_TASK], "drq", rows[1:], " --bonuses none", False)
-            return Finding(verdict, words, f"{_size(folder)}, {ran}", reason, command)
+            command = _command(
+                *(folder, [SPARSE_TASK], "drq", rows[1:]),
+                bonuses=" --bonuses none",
+                chose_size=False,
+            )
+            return Finding(verdict, words, f"{_size(folder)}, {rad}, {drq}", reason, command)
     return not_run(costs.rad(results))
 
 

@@ -58,6 +58,7 @@ def test_without_runs_what_needs_them_has_not_run_and_says_why(root):
 
 NOTHING = [""] * 4
 NONE = {"larger_area_than_none": NOTHING, "better_than_none": NOTHING}
+FEW = "3 seeds: no comparison"
 SURE, UNCLEAR = (1, 0.9, 1, 0.008), (0.6, 0.4, 0.8, 0.7)
 
 
@@ -121,17 +122,18 @@ def test_a_seed_that_chose_the_size_is_left_out(root, task, first):
 
 
 @pytest.mark.parametrize(
-    ("finals", "verdict"),
-    [([0, 5, 9, 2], SMALLER), ([0, 50, 300, 0], NOT_REPRODUCED), ([0, 0, 0], NOT_REPRODUCED)],
+    ("seeds", "finals", "reason"),
+    [(5, [0, 5, 9, 2], ""), (5, [0, 50, 300, 0], "higher"), (5, [0] * 3, FEW), (3, [0] * 4, FEW)],
 )
-def test_agents_that_fail_need_rows_of_both(root, finals, verdict):
+def test_agents_that_fail_need_seeds_of_both(root, seeds, finals, reason):
     folder = root / "results" / "dmc_small_three_steps"
-    dmc(folder, 5, SURE)
+    dmc(folder, seeds, SURE)
     assert found(root, "RAD and DrQ fail").verdict is NOT_RUN
     write(folder / "table.csv", "DrQ", finals, NONE, task="cheetah_run_sparse")
-    finding = found(root, "RAD and DrQ fail")
-    assert (finding.verdict, finding.reason == "") == (verdict, verdict is SMALLER)
-    assert f"--agent drq --bonuses none --seeds {len(finals)} --steps" in finding.command
+    tried, drq = found(root, "RAD and DrQ fail"), len(finals)
+    assert (tried.verdict, tried.reason) == (NOT_REPRODUCED if reason else SMALLER, reason)
+    assert f"RAD {seeds} seeds" in tried.ran and f"DrQ {drq} seeds" in tried.ran
+    assert f"--agent drq --bonuses none --seeds {drq} --steps" in tried.command
 
 
 def test_dreamer_needs_most_tasks(root):
