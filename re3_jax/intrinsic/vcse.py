@@ -221,7 +221,10 @@ def from_config(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
 def _scale(
     values: Float[Array, " rows"], counted: Bool[Array, " rows"] | None = None
 ) -> Float[Array, ""]:
-    """One over the standard deviation of values."""
+    """One over the standard deviation of the finite values."""
+    # One NaN would make the bonus of all others NaN.
+    is_finite = jnp.isfinite(values)
+    counted = is_finite if counted is None else counted & is_finite
     return 1.0 / jnp.sqrt(jnp.var(values, where=counted) + VARIANCE_OFFSET)
 
 

@@ -169,6 +169,26 @@ def test_a_crowd_of_another_value_does_not_lower_the_bonus(neighbours):
     assert (paid(plain, crowd) < 0.5 * paid(plain, worthless)).all()
 
 
+@pytest.mark.parametrize("neighbours", ["minibatch", "ring"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_value_that_is_no_number_is_as_if_its_state_were_not_there(neighbours, bad):
+    init, observe, reward = functions(VCSEConfig(k=3, neighbours=neighbours))
+
+    def pay(rows, value):
+        state = init(jax.random.key(0), MINIGRID)
+        observation, value = draw(MINIGRID, 1)[rows], value[rows]
+        state, index = observe(state, Step(observation, value=value))
+        batch = IntrinsicBatch(observation, None, None, index, None, value)
+        return np.asarray(reward(state, batch)[0])
+
+    value, without = values_of(0), np.delete(np.arange(BATCH), 5)
+    spoiled = value.copy()
+    spoiled[5] = bad
+    paid = pay(np.arange(BATCH), spoiled)
+    assert not np.isfinite(paid[5])
+    np.testing.assert_allclose(paid[without], pay(without, value), rtol=1e-5)
+
+
 def test_what_is_missing_is_said():
     init, observe, reward = functions(VCSEConfig(k=30, neighbours="minibatch"))
     state = init(jax.random.key(0), MINIGRID)
