@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
+from jaxtyping import Array, Float, PRNGKeyArray, UInt8
 
 from re3_jax import batch_split
 from re3_jax.agents.base import Info, unit_action_dim
@@ -60,7 +60,6 @@ class DreamerState(NamedTuple):
     model_opt_state: optax.OptState
     actor_opt_state: optax.OptState
     value_opt_state: optax.OptState
-    updates: Int[Array, ""]
 
 
 class Belief(NamedTuple):
@@ -118,7 +117,6 @@ class Dreamer:
             self._model_optimizer.init(model),
             self._actor_optimizer.init(actor),
             self._value_optimizer.init(value),
-            jnp.int32(0),
         )
 
     def begin(self, state: DreamerState, lanes: int) -> Belief:
@@ -195,15 +193,7 @@ class Dreamer:
             "actor_gradient_norm": optax.tree.norm(learned.actor_gradient),
             "value_gradient_norm": optax.tree.norm(learned.value_gradient),
         }
-        state = DreamerState(
-            model,
-            actor,
-            value,
-            model_opt_state,
-            actor_opt_state,
-            value_opt_state,
-            state.updates + 1,
-        )
+        state = DreamerState(model, actor, value, model_opt_state, actor_opt_state, value_opt_state)
         return state, info
 
     def model_loss(
