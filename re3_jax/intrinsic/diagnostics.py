@@ -34,8 +34,9 @@ def of_neighbours(distances: Float[Array, "*member batch rank"], *, count_self: 
 
     Returns:
       `nearest_distance_p05`, `_p50` and `_p95` over the batch, and `duplicate_share`, the share
-      of the batch whose observation is stored more than once (nearest other at distance exactly
-      0; this includes the very first latent, which has no other).
+      of the batch whose nearest other is at distance exactly 0: whose observation is stored, or
+      within a batch drawn, more than once. This includes the very first latent, which has no
+      other.
 
     Raises:
       ValueError: if `distances` has no rank for another latent.

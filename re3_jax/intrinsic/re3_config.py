@@ -84,7 +84,8 @@ class RE3Config(WeightConfig):
         if self.search_size is not None and self.count_self:
             raise ValueError(
                 "an observation older than search_size is not among the latents searched and "
-                "cannot be counted: set count_self to false and lower both ranks by 1"
+                "cannot be counted: set count_self to false and lower the ranks by 1, to no less "
+                "than 1"
             )
         if self.search_size is not None and not 1 <= self.search_size <= self.ring_size:
             raise ValueError(

@@ -45,7 +45,7 @@ def make_learner(config: DreamerConfig, spec: EnvSpec, bonus: IntrinsicReward) -
 
     Args:
       config: numbers of the agent.
-      spec: the task; no episode is shorter than `sequence_length` agent steps.
+      spec: the task; episodes shorter than `sequence_length` agent steps are never drawn.
       bonus: rewards it for exploring; RE3's `ring_size` must be `replay_capacity`.
 
     Raises:
@@ -178,7 +178,7 @@ def check_sizes(config: DreamerConfig, spec: EnvSpec) -> None:
     """Refuses a replay from which nothing could be drawn when an update is due.
 
     Raises:
-      ValueError: if episodes are no longer than a sequence, or the random actions do not fill
+      ValueError: if every episode is shorter than a sequence, or the random actions do not fill
         one, or the replay does not keep one until the next is whole.
     """
     length, steps = config.sequence_length, spec.max_agent_steps
