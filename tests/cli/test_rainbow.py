@@ -1,11 +1,14 @@
 """`AGENT=rainbow` on the command line."""
 
+import jax
 import pytest
 
 from re3_jax.envs import registry
+from re3_jax.envs.device import gymnax
 from re3_jax.runs.config import RunConfig
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.options import parse
+from re3_jax.runs.presets.gymnax import CONTINUOUS
 from re3_jax.runs.validate import check_memory, validate_for_task
 
 
@@ -33,6 +36,37 @@ def test_presets(task, torso, preset):
     # The paper's bonus for Atari: log(1 + distance) with constant beta 0.0001.
     assert (config.re3.log1p, config.re3.normalize) == (True, "none")
     assert (config.re3.beta, config.re3.rho) == (1e-4, 0.0)
+
+
+# MinAtar pays nothing below 0, which its own experiments show; images of MNIST are downloaded.
+VECTORS = [name for name in gymnax.TASKS if "MinAtar" not in name and "MNIST" not in name]
+
+
+@pytest.mark.parametrize("name", sorted(set(VECTORS) - set(CONTINUOUS)))
+def test_the_support_goes_as_low_as_what_gymnax_pays(name):
+    """From a least value of 0, all that costs is worth the same: nothing would be learned."""
+    env, lanes = registry.make(f"gymnax:{name}"), 16
+
+    @jax.jit
+    def least(key):
+        def body(state, key):
+            keys = jax.random.split(key, lanes)
+            action = jax.random.randint(key, (lanes,), 0, env.spec.action_space.num_actions)
+            state, step = jax.vmap(env.step)(state, action, keys)
+            return state, step.reward
+
+        state, _ = jax.vmap(env.reset)(jax.random.split(key, lanes))
+        return jax.lax.scan(body, state, jax.random.split(key, 200))[1].min()
+
+    rainbow = config_of(f"gymnax:{name}").rainbow
+    assert rainbow.v_min <= max(float(least(jax.random.key(0))), -rainbow.reward_clip)
+
+
+def test_a_cost_of_every_step_is_within_the_support():
+    for name in ("Acrobot-v1", "MountainCar-v0"):
+        rainbow = config_of(f"gymnax:{name}").rainbow
+        assert rainbow.v_min <= -0.999 / (1 - rainbow.discount)
+        assert rainbow.v_max >= 0
 
 
 def test_deep_sea_rewards_cells_seen_rarely():

@@ -42,6 +42,15 @@ DEEP_SEA: Values = {
 }
 """The sparse task of bsuite: one of 2^rows sequences of actions is paid."""
 
+COSTS = "Acrobot-v1", "MountainCar-v0"
+"""gymnax tasks that pay -1 a step: returns are from -1 / (1 - gamma) to 0."""
+
+BOTH_SIGNS = (
+    *("Catch-bsuite", "MemoryChain-bsuite", "UmbrellaChain-bsuite", "MNISTBandit-bsuite"),
+    *("GaussianBandit-misc", "Pong-misc"),
+)
+"""gymnax tasks that pay and cost: on `COMMON`'s support all that costs would be worth 0."""
+
 DEBUG = tables.TINY | {
     **options("rainbow", hidden_dim=16, num_atoms=11, batch_size=32, num_envs=8),
     **options("rainbow", initial_agent_steps=200, agent_steps_per_update=4),
@@ -54,4 +63,10 @@ def preset(task_id: str, name: PresetName) -> RunConfig:
     """Configuration of any device task with discrete actions."""
     torso = "minatar" if task_id.endswith("-MinAtar") else "mlp"
     own = DEEP_SEA if task_id.startswith("DeepSea-bsuite") else {}
-    return tables.run(COMMON, {"rainbow.torso": torso}, DEBUG if name == "debug" else own)
+    support = {}
+    if task_id in COSTS:
+        support = options("rainbow", v_min=-100.0, v_max=0.0)
+    elif task_id in BOTH_SIGNS:
+        support = options("rainbow", v_min=-30.0)
+    of_task = {"rainbow.torso": torso} | support
+    return tables.run(COMMON, of_task, DEBUG if name == "debug" else own)
