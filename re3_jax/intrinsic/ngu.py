@@ -256,9 +256,11 @@ def _squared_distances(
     """Squared distances of each lane's stored rows to its embedding.
 
     They are sums over differences: |a|^2 - 2 a b + |b|^2 would lose the 0 of an observation seen
-    again.
+    again. What is not finite is infinitely far: on a CPU `top_k` takes a NaN whose sign bit is set,
+    as that of inf - inf is, for the nearest.
     """
-    return jnp.sum(jnp.square(rows - embedding[:, None]), axis=2)
+    squared = jnp.sum(jnp.square(rows - embedding[:, None]), axis=2)
+    return jnp.where(jnp.isfinite(squared), squared, jnp.inf)
 
 
 def _merge(mean: Mean, values: Float[Array, "lane rank"], counts: Bool[Array, " lane"]) -> Mean:

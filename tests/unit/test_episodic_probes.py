@@ -159,6 +159,23 @@ def test_ngus_mean_leaves_out_distances_that_are_not_finite(bad):
     assert after == (3.0, 8.0)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.copysign(np.nan, -1), np.inf])
+def test_what_is_no_number_is_nobodys_neighbour_in_ngu(bad):
+    """On a CPU `top_k` orders NaN by its sign: one of the two would be nearest for ever."""
+    rng, bonus = np.random.default_rng(0), BONUSES["ngu"]
+    pay = jax.jit(lambda *arguments: reward_rollout(bonus, *arguments))
+    state, counted = bonus.init(jax.random.key(0), SPEC, 2), []
+    for part in range(2):
+        steps, _ = walk(rng.integers(0, 2, (TIME, 2)), 5, rng)
+        if part == 0:
+            steps.observation[4, 1] = bad
+            steps.next_observation[3, 1] = bad
+        reward, state, _ = pay(state, steps, 0, jax.random.key(part))
+        counted.append(state.distance.num_values)
+    assert (reward > 0).all()
+    assert counted[1] - counted[0] == TIME * 2 * 2
+
+
 def test_ngus_mean_of_a_long_run_does_not_drift():
     """Past 2^24 values, small contributions of a distance below the mean would be rounded away."""
 
