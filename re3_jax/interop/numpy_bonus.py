@@ -121,7 +121,7 @@ class NumpyBonus:
         Raises:
           ValueError: if it is no array of that kind.
         """
-        which = np.ones(self.num_lanes, bool) if lanes is None else np.asarray(lanes)
+        which = np.ones(self.num_lanes, bool) if lanes is None else np.array(lanes)
         if which.dtype != bool or which.shape != (self.num_lanes,):
             raise ValueError(
                 f"lanes is {which.dtype} {list(which.shape)}: give bool [{self.num_lanes}], True "

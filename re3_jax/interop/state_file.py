@@ -72,12 +72,14 @@ def restore(path: str | Path, like: Any) -> Any:
     try:
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
+            if not all(isinstance(array, np.ndarray) for array in found.values()):
+                raise ValueError
     except (ValueError, TypeError):
         # NumPy's sentence advises to unpickle what may be anything; an .npy file has no `with`.
         raise ValueError(
             f"cannot read the state of a bonus from {path}: it is not an .npz file that save wrote"
         ) from None
-    except (OSError, EOFError, BadZipFile) as error:
+    except (OSError, EOFError, BadZipFile, RuntimeError) as error:
         raise ValueError(f"cannot read the state of a bonus from {path} ({error})") from None
     like = _of_arrays(like)
     own = _as_numpy(like)
@@ -100,13 +102,19 @@ def restore(path: str | Path, like: Any) -> Any:
     leaves, tree = jax.tree.flatten(like)
     state = jax.tree.unflatten(tree, map(restored, leaves, own))
     return jax.tree.map(
-        lambda ours, saved: ours if _is_weight(ours) else saved, like, state, is_leaf=_is_weight
+        lambda ours, saved: jax.tree.map(_copy, ours) if _is_weight(ours) else saved,
+        *(like, state),
+        is_leaf=_is_weight,
     )
 
 
 def _of_arrays(state: Any) -> Any:
     """The same with Python's numbers as arrays."""
     return jax.tree.map(lambda leaf: leaf if hasattr(leaf, "dtype") else np.asarray(leaf), state)
+
+
+def _copy(leaf: Any) -> Any:
+    return jnp.copy(leaf) if isinstance(leaf, jax.Array) else np.copy(leaf)
 
 
 def _is_weight(node: Any) -> bool:

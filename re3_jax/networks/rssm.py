@@ -65,10 +65,11 @@ def init(
     )
     into, gru, *others = initializers.layers("xavier", key, shapes)
     (recurrent,) = initializers.layers("orthogonal", gru_key, [(deter, 3 * deter)])
-    zeros = jnp.zeros(3 * deter)
+    # Two arrays: one that is shared cannot be donated.
+    biases = jnp.zeros(3 * deter), jnp.zeros(3 * deter)
     return RSSM(
         into=into,
-        gru=GRU(gru.kernel, recurrent.kernel, zeros, zeros),
+        gru=GRU(gru.kernel, recurrent.kernel, *biases),
         prior=(others[0], others[1]),
         posterior=(others[2], others[3]),
     )

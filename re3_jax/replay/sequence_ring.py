@@ -7,6 +7,7 @@ uniformly among those that are finished, whole and long enough, and a beginning 
 (The last sequence of an episode is never drawn, there as here.)
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -107,18 +108,19 @@ def init(
             "shorter sequences"
         )
     episodes = rows // (length + 1)
-    zeros = jnp.zeros(lanes, jnp.int32)
+    # Each its own array, because one that is shared cannot be donated.
+    zeros = partial(jnp.zeros, dtype=jnp.int32)
     return SequenceReplay(
         frames=FrameRows.zeros((lanes, num_places(rows)), frame_shape, jnp.uint8),
         action=jnp.zeros((lanes, rows, action_dim), jnp.float32),
         reward=jnp.zeros((lanes, rows), jnp.float32),
         discount=jnp.ones((lanes, rows), jnp.float32),
-        bonus_index=jnp.zeros((lanes, rows, *index_shape), jnp.int32),
-        num_frames=zeros,
-        begins=zeros,
-        starts=jnp.zeros((lanes, episodes), jnp.int32),
-        lengths=jnp.zeros((lanes, episodes), jnp.int32),
-        num_episodes=zeros,
+        bonus_index=zeros((lanes, rows, *index_shape)),
+        num_frames=zeros(lanes),
+        begins=zeros(lanes),
+        starts=zeros((lanes, episodes)),
+        lengths=zeros((lanes, episodes)),
+        num_episodes=zeros(lanes),
     )
 
 
@@ -132,7 +134,7 @@ def begin(
     step = _Rows(frame, action, nothing, nothing + 1)
     everywhere = jnp.ones((lanes, 1), bool)
     written = _write(replay, jax.tree.map(lambda value: value[:, None], step), everywhere)
-    return written._replace(begins=replay.num_frames)
+    return written._replace(begins=jnp.copy(replay.num_frames))
 
 
 def add(

@@ -36,6 +36,12 @@ def tensor(x):
     return torch.tensor(np.array(x, np.float64))
 
 
+def test_fresh_parameters_can_be_donated():
+    params = rssm.init(jax.random.key(0), action_dim=3, embedding_dim=4, deter=5, stoch=2, hidden=6)
+    double = jax.jit(partial(jax.tree.map, lambda leaf: 2 * leaf), donate_argnums=0)
+    assert double(params).gru.bias.shape == (15,)
+
+
 def test_recurrence():
     """One step of the GRU; PyTorch resets after the product as well."""
     gru, x, h = make().gru, normal(5, HIDDEN), normal(5, DETER, seed=1)

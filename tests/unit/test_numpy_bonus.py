@@ -350,6 +350,23 @@ def test_lanes_to_restart_are_bool():
             bonus.restart(lanes)
 
 
+def test_a_mask_of_lanes_may_be_reused_at_once():
+    """JAX may read an array of the caller's when the call is long over."""
+    lanes, spec = 4096, TASKS["vectors"]
+    config = e3b.E3BConfig(latent_dim=32, hidden_dim=8)
+    bonus = NumpyBonus(e3b.from_config(config, lanes), spec, lanes)
+    # JAX copies what is not aligned to 64 bytes.
+    buffer, still = np.zeros(lanes + 64, bool), np.zeros((1, lanes), bool)
+    mask = buffer[-buffer.ctypes.data % 64 :][:lanes]
+    observation = np.zeros((1, lanes, *spec.observation_shape), np.float32)
+    for _ in range(5):
+        bonus.reward_rollout(Step(observation, still, observation, still, still))
+        mask[:] = True
+        bonus.restart(mask)
+        mask[:] = False
+        assert np.all(bonus._state.intrinsic.bonus.begins)
+
+
 def test_the_next_frame_of_another_episode_is_not_paid_for():
     bonus, step = make("icm", "vectors"), steps("vectors", 0)
     index = bonus.observe(*step)

@@ -1,6 +1,7 @@
 """A bonus whose state a loop keeps itself is saved and restored bit for bit."""
 
 import dataclasses
+import zipfile
 
 import jax
 import numpy as np
@@ -47,6 +48,31 @@ def test_pythons_numbers_may_stand_beside_arrays(tmp_path):
         tmp_path / "state.npz", {"step": 0, "best": 0.0, "a": np.zeros(2, int)}
     )
     assert (int(again["step"]), float(again["best"]), again["a"].tolist()) == (3, 0.5, [0, 1])
+
+
+def test_archives_of_others_and_those_that_zip_cannot_read_are_refused(tmp_path):
+    path, like = tmp_path / "model.zip", {"a": np.arange(9)}
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("data", "{}")
+    with pytest.raises(ValueError, match="not an .npz file that save wrote"):
+        state_file.restore(path, like)
+    state_file.save(path, like)
+    content = bytearray(path.read_bytes())
+    # The lowest of the flags says that the file is encrypted.
+    content[content.rindex(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"cannot read the state of a bonus .* is encrypted"):
+        state_file.restore(path, like)
+
+
+def test_a_restored_state_can_be_donated_and_restored_again(tmp_path):
+    bonus, spec = from_config(ENTROPY), TASKS["vectors"]
+    like = bonus.init(jax.random.key(0), spec, LANES)
+    state_file.save(tmp_path / "state.npz", like)
+    observe = jax.jit(bonus.observe, donate_argnums=0)
+    for _ in range(2):
+        _, index = observe(state_file.restore(tmp_path / "state.npz", like), steps("vectors", 1))
+        assert index.tolist() == list(range(LANES))
 
 
 def test_two_leaves_of_one_path_are_refused(tmp_path):
