@@ -37,6 +37,16 @@ ifneq ($(strip $(UNKNOWN)),)
     ARGS, such as ARGS="--seed 3")
 endif
 
+# An empty value is mostly a shell's variable that is not set, and would mean the default.
+EMPTY := $(foreach name,$(filter-out ARGS,$(VARIABLES)),$\
+  $(if $(filter command,$(firstword $(origin $(name)))),$(if $(strip $($(name))),,$(name))))
+ifneq ($(strip $(EMPTY)),)
+  $(error $(strip $(EMPTY)) is empty: give it a value, or leave it out)
+endif
+ifneq ($(words $(VENV)),1)
+  $(error VENV=$(VENV) is no single word: name a folder without spaces)
+endif
+
 # Those that a target reads; another would have no effect, as SEEDS= has none on a figure.
 OF_run := ENV AGENT BONUS SEEDS STEPS PRESET OUT RESUME PRETRAIN INIT ARGS
 OF_profile := $(OF_run)
@@ -225,13 +235,16 @@ try-docs:
 	@$(PYTHON) tests/try_docs.py $(if $(PYTHONS),--pythons $(PYTHONS)) $(call given,ARGS)
 
 clean:
-	@rm -rf $(VENV) .venv-compile .venv-dist site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@test ! -f $(VENV)/pyvenv.cfg || rm -rf $(VENV)
+	@rm -rf .venv-compile .venv-dist site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(PY):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "re3_jax needs Python 3.11 or newer, which '$(PYTHON)' is not:" \
 	  "name one with make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
+	@test -f $(VENV)/pyvenv.cfg || test -z "$$(ls -A $(VENV) 2>/dev/null)" || { \
+	  echo "VENV=$(VENV) holds files that are no environment: name a new folder" >&2; exit 2; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
 	@$(PY) -c 'import pathlib, sys, sysconfig; \
 	  pathlib.Path(sysconfig.get_path("purelib"), "re3_jax.pth").write_text(sys.argv[1] + "\n")' '$(CURDIR)'

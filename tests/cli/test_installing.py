@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from functools import partial
 from importlib import metadata
 
 import pytest
@@ -94,11 +95,29 @@ def test_make_refuses_a_variable_that_it_does_not_know(given, code):
         (["run", "ENV=doorkey_6x6", "RUN=runs/a"], "RUN would have no effect on run: leave it out"),
         (["compare", "RUN=runs/a"], "compare reads RUNS OUT ARGS"),
         (["run", "ENV=doorkey_6x6", "RESUME=no"], "RESUME=no is neither 1 nor 0: give RESUME=1"),
+        (["run", "ENV=doorkey_6x6", "OUT=", "RESUME=1"], "OUT is empty: give it a value, or leave"),
+        (["run", "ENV=doorkey_6x6", "VENV="], "VENV is empty: give it a value"),
+        (["clean", "VENV=my env"], "VENV=my env is no single word: name a folder without spaces"),
     ],
 )
 def test_make_refuses_what_a_target_does_not_read(words, sentence):
     done = subprocess.run(["make", "-n", *words], cwd=installing.ROOT, capture_output=True)
     assert done.returncode == 2 and sentence in done.stderr.decode()
+
+
+def test_make_deletes_no_folder_that_is_no_environment(tmp_path):
+    own = tmp_path / "thesis.tex"
+    own.write_text("mine")
+    begin = partial(subprocess.run, cwd=installing.ROOT, capture_output=True, text=True)
+    done = begin(["make", f"{tmp_path}/bin/python", f"VENV={tmp_path}", "PYTHON=false"])
+    assert done.returncode == 2 and own.exists()
+    done = begin(["make", f"{tmp_path}/bin/python", f"VENV={tmp_path}", f"PYTHON={sys.executable}"])
+    assert done.returncode == 2 and [*tmp_path.iterdir()] == [own]
+    assert "holds files that are no environment: name a new folder" in done.stderr
+    lines = begin(["make", "-n", "clean", f"VENV={tmp_path}"]).stdout.splitlines()
+    assert [line for line in lines if str(tmp_path) in line] == [
+        f"test ! -f {tmp_path}/pyvenv.cfg || rm -rf {tmp_path}"
+    ]
 
 
 @pytest.mark.parametrize("target", ["h200", "h100 a100"])
