@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.gpu import session
 from benchmarks.gpu.steps import steps
-from re3_jax.runs import installing, run_folder
+from re3_jax.runs import installing, lock
 from re3_jax.runs.errors import Parser, UsageError, in_one_sentence
 
 MINUTES = 25.0
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     names = [step.name for step in all_steps]
     if unknown := [name for name in words.only or () if name not in names]:
         raise UsageError(f"there is no step {unknown[0]}: choose from {', '.join(names)}")
-    with run_folder.locked(folder):
+    with lock.held(folder):
         try:
             seconds = 60 * words.minutes - (time.monotonic() - begun)
             session.run(all_steps, folder, seconds, hardware, _say, words.only)

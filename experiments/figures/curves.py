@@ -7,8 +7,10 @@ Runs of the same label are pooled. Beside FILE.png, FILE.csv holds the table.
 
 from pathlib import Path
 
+import matplotlib
+
 from experiments.figures import command
-from re3_jax.runs import comparison, curves
+from re3_jax.runs import comparison, curves, run_folder
 from re3_jax.runs.errors import UsageError
 
 SUFFIXES = (".png", ".pdf", ".svg")
@@ -17,6 +19,11 @@ SUFFIXES = (".png", ".pdf", ".svg")
 def _make(words: command.Words) -> command.Lines:
     if words.out.suffix not in SUFFIXES:
         raise UsageError(f"--out {words.out} is no picture: end its name in {', '.join(SUFFIXES)}")
+    if (words.out.parent / run_folder.CONFIG).exists():
+        raise UsageError(
+            f"--out {words.out} is in the folder of a run, whose tables have such names: choose "
+            "another folder"
+        )
     folders: dict[str, list[Path]] = {}
     for word in words.runs:
         label, equals, folder = word.partition("=")
@@ -27,7 +34,9 @@ def _make(words: command.Words) -> command.Lines:
         comparison.refuse_repeated_seeds(label, paths)
     drawn = [curves.load(label, paths) for label, paths in folders.items()]
     words.out.parent.mkdir(parents=True, exist_ok=True)
-    curves.save(curves.picture(drawn, words.title), words.out)
+    # A dollar sign in a label is no formula.
+    with matplotlib.rc_context({"text.parse_math": False}):
+        curves.save(curves.picture(drawn, words.title), words.out)
     curves.write_table(drawn, words.out.with_suffix(".csv"))
     yield words.out
     yield words.out.with_suffix(".csv")

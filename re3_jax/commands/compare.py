@@ -10,6 +10,7 @@ task's first row, at the last frame that both reached; a row that was not evalua
 between its evaluations. Profiles are at the last frame that all rows of a task reached.
 """
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     folders = run_folder.of_runs(words.runs, words.out)
     if len(folders) < 2:
         example = installing.example("compare", "RUNS", "runs/a runs/b")
-        alone = installing.example("report", "RUNS", str(folders[0]) if folders else "runs/a")
+        one = shlex.quote(str(folders[0])) if folders else "runs/a"
+        alone = installing.example("report", "RUNS", one)
         raise UsageError(f"give two runs or more, as in {example}; a single one has {alone}")
     panels = comparison.panels_of(comparison.rows_of(folders))
     # The profiles are written first, and only here: a folder without them is not a comparison's.

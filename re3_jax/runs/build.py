@@ -232,7 +232,8 @@ def side_by_side(seeds: int) -> int:
     (`benchmarks/results/five_seeds_pairs.json`).
     """
     cores = min(machine.usable_cores(), seeds)
-    return min(n for n in range(cores, seeds + 1) if seeds % n == 0)
+    small = [n for n in range(1, math.isqrt(seeds) + 1) if seeds % n == 0]
+    return min(n for n in small + [seeds // n for n in small] if n >= cores)
 
 
 def devices_for(

@@ -60,13 +60,16 @@ def read(path: Path, column: str) -> dict[str, dict[int, float]]:
         for row in csv.DictReader(text[: text.rfind("\n") + 1].splitlines()):
             points = series.setdefault(row["seed"], {})
             # A line with too few cells has None in the last ones.
-            points[int(row["env_frames"])] = float("nan" if row[column] == "" else row[column])
+            value = float("nan" if row[column] == "" else row[column])
+            points[int(np.int64(row["env_frames"]))] = value
     except OSError:
         raise UsageError(f"{path.parent} has no {path.name}: give the folder of a run") from None
     except KeyError:
         raise UsageError(f"{path} has no column {column}: give the folder of another run") from None
-    except (ValueError, TypeError):
-        raise UsageError(f"{path} has a line without numbers: resume its run to mend it") from None
+    except (ValueError, TypeError, OverflowError, csv.Error):
+        raise UsageError(
+            f"{path} has a line without numbers: restore it from a copy, or leave its run out"
+        ) from None
     return series
 
 

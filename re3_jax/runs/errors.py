@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import errno
 import functools
+import io
 import logging
 import os
 import signal
@@ -64,6 +65,10 @@ def in_one_sentence(main: Callable[[Sequence[str] | None], int]) -> Callable[...
     @functools.wraps(main)
     def command(argv: Sequence[str] | None = None) -> int:
         early_stop.end()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                # The name of a folder may have letters that the terminal cannot show.
+                stream.reconfigure(errors="replace")
         for chatty in ("absl", "asyncio"):
             logging.getLogger(chatty).setLevel(logging.CRITICAL)
         try:

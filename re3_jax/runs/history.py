@@ -54,8 +54,10 @@ def read(path: Path, seeds: int) -> dict[str, Shaped[np.ndarray, "..."]]:
     try:
         found = arrays(whole_rows(text, seeds), seeds)
         return {name: found[name] for name in (*PER_ROW, *found)}
-    except (ValueError, KeyError):
-        raise UsageError(f"{path} has a line without numbers: resume its run to mend it") from None
+    except (ValueError, KeyError, OverflowError, csv.Error):
+        raise UsageError(
+            f"{path} has a line without numbers: restore it from a copy, or leave its run out"
+        ) from None
 
 
 def replay(contents: Mapping[str, bytes], seeds: int, tables: Tables) -> None:

@@ -16,6 +16,7 @@ from re3_jax.runs import (
     given_files,
     history,
     labels,
+    lock,
     loggers,
     machine,
     run_folder,
@@ -287,7 +288,7 @@ class Run:
             raise UsageError(f"{folder} already holds a run: save this one in a new folder")
         config = dataclasses.replace(self.config, out=str(folder), resume=False)
         path = run_folder.claim(config)
-        with run_folder.locked(path), contextlib.ExitStack() as stack:
+        with lock.held(path), contextlib.ExitStack() as stack:
             recorder = Recorder(path, config.seed_numbers, keep_bytes={})
             stack.enter_context(contextlib.closing(recorder))
             recorder.loggers = loggers.open_all(path, config, 0)
@@ -368,7 +369,7 @@ class Run:
     ) -> None:
         session = self._session
         run_folder.claim(self.config)
-        with run_folder.locked(folder):
+        with lock.held(folder):
             if session.has_begun:
                 if run_folder.newest_checkpoint(folder) != session.record.checkpoint:
                     raise UsageError(

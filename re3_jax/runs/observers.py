@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 from re3_jax.plural import plural
 from re3_jax.runs import summary, video
 from re3_jax.runs.agents import AGENTS
+from re3_jax.runs.errors import UsageError
 from re3_jax.runs.pace import Pace
 from re3_jax.runs.session import Metrics, Observer, Session
 from re3_jax.runs.terminal import Standing, Terminal, clock
@@ -144,8 +146,13 @@ class Picture(Observer):
     def trained(self, session: Session, metrics: Metrics) -> None:
         """Draws if it is time to."""
         if session.record.evaluated_at > 0 and time.monotonic() - self._drawn > CURVE_SECONDS:
-            summary.draw_curve(self._folder, session.config)
             self._drawn = time.monotonic()
+            try:
+                summary.draw_curve(self._folder, session.config)
+            except UsageError as error:
+                # A damaged table must not end the training.
+                print(f"note: curve.png is not drawn again: {error}", file=sys.stderr)
+                self._drawn = math.inf
 
 
 class Film(Observer):

@@ -3,7 +3,6 @@
 Tables are read while the run writes them, so a row that is not whole yet is left out.
 """
 
-import fcntl
 import math
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Shaped
 
-from re3_jax.runs import history, run_folder
+from re3_jax.runs import history, lock, run_folder
 from re3_jax.runs.pace import Pace
 from re3_jax.runs.terminal import Standing
 
@@ -89,19 +88,6 @@ def read(folder: Path) -> Progress:
         options=options,
         train=history.read(folder / "train.csv", options["seeds"]),
         evaluations=history.read(folder / "eval.csv", options["seeds"]),
-        is_running=_is_held(folder / run_folder.LOCK),
+        is_running=lock.is_held(folder),
         video=run_folder.newest_video([folder]),
     )
-
-
-def _is_held(lock: Path) -> bool:
-    """Whether a process has locked a file (`run_folder.locked`)."""
-    try:
-        with lock.open() as file:
-            # Shared, and given back at once: this happens only when no run holds it.
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False

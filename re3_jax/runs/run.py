@@ -12,7 +12,7 @@ from pathlib import Path
 import jax
 
 from re3_jax.plural import number_of
-from re3_jax.runs import installing, loggers, run_folder, suites, summary, video
+from re3_jax.runs import installing, lock, loggers, run_folder, suites, summary, video
 from re3_jax.runs.build import devices_of, part_of
 from re3_jax.runs.config import RunConfig
 from re3_jax.runs.errors import UsageError, refusing
@@ -47,7 +47,7 @@ def run(config: RunConfig, processes: Processes = ALONE) -> int:
     folder = processes.from_first(partial(run_folder.claim, session.config))
     on_first = partial(terminal.say, "stopping after this chunk; interrupt again to stop at once")
     with contextlib.ExitStack() as stack:
-        processes.from_first(lambda: stack.enter_context(run_folder.locked(folder)))
+        processes.from_first(lambda: stack.enter_context(lock.held(folder)))
         interrupt = stack.enter_context(Interrupt(on_first))
         stack.enter_context(contextlib.closing(terminal))
         stack.enter_context(contextlib.closing(session))

@@ -1,21 +1,19 @@
-"""The run folder: who may write into it, and what config.json says about it."""
+"""The run folder: what is in it, and what config.json says about it."""
 
 import contextlib
 import dataclasses
-import fcntl
 import hashlib
 import itertools
 import json
 import math
 import os
-import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from re3_jax.runs import given_files, loggers, machine, plugins
+from re3_jax.runs import given_files, lock, loggers, machine, plugins
 from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.bonuses import BONUSES, PLUS
 from re3_jax.runs.config import NOT_COMPARED_ON_RESUME, RunConfig, flatten, from_dict, option_name
@@ -26,7 +24,6 @@ from re3_jax.training.whole_file import part_of, replacing
 
 CONFIG = "config.json"
 CHECKPOINTS = "checkpoints"
-LOCK = ".lock"
 RUNS = Path("runs")
 NO_RUNS = "drawn", "figures", "gpu", "compare", "report.html"
 """What figures and other commands put there by default."""
@@ -73,14 +70,20 @@ START_ONE = "leave --resume out to start one there, or name another folder with 
 """The remedy where there is no run to resume."""
 
 
+def _whole(path: Path) -> Any:
+    """The contents of config.json; a UsageError if its options are not those that a run wrote."""
+    whole = json.loads(path.read_text())
+    if whole.get(CONFIG_DIGEST, digest := _sha256(whole["config"])) != digest:
+        raise UsageError(f"{path} was changed after the run wrote it: restore it from a copy")
+    return whole
+
+
 def stored_config(folder: Path, otherwise: str) -> RunConfig:
     """The configuration in a run folder; `otherwise` is the remedy if there is none."""
     path = folder / CONFIG
     try:
-        whole = json.loads(path.read_text())
+        whole = _whole(path)
         stored = whole["config"]
-        if whole.get(CONFIG_DIGEST, digest := _sha256(stored)) != digest:
-            raise ValueError("it was changed after the run wrote it")
         if isinstance(stored, dict):
             _load_plugin(stored, whole.get(DIGESTS["plugin"]), folder)
         config: RunConfig = from_dict(_of_this_version(stored))
@@ -150,8 +153,10 @@ def _load_plugin(stored: dict[str, Any], sha256: str | None, folder: Path) -> No
 def config_with(names: Sequence[str], folder: Path) -> dict[str, Any]:
     """All options of the run in a folder; a UsageError if there is no run with these options."""
     try:
-        config = _of_this_version(json.loads((folder / CONFIG).read_text())["config"])
+        config = _of_this_version(_whole(folder / CONFIG)["config"])
         return {**config, **{name: config[name] for name in names}}
+    except UsageError:
+        raise
     except (OSError, ValueError, LookupError, TypeError):
         raise UsageError(f"{folder} holds no run: give folders with a config.json") from None
 
@@ -191,8 +196,8 @@ def claim(config: RunConfig) -> Path:
         _make_writable(folder)
         return folder
     _refuse_a_run(folder)
-    make_empty(folder, own=(LOCK,))
-    with locked(folder):
+    make_empty(folder, own=(lock.NAME,))
+    with lock.held(folder):
         # Another process may have begun one since.
         _refuse_a_run(folder)
         write_config(folder, config)
@@ -309,25 +314,6 @@ def without_nan(values: Any) -> Any:
     if isinstance(values, list):
         return [without_nan(value) for value in values]
     return None if isinstance(values, float) and not math.isfinite(values) else values
-
-
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Locks a folder, or refuses one that another process has locked; every exit unlocks it."""
-    with (folder / LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(
-                f"another process is running in {folder}: wait for it or choose another --out"
-            ) from None
-        except OSError as error:
-            print(
-                f"note: no lock is to be had in {folder} ({error.strerror}): start no second run "
-                "there before this one has ended",
-                file=sys.stderr,
-            )
-        yield
 
 
 def _check_same(config: RunConfig, stored: RunConfig, folder: Path) -> None:

@@ -58,7 +58,10 @@ class Terminal:
 
     def __init__(self, quiet: bool = False) -> None:
         """Finds out where standard output goes; nothing is written if `quiet`."""
-        self._console = _LastingConsole(quiet=quiet, highlight=False, markup=False, soft_wrap=True)
+        # A task such as brax:ant is no emoji.
+        self._console = _LastingConsole(
+            quiet=quiet, highlight=False, markup=False, emoji=False, soft_wrap=True
+        )
         # Without ipywidgets, rich warns and shows nothing in a notebook.
         in_notebook = self._console.is_jupyter and importlib.util.find_spec("ipywidgets")
         self._is_live = not quiet and (self._console.is_terminal or bool(in_notebook))

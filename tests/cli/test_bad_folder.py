@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import pytest
 
 from re3_jax.commands import compare, evaluate, look, report, train
-from re3_jax.runs import run_folder, session
+from re3_jax.runs import lock, run_folder, session
 from re3_jax.runs.config import NOT_COMPARED_ON_RESUME
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.resolve import resolve
@@ -62,7 +62,7 @@ def test_without_locks_a_run_begins_and_says_so(capsys, tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with run_folder.locked(tmp_path):
+    with lock.held(tmp_path):
         pass
     said = capsys.readouterr().err
     assert said.startswith(f"note: no lock is to be had in {tmp_path} (No locks available)")
@@ -189,7 +189,7 @@ def test_resume_when_the_checkpoints_are_gone(capsys, started):
 
 
 def test_second_process_in_a_folder(capsys, started):
-    with run_folder.locked(started):
+    with lock.held(started):
         assert "another process" in refused(capsys, "--out", "started", "--resume")
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 import shutil
 
 import numpy as np
@@ -12,7 +13,7 @@ from re3_jax.commands.compare import main
 from re3_jax.runs.comparison import notes, panels_of, rows_of, table
 from re3_jax.runs.curves import at
 from re3_jax.runs.given_files import DIGESTS, WEIGHTS
-from re3_jax.runs.run_folder import CONFIG
+from re3_jax.runs.run_folder import CONFIG, CONFIG_DIGEST
 from re3_jax.runs.statistics import bootstrap_interval, interquartile_mean
 from tests.cli.written_runs import write_run
 
@@ -225,7 +226,7 @@ def test_only_an_earlier_comparison_is_overwritten(folders, tmp_path, capsys):
         (lambda run: (run / "eval.csv").write_text(""), "has no evaluation yet: train it further"),
         (
             lambda run: (run / "eval.csv").write_text("seed,env_frames,return_mean\n1,\n"),
-            "has a line without numbers: resume its run",
+            "has a line without numbers: restore it",
         ),
         (
             lambda run: (run / "eval.csv").write_text("seed,env_frames,return_mean\n7,0,0\n"),
@@ -238,6 +239,10 @@ def test_only_an_earlier_comparison_is_overwritten(folders, tmp_path, capsys):
         (
             lambda run: (run / "eval.csv").write_text("seed,env_frames,return_mean\n1,0,0\n"),
             "both hold seed 1 of A2C + RE3: leave one out",
+        ),
+        (
+            lambda run: (run / CONFIG).write_text(json.dumps({"config": {}, CONFIG_DIGEST: "0"})),
+            "config.json was changed after the run wrote it: restore it from a copy",
         ),
     ],
 )
@@ -253,3 +258,10 @@ def test_runs_that_cannot_be_compared_are_refused(folders, tmp_path, capsys, cha
 def test_a_comparison_needs_two_runs(folders, tmp_path, capsys, count):
     assert compare(folders[:count], tmp_path / "out") == 2
     assert "error: give two runs or more, as in make compare RUNS=" in capsys.readouterr().err
+
+
+def test_the_command_for_a_single_run_can_be_pasted(tmp_path, capsys):
+    folder = write_run(tmp_path / "my run")
+    assert compare([folder], tmp_path / "out") == 2
+    (runs,) = shlex.split(capsys.readouterr().err.rpartition("make report RUNS=")[2])
+    assert shlex.split(runs) == [str(folder)]

@@ -66,8 +66,31 @@ def test_a_line_that_was_cut_is_no_result(runs, cut):
 def test_a_line_with_too_few_cells_is_refused(runs):
     with (runs / "a" / "eval.csv").open("a") as out:
         out.write("2,400,1.0\n")
-    with pytest.raises(UsageError, match="has a line without numbers: resume its run to mend it"):
+    with pytest.raises(UsageError, match="has a line without numbers: restore it from a copy"):
         curves.load("a", [runs / "a"])
+
+
+@pytest.mark.parametrize("cells", ['"' + 140_000 * "x", f"2,{10**20},1.0,4,0.9,0,9"])
+def test_a_line_that_a_flipped_bit_made_is_refused(runs, cells):
+    """An open quote swallows the rest of the file; a number may be too large for an array."""
+    with (runs / "a" / "eval.csv").open("a") as out:
+        out.write(f"{cells}\n")
+    with pytest.raises(UsageError, match="has a line without numbers"):
+        curves.load("a", [runs / "a"])
+
+
+def test_a_dollar_sign_in_a_label_is_no_formula(runs):
+    out = runs / "f.png"
+    assert main([rf"a$\foo$={runs / 'a'}", "--out", str(out), "--title", r"$\bar$"]) == 0
+
+
+def test_a_picture_beside_the_tables_of_a_run_is_refused(runs, capsys):
+    """Its own table would replace them."""
+    (runs / "a" / "config.json").write_text("{}")
+    before = (runs / "a" / "eval.csv").read_text()
+    assert main([f"A={runs / 'b'}", "--out", str(runs / "a" / "eval.png")]) == 2
+    assert "is in the folder of a run, whose tables have such names" in capsys.readouterr().err
+    assert (runs / "a" / "eval.csv").read_text() == before
 
 
 def test_a_picture_of_no_known_kind_is_refused(runs, capsys):

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from re3_jax.runs.terminal import Standing
+from re3_jax.runs.terminal import Standing, Terminal
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,11 @@ from re3_jax.runs.terminal import Standing
 def test_line(standing, line):
     assert standing.words() == line
     assert len(line) + len("━" * 10 + " ") <= 80
+
+
+def test_the_name_of_a_task_is_no_emoji(capsys):
+    Terminal().say("brax:ant: rad")
+    assert capsys.readouterr().out == "brax:ant: rad\n"
 
 
 def test_a_reader_that_leaves_does_not_end_the_run():

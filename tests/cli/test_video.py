@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import re3_jax
-from re3_jax.commands import train
+from re3_jax.commands import evaluate, train
 from re3_jax.runs import video
 from re3_jax.runs.errors import UsageError
 
@@ -43,6 +43,14 @@ def test_a_video_holds_the_frames(tmp_path, height, width):
 def test_a_video_without_frames_is_refused(tmp_path):
     with pytest.raises(UsageError, match="no frames"):
         video.write(tmp_path / "eval.mp4", [])
+
+
+def test_a_video_replaces_no_other_kind_of_file(tmp_path, capsys):
+    kept = tmp_path / "config.json"
+    kept.write_text("{}")
+    assert evaluate.main(["--run", str(tmp_path), "--video", str(kept)]) == 2
+    assert "config.json is no video: end its name in .mp4" in capsys.readouterr().err
+    assert kept.read_text() == "{}"
 
 
 @pytest.mark.parametrize(

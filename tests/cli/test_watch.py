@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from re3_jax.commands import watch
-from re3_jax.runs import progress, run_folder, text_chart
+from re3_jax.runs import lock, progress, text_chart
 from tests.cli.written_runs import write_run
 
 
@@ -78,11 +78,11 @@ def test_the_newest_video_is_named(run):
 
 def test_whether_a_process_trains_the_run_is_seen_and_changes_nothing(run):
     assert not progress.read(run).is_running
-    with run_folder.locked(run):
+    with lock.held(run):
         assert progress.read(run).is_running
     for _ in range(2):
         assert not progress.read(run).is_running
-        with run_folder.locked(run):
+        with lock.held(run):
             pass
 
 
@@ -102,11 +102,11 @@ def test_the_view_follows_the_run_and_ends_with_it(run, terminal, monkeypatch):
         with (run / "train.csv").open("a") as table:
             table.write(f"25,5.0,nan,0.9\n3,125,5.0,nan,0.{len(waits)}\n1,1")
         if len(waits) == 2:
-            lock.__exit__(None, None, None)
+            held.__exit__(None, None, None)
 
     monkeypatch.setattr(watch.time, "sleep", sleep)
-    lock = run_folder.locked(run)
-    lock.__enter__()
+    held = lock.held(run)
+    held.__enter__()
     assert watch.main([str(run), "--every", "0.5"]) == 0
     assert waits == [0.5, 0.5]
     assert "62% 125/200 frames" in terminal.getvalue()
@@ -117,7 +117,7 @@ def test_ctrl_c_ends_the_view_with_130(run, terminal, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(watch.time, "sleep", interrupted)
-    with run_folder.locked(run):
+    with lock.held(run):
         assert watch.main([str(run)]) == 130
 
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from re3_jax.runs import build
 from re3_jax.runs.build import device_program, refused_by_parts
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.options import parse
@@ -30,6 +31,16 @@ def two_updates():
         state, metrics = program.train(state)
         seen.append(jax.device_get((metrics, state.agent, state.intrinsic[0])))
     return config, seen
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 8])
+def test_seeds_are_divided_among_the_fewest_devices_that_use_all_cores(cores, monkeypatch):
+    monkeypatch.setattr(build.machine, "usable_cores", lambda: cores)
+    for seeds in range(1, 65):
+        fewest = min(n for n in range(min(cores, seeds), seeds + 1) if seeds % n == 0)
+        assert build.side_by_side(seeds) == fewest
+    # At once, though a prime has no other divisor.
+    assert build.side_by_side(2**31 - 1) == (2**31 - 1 if cores > 1 else 1)
 
 
 def test_ensemble_has_a_ring_for_each_member(two_updates):
