@@ -123,6 +123,8 @@ def _picture(drawn: dict[str, list[Curve]]) -> Figure:
 def _wanted(words: command.Words) -> list[Run]:
     """The runs of the figure: task by task, and with every seed all curves of a panel."""
     files, wanted = _weights(words.weights), []
+    if unused := [bonus for bonus in files if bonus not in words.bonuses]:
+        raise UsageError(f"--weights of {unused[0]} have no effect without --bonuses {unused[0]}")
     for task in dict.fromkeys(words.tasks):
         steps = words.steps or resolve(task, words.agent, preset=words.preset).steps
         changes = _changes(task, words)

@@ -28,7 +28,7 @@ OPTIONS: command.Options = {
         "default": ["hopper_hop", "cheetah_run", "walker_walk"],
         "help": "of DeepMind Control",
     },
-    "--frames": {"type": int, "default": 600, "help": "of each task and seed"},
+    "--frames": {"type": command.at_least_one, "default": 600, "help": "of each task and seed"},
     "--renderer": {"default": "auto", "choices": ("auto", "gl", "warp")},
     "--queries": {"type": int, "default": 2, "help": "frames shown"},
     "--k": {"type": int, "default": 3, "help": "neighbours shown of each"},

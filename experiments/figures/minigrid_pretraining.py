@@ -130,7 +130,11 @@ def _make(words: command.Words) -> command.Lines:
 
 OPTIONS: command.Options = {
     "--rows": command.some_of(METHODS),
-    "--frames": {"type": int, "default": FRAMES, "help": "env frames of each seed"},
+    "--frames": {
+        "type": command.at_least_one,
+        "default": FRAMES,
+        "help": "env frames of each seed",
+    },
     **command.FINISHED,
 }
 

@@ -138,7 +138,7 @@ OF_EXPLORING: command.Options = {
     "--tasks": command.some_of(TASKS),
     "--rows": command.some_of(METHODS),
     "--preset": {"default": "small", "choices": get_args(PresetName)},
-    "--frames": {"type": int, "default": FRAMES, "help": "env frames of each run"},
+    "--frames": {"type": command.at_least_one, "default": FRAMES, "help": "env frames of each run"},
     **command.FINISHED,
 }
 """Options of figures of these runs."""

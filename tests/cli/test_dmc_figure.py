@@ -303,6 +303,7 @@ def test_the_agent_is_in_the_name_of_a_run_made_for_it(monkeypatch, tmp_path):
         (lambda path: [write_run(path / "x", agent="a2c")], "draws rad, drq, dreamer with"),
         (lambda path: ["--tasks", "walker_wallk"], "walker_walk"),
         (lambda path: ["--weights", "imagenet"], "write it as imagenet=FILE"),
+        (lambda path: ["--weights", "atc=FILE"], "no effect without --bonuses atc"),
         (lambda path: ["--options", "sac.n_steps"], "write it as sac.n_steps=1"),
         (lambda path: ["--options", "steps=5"], "write it as sac.n_steps=1"),
         (lambda path: ["--state", "--options", "sac.n_stepps=5"], "--sac.n-stepps"),
