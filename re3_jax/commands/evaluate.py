@@ -86,8 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = parser.parse_args(argv)
     if words.every is not None and (words.every < 1 or not words.strip):
         raise UsageError(f"--every {words.every} shows nothing: give at least 1, and --strip")
-    if words.video and words.video.suffix != ".mp4":
-        raise UsageError(f"--video {words.video} is no video: end its name in .mp4")
+    if words.video:
+        mp4.check_name(words.video)
     strip = (words.strip, words.every or STRIP_EVERY) if words.strip else None
     run_folder.load_plugin(words.run, words.plugin)
     machine.keep_compiled_programs()

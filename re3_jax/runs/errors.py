@@ -66,7 +66,7 @@ def in_one_sentence(main: Callable[[Sequence[str] | None], int]) -> Callable[...
     def command(argv: Sequence[str] | None = None) -> int:
         early_stop.end()
         for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper):
+            if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
                 # The name of a folder may have letters that the terminal cannot show.
                 stream.reconfigure(errors="replace")
         for chatty in ("absl", "asyncio"):

@@ -255,17 +255,19 @@ class Run:
           The path, or the frames.
 
         Raises:
-          UsageError: the task is of another suite, no MP4 can be written here, or the run was left
-            in the middle of a chunk.
+          UsageError: the task is of another suite, no MP4 can be written here or by that name, or
+            the run was left in the middle of a chunk.
         """
         evaluation.check_films(self.config)
+        file = None if path is None else Path(path).expanduser()
+        if file:
+            video.check_name(file)
         frames: list[np.ndarray] = []
         self._play(self.config, frames)
-        if path is None:
+        if file is None:
             return np.stack(frames)
-        path = Path(path).expanduser()
-        video.write(path, frames)
-        return path
+        video.write(file, frames)
+        return file
 
     def plot(self) -> "Figure":
         """The picture of curve.png: mean evaluation return over seeds, with its 95% band.

@@ -214,9 +214,13 @@ def _open_tables(session: Session, folder: Path) -> Recorder:
 
 def _report(session: Session, folder: Path, film: Film | None, say: Say) -> None:
     """Writes the summary files and the videos, and prints the last lines."""
-    r = session.record
-    for line in summary.write(folder, session.config, session.complete, r):
-        say(line)
+    r, damaged = session.record, None
+    try:
+        for line in summary.write(folder, session.config, session.complete, r):
+            say(line)
+    except UsageError as error:
+        # A table that was damaged meanwhile: it is said after all else is kept.
+        damaged = error
     for path in film.write(session, folder) if film else ():
         say(f"video       {path}")
     film_file = folder / video.EVALUATION
@@ -227,3 +231,5 @@ def _report(session: Session, folder: Path, film: Film | None, say: Say) -> None
     say(f"checkpoint  {folder / run_folder.CHECKPOINTS / str(r.checkpoint)}")
     if not session.complete:
         say(f"stopped at env frame {r.env_frames:,}; to resume: {installing.resuming(folder)}")
+    if damaged:
+        raise damaged

@@ -73,7 +73,8 @@ START_ONE = "leave --resume out to start one there, or name another folder with 
 def _whole(path: Path) -> Any:
     """The contents of config.json; a UsageError if its options are not those that a run wrote."""
     whole = json.loads(path.read_text())
-    if whole.get(CONFIG_DIGEST, digest := _sha256(whole["config"])) != digest:
+    digest = _sha256(whole["config"])
+    if whole.get(CONFIG_DIGEST, digest) != digest:
         raise UsageError(f"{path} was changed after the run wrote it: restore it from a copy")
     return whole
 

@@ -49,6 +49,12 @@ def encoder() -> str:
         ) from None
 
 
+def check_name(path: Path) -> None:
+    """Refuses a name that is no video's, because a file there would be replaced."""
+    if path.suffix != ".mp4":
+        raise UsageError(f"{path} is no video: end its name in .mp4")
+
+
 def write(path: Path, frames: Sequence[UInt8[np.ndarray, "height width 3"]]) -> None:
     """Writes frames of one size as H.264; replaces `path` only once the video is whole.
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import pytest
 
 from re3_jax.commands import compare, evaluate, look, report, train
-from re3_jax.runs import lock, run_folder, session
+from re3_jax.runs import lock, run_folder, session, summary
 from re3_jax.runs.config import NOT_COMPARED_ON_RESUME
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.resolve import resolve
@@ -99,6 +99,12 @@ def test_resume_with_a_config_of_other_options(capsys, started):
     del stored[run_folder.CONFIG_DIGEST]
     (started / "config.json").write_text(json.dumps(stored))
     assert "magic" in refused(capsys, "--resume", "--out", "started")
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "3", '{"config": []}'])
+def test_resume_with_a_config_that_is_no_table(capsys, started, text):
+    (started / "config.json").write_text(text)
+    assert "cannot be read as the configuration" in refused(capsys, "--resume", "--out", "started")
 
 
 def test_resume_with_a_config_that_was_changed(capsys, started):
@@ -210,3 +216,18 @@ def test_of_two_new_runs_in_one_folder_one_is_refused(monkeypatch, tmp_path):
     with pytest.raises(UsageError, match="already holds a run"):
         run_folder.claim(first)
     assert run_folder.stored_config(tmp_path / "run", "").seed == 101
+
+
+def test_a_table_that_was_damaged_meanwhile_is_said_after_all_else(tmp_path, monkeypatch, capsys):
+    write = summary.write
+
+    def spoiled(folder, *arguments):
+        (folder / "eval.csv").write_text("seed,env_frames,return_mean\n1,x,0\n")
+        return write(folder, *arguments)
+
+    monkeypatch.setattr(summary, "write", spoiled)
+    words = ["--env", "gymnax:CartPole-v1", "--preset", "debug", "--seeds", "1"]
+    assert train.main([*words, "--out", str(tmp_path / "run"), "--loggers", "none"]) == 2
+    out, said = capsys.readouterr()
+    assert f"checkpoint  {tmp_path / 'run'}" in out
+    assert "eval.csv has a line without numbers: restore it from a copy" in said

@@ -240,6 +240,7 @@ def test_only_an_earlier_comparison_is_overwritten(folders, tmp_path, capsys):
             lambda run: (run / "eval.csv").write_text("seed,env_frames,return_mean\n1,0,0\n"),
             "both hold seed 1 of A2C + RE3: leave one out",
         ),
+        (lambda run: (run / CONFIG).write_text("[]"), "holds no run: give folders with a"),
         (
             lambda run: (run / CONFIG).write_text(json.dumps({"config": {}, CONFIG_DIGEST: "0"})),
             "config.json was changed after the run wrote it: restore it from a copy",

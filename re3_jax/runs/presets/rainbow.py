@@ -43,11 +43,11 @@ DEEP_SEA: Values = {
 """The sparse task of bsuite: one of 2^rows sequences of actions is paid."""
 
 COSTS = "Acrobot-v1", "MountainCar-v0"
-"""gymnax tasks that pay -1 a step: returns are from -1 / (1 - gamma) to 0."""
+"""gymnax tasks that pay -1 a step, in all down to -1 / (1 - gamma); a bonus is above 0."""
 
 BOTH_SIGNS = (
     *("Catch-bsuite", "MemoryChain-bsuite", "UmbrellaChain-bsuite", "MNISTBandit-bsuite"),
-    *("GaussianBandit-misc", "Pong-misc"),
+    "GaussianBandit-misc",
 )
 """gymnax tasks that pay and cost: on `COMMON`'s support all that costs would be worth 0."""
 
@@ -65,7 +65,7 @@ def preset(task_id: str, name: PresetName) -> RunConfig:
     own = DEEP_SEA if task_id.startswith("DeepSea-bsuite") else {}
     support = {}
     if task_id in COSTS:
-        support = options("rainbow", v_min=-100.0, v_max=0.0)
+        support = options("rainbow", v_min=-100.0)
     elif task_id in BOTH_SIGNS:
         support = options("rainbow", v_min=-30.0)
     of_task = {"rainbow.torso": torso} | support
