@@ -27,7 +27,7 @@ BONUS_FOLDERS = {PAPERS_SIZE: Verdict.REPRODUCED, BONUSES_SMALL: Verdict.SMALLER
 SEARCHED = frozenset({"cheetah_run_sparse", "pendulum_swingup", "cartpole_swingup_sparse"})
 """Tasks on whose seed 1 of RAD and RAD + RE3 `small` was chosen: their first there is seed 2."""
 
-DREAMER_SMALL = "dmc_dreamer_small"
+DREAMER_SMALL = "dmc_small_dreamer"
 DREAMER_FOLDERS = {PAPERS_SIZE: Verdict.REPRODUCED, DREAMER_SMALL: Verdict.SMALLER}
 
 AUTHORS = "experiments/reproduction/authors.csv"
@@ -155,11 +155,7 @@ def _size(folder: str) -> str:
     if folder == PAPERS_SIZE:
         return "the paper's size"
     # What `small` was when these ran.
-    then = {
-        ONE_STEP: " with returns of one step (seeds 2 to 5)",
-        DREAMER_SMALL: " with a replay of 60,000 frames",
-    }
-    return "`small`" + then.get(folder, "")
+    return "`small`" + " with returns of one step (seeds 2 to 5)" * (folder == ONE_STEP)
 
 
 def _frames_that_differ(ours: Row, theirs: Row) -> str:

@@ -46,6 +46,20 @@ SMALL = {
     "seeds": (5, 1),
 }
 """What the page says of `released` and `small` on cheetah_run_sparse."""
+SMALL_DREAMER = {
+    "dreamer.conv_depth": (32, 8),
+    "dreamer.head_units": (400, 200),
+    "dreamer.updates_per_burst": (100, 50),
+    "dreamer.batch_size": (50, 16),
+    "dreamer.sequence_length": (50, 16),
+    "re3.first_neighbour": (53, 18),
+    "re3.last_neighbour": (53, 18),
+    "steps": (500_000, 150_000),
+    "dmc.renderer": ("gl", "warp"),
+    "evaluation.episodes": (1, 4),
+    "seeds": (3, 1),
+}
+"""What it says of Dreamer on finger_spin."""
 
 
 DMC_SECTION = PAGE.read_text().partition("## RAD and DrQ")[2].partition("`PRESET=recommended`")[0]
@@ -110,13 +124,24 @@ def test_the_table_of_small_names_what_separates_it_from_the_released_size():
         for name in small
         if small[name] != released[name] and name.rpartition(".")[0] in groups and name != "preset"
     }
-    assert set.union(*(options_in(row[-2]) for row in rows("## `small`", "\n## "))) == different
+    assert (
+        set.union(*(options_in(row[-2]) for row in rows("## `small`", "With `AGENT"))) == different
+    )
     assert different == SMALL.keys()
 
 
 def test_small_has_the_values_of_its_table():
     values = [flatten(resolve("cheetah_run_sparse", preset=name)) for name in ("released", "small")]
     assert {name: tuple(value[name] for value in values) for name in SMALL} == SMALL
+
+
+def test_small_has_the_values_of_its_dreamer_table():
+    options = (resolve("finger_spin", "dreamer", preset=name) for name in ("released", "small"))
+    released, small = map(flatten, options)
+    different = {name for name in small if small[name] != released[name]} - {"preset"}
+    named = set.union(*(options_in(row[-2]) for row in rows("With `AGENT=dreamer`")))
+    assert named == different
+    assert {name: (released[name], small[name]) for name in different} == SMALL_DREAMER
 
 
 def test_the_table_of_dreamer_gives_the_values_of_the_presets():
