@@ -111,8 +111,8 @@ def test_the_table_has_a_row_for_each_batch_and_goes_on_with_the_next_seed(colle
     assert [(row["sequences"], row["length"], row["k"]) for row in rows] == [
         ("50", "50", "4"),
         ("50", "50", "53"),
-        ("16", "32", "4"),
-        ("16", "32", "35"),
+        ("16", "16", "4"),
+        ("16", "16", "18"),
     ]
 
 

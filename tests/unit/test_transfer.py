@@ -34,7 +34,7 @@ AGENTS = {
 
 DREAMER = (
     {"model", "actor", "value"},
-    {"model_opt_state", "actor_opt_state", "value_opt_state", "updates"},
+    {"model_opt_state", "actor_opt_state", "value_opt_state"},
 )
 
 BONUSES = {
