@@ -243,9 +243,10 @@ $(PY):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "re3_jax needs Python 3.11 or newer, which '$(PYTHON)' is not:" \
 	  "name one with make PYTHON=/path/to/python3.11 ..." >&2; exit 2; }
-	@test -f $(VENV)/pyvenv.cfg || test -z "$$(ls -A $(VENV) 2>/dev/null)" || { \
-	  echo "VENV=$(VENV) holds files that are no environment: name a new folder" >&2; exit 2; }
-	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }
+	@if test -z "$$(ls -A $(VENV) 2>/dev/null)"; then \
+	  $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 2; }; \
+	elif test -f $(VENV)/pyvenv.cfg; then $(PYTHON) -m venv $(VENV); \
+	else echo "VENV=$(VENV) holds files that are no environment: name a new folder" >&2; exit 2; fi
 	@$(PY) -c 'import pathlib, sys, sysconfig; \
 	  pathlib.Path(sysconfig.get_path("purelib"), "re3_jax.pth").write_text(sys.argv[1] + "\n")' '$(CURDIR)'
 

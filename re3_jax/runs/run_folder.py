@@ -197,6 +197,9 @@ def claim(config: RunConfig) -> Path:
         _make_writable(folder)
         return folder
     _refuse_a_run(folder)
+    if not str(folder).isprintable():
+        # A byte that is not UTF-8, above all, which checkpoints cannot have in their path.
+        raise UsageError(f"--out {ascii(str(folder))} cannot be shown: choose another name")
     make_empty(folder, own=(lock.NAME,))
     with lock.held(folder):
         # Another process may have begun one since.

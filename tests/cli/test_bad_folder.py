@@ -37,6 +37,12 @@ def test_folder_below_a_file_cannot_be_written(capsys, tmp_path):
     assert "cannot be written" in refused(capsys, *DOORKEY, "--out", "file/run")
 
 
+@pytest.mark.parametrize("name", ["a\udcff", "a\nb"])
+def test_folder_whose_name_cannot_be_shown(capsys, tmp_path, name):
+    assert "cannot be shown: choose another name" in refused(capsys, *DOORKEY, "--out", name)
+    assert not any(tmp_path.iterdir())
+
+
 def test_folder_that_even_root_cannot_make(capsys):
     assert "cannot be written" in refused(capsys, *DOORKEY, "--out", "/proc/run")
 

@@ -1,6 +1,7 @@
 """Ctrl-C ends a command silently, also while its modules are imported; a full disk, with a word."""
 
 import errno
+import io
 import os
 import signal
 import subprocess
@@ -60,6 +61,16 @@ def test_a_full_disk_ends_a_command_in_one_sentence(capsys):
     assert written() == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and "No space left" in err and "free" in err
+
+
+@pytest.mark.parametrize(
+    ("errors", "shown"), [("strict", b"?"), ("surrogateescape", b"\xff"), ("ignore", b"")]
+)
+def test_a_name_that_the_terminal_cannot_show_ends_no_command(monkeypatch, errors, shown):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "ascii", errors))
+    assert in_one_sentence(lambda argv: print("\udcff", end="", flush=True) or 0)() == 0
+    assert written.getvalue() == shown
 
 
 def test_ctrl_c_ends_a_command_silently(capsys):

@@ -114,6 +114,12 @@ def test_make_deletes_no_folder_that_is_no_environment(tmp_path):
     done = begin(["make", f"{tmp_path}/bin/python", f"VENV={tmp_path}", f"PYTHON={sys.executable}"])
     assert done.returncode == 2 and [*tmp_path.iterdir()] == [own]
     assert "holds files that are no environment: name a new folder" in done.stderr
+    (tmp_path / "pyvenv.cfg").touch()
+    fails = tmp_path / "fails"
+    fails.write_text('#!/bin/sh\ntest "$1" != -m\n')
+    fails.chmod(0o755)
+    done = begin(["make", f"{tmp_path}/bin/python", f"VENV={tmp_path}", f"PYTHON={fails}"])
+    assert done.returncode == 2 and own.exists()
     lines = begin(["make", "-n", "clean", f"VENV={tmp_path}"]).stdout.splitlines()
     assert [line for line in lines if str(tmp_path) in line] == [
         f"test ! -f {tmp_path}/pyvenv.cfg || rm -rf {tmp_path}"

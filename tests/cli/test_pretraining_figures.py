@@ -267,6 +267,12 @@ def test_fine_tuning_counts_the_frames_of_pre_training(asked, tmp_path):
     assert len(list((tmp_path / "out").glob("hopper_stand-*.csv"))) == 8
 
 
+def test_no_pre_training_at_all_is_refused_before_a_run_begins(tmp_path, capsys):
+    assert fine_tuning.main(words(tmp_path, "--frames", "0")) == 2
+    assert "--frames" in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
+
+
 def test_pre_training_longer_than_the_figure_is_refused(tmp_path, capsys):
     assert fine_tuning.main(words(tmp_path, "--frames", "5000", "--steps", "5000")) == 2
     assert "leave nothing of --steps 5000" in capsys.readouterr().err

@@ -12,6 +12,7 @@ import pytest
 import rich.console
 
 from re3_jax.runs import terminal
+from re3_jax.runs.errors import UsageError
 from re3_jax.runs.interface import Run
 from re3_jax.runs.resolve import resolve
 from re3_jax.runs.session import Session
@@ -70,6 +71,14 @@ def test_a_video_is_the_first_episode_of_the_first_seed(run):
         shown.append(lanes.receive().frame[0])
     np.testing.assert_array_equal(frames, shown)
     assert len(np.unique(frames, axis=0)) > 1
+
+
+def test_a_video_replaces_no_table(run, tmp_path):
+    table = tmp_path / "eval.csv"
+    table.write_text("seed")
+    with pytest.raises(UsageError, match="is no video: end its name in .mp4"):
+        run.video(table)
+    assert table.read_text() == "seed"
 
 
 def test_a_video_is_written_where_it_is_asked_for(run, tmp_path):

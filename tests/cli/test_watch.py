@@ -63,6 +63,14 @@ def test_a_run_that_ends_with_a_whole_chunk_shows_as_many_frames_as_it_had(run, 
     assert "100% 100/100 frames" in printed(run, capsys)
 
 
+@pytest.mark.parametrize("cell", ["1n5", str(10**20), '"' + 140_000 * "x"])
+def test_a_line_that_a_flipped_bit_made_is_refused(run, capsys, cell):
+    table = run / "train.csv"
+    table.write_text(table.read_text().replace("1,25,", f"1,{cell},", 1))
+    assert watch.main([str(run)]) == 2
+    assert "train.csv has a line without numbers: restore it from a copy" in capsys.readouterr().err
+
+
 def test_a_run_that_has_just_begun_has_a_view(tmp_path, capsys):
     folder = write_run(tmp_path / "run", frames=(0, 1), steps=200)
     (folder / "eval.csv").unlink()

@@ -34,6 +34,17 @@ def ask(key, replay, batch_size, length):
     )
 
 
+def test_a_replay_made_outside_jit_can_be_donated():
+    """It holds no array twice, and a beginning leaves none of the old replay's in the new one."""
+    old = sequence_ring.init(8, 2, (1, 1, 1), 1, 7)
+    replay = sequence_ring.begin(old, images([1, 2]))
+    step = jnp.zeros((2, 1)), jnp.ones(2), jnp.zeros(2, bool), images([3, 4]), images([3, 4])
+    written = functools.partial(sequence_ring.add, length=7)
+    after = jax.jit(written, donate_argnums=0)(replay, *step, jnp.zeros(2, bool), jnp.zeros(2, int))
+    assert after.num_frames.tolist() == [2, 2]
+    assert old.num_frames.tolist() == [0, 0]
+
+
 class Lists:
     """Every lane's episodes as lists of (frame, action, reward, discount)."""
 

@@ -46,7 +46,10 @@ COSTS = "Acrobot-v1", "MountainCar-v0"
 """gymnax tasks that pay -1 a step, in all down to -1 / (1 - gamma); a bonus is above 0."""
 
 BOTH_SIGNS = (
-    *("Catch-bsuite", "MemoryChain-bsuite", "UmbrellaChain-bsuite", "MNISTBandit-bsuite"),
+    "Catch-bsuite",
+    "MemoryChain-bsuite",
+    "UmbrellaChain-bsuite",
+    "MNISTBandit-bsuite",
     "GaussianBandit-misc",
 )
 """gymnax tasks that pay and cost: on `COMMON`'s support all that costs would be worth 0."""
