@@ -19,6 +19,7 @@ from typing import Any
 import matplotlib
 
 from re3_jax.runs import comparison, curves, html_page, installing, run_folder, training_curves
+from re3_jax.runs.bonuses import PLUS
 from re3_jax.runs.comparison import Row
 from re3_jax.runs.config import option_name
 from re3_jax.runs.errors import Parser, UsageError, in_one_sentence
@@ -111,6 +112,7 @@ def _videos(rows: Sequence[Row]) -> Iterator[Html]:
 
 def _training(rows: Sequence[Row], panels: comparison.Panels) -> Iterator[Html]:
     """The columns of train.csv, by task."""
+    names = {part for row in rows for part in row.options["bonus"].split(PLUS)}
     of_bonus: list[Html] = []
     others: list[Html] = []
     for task in panels:
@@ -120,7 +122,7 @@ def _training(rows: Sequence[Row], panels: comparison.Panels) -> Iterator[Html]:
             if row.task == task
         ]
         for parts, wanted in ((of_bonus, True), (others, False)):
-            if (drawn := training_curves.draw(columns, wanted)) is not None:
+            if (drawn := training_curves.draw(columns, wanted, names)) is not None:
                 words = "columns of train.csv over env frames, one panel for each"
                 parts += [element("h3", task), html_page.picture(drawn, words)]
     if of_bonus:
@@ -143,13 +145,26 @@ def _of_run(folder: Path) -> Iterator[str]:
     config, reached = _json(folder / run_folder.CONFIG), _json(folder / "summary.json")
     first, seeds = (config["config"].get(name, 1) for name in ("seed", "seeds"))
     yield f"{first} to {first + seeds - 1}" if seeds > 1 else str(first)
-    frames, speed = reached.get("env_frames"), reached.get("frames_per_second")
+    frames, speed = _number(reached, "env_frames"), _number(reached, "frames_per_second")
+    seconds = _number(reached, "wall_seconds")
     yield f"{frames:,}" if frames is not None else "-"
-    yield "-" if not reached else "yes" if reached.get("complete") else "no"
+    yield "-" if not reached else "yes" if reached.get("complete") is True else "no"
     yield f"{speed:,.0f}" if speed is not None else "-"
-    yield f"{reached['wall_seconds'] / 3600:.2f}" if "wall_seconds" in reached else "-"
-    yield (config.get("device") or {}).get("kind", "-")
-    yield (config.get("git") or {}).get("commit", "-")[:10]
+    yield f"{seconds / 3600:.2f}" if seconds is not None else "-"
+    yield _word(config, "device", "kind")
+    yield _word(config, "git", "commit")[:10]
+
+
+def _number(found: dict[str, Any], name: str) -> float | None:
+    """A number of a file that anyone may have edited."""
+    value = found.get(name)
+    return value if isinstance(value, int | float) else None
+
+
+def _word(found: dict[str, Any], table: str, name: str) -> str:
+    """A word of a table of such a file; a dash without it."""
+    values = found.get(table)
+    return str(values.get(name, "-")) if isinstance(values, dict) else "-"
 
 
 def _json(path: Path) -> dict[str, Any]:

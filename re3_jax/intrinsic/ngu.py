@@ -211,8 +211,8 @@ def ngu(config: NGUConfig, num_stored: int) -> IntrinsicReward:
         episodic = state.episodic.values[batch.required("bonus_index")]
         info = {
             **info,
-            "episodic_mean": jnp.mean(episodic),
-            "modulation_mean": jnp.mean(modulation),
+            "ngu_episodic_mean": jnp.mean(episodic),
+            "ngu_modulation_mean": jnp.mean(modulation),
         }
         return episodic * modulation, state._replace(errors=errors), info
 

@@ -106,7 +106,7 @@ def noveld(config: NovelDConfig, num_stored: int) -> IntrinsicReward:
         is_first = state.is_first.values[batch.required("bonus_index")]
         share = jnp.mean(is_first, dtype=jnp.float32)
         paid = batch.paid_for_known(jnp.where(is_first, gain, 0.0))
-        return paid, state, {**info, "first_visit_share": share}
+        return paid, state, {**info, "noveld_first_visit_share": share}
 
     def met(batch: IntrinsicBatch) -> IntrinsicBatch:
         return batch._replace(observation=batch.required("next_observation"))

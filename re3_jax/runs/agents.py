@@ -15,6 +15,7 @@ from re3_jax.agents.a2c import learner as a2c
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.base import Learner, OnPolicyLearner
 from re3_jax.agents.dreamer import learner as dreamer
+from re3_jax.agents.dreamer import prediction
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.dreamer.networks import IMAGE_SIZE
 from re3_jax.agents.dreamer.state_entropy import sequence_re3
@@ -29,7 +30,6 @@ from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.networks import conv_stack
 from re3_jax.random_encoder import is_minigrid_view
-from re3_jax.runs import video
 from re3_jax.runs.bonuses import Bonus
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.registry import Registry, Values
@@ -264,7 +264,9 @@ AGENTS = Registry(
             )
         },
         with_other={"discount_scale": ("predict_discount", True)},
-        foresees=video.predictions,
+        foresees=lambda run, state: prediction.of_first_seed(
+            run.dreamer, state.replay, state.agent.model, state.evaluation_key
+        ),
     ),
     Agent(
         name="ppo",

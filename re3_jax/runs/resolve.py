@@ -33,11 +33,11 @@ def resolve(
         such preset for it.
     """
     suite, task_id = suites.find(env)
-    owner = {name: other for other in suites.SUITES.values() for name in other.own_presets}
-    if owner.get(preset, suite) is not suite:
-        *others, last = (n for n in get_args(PresetName) if owner.get(n, suite) is suite)
+    if not _has(suite, preset):
+        owners = " and ".join(s.tasks for s in suites.SUITES.values() if preset in s.own_presets)
+        *others, last = (name for name in get_args(PresetName) if _has(suite, name))
         raise UsageError(
-            f"--preset {preset} is for {owner[preset].tasks}, which {env} is not one of: choose "
+            f"--preset {preset} is for {owners}, which {env} is not one of: choose "
             f"{', '.join(others)} or {last}"
         )
     agent = agent or suites.default_agent(env)
@@ -54,3 +54,9 @@ def resolve(
     named = {"env": env, "agent": agent, "bonus": bonus, "preset": preset}
     config = config_class()(**vars(config) | named)
     return suite.fine_tuned(task_id, config) if fine_tunes else config
+
+
+def _has(suite: suites.Suite, preset: PresetName) -> bool:
+    return preset in suite.own_presets or not any(
+        preset in other.own_presets for other in suites.SUITES.values()
+    )

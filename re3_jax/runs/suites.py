@@ -54,7 +54,7 @@ class Suite:
       agent: the default agent; on a suite of the paper the one it combines RE3 with.
       preset: (task id, preset, agent) -> a complete configuration.
       other_agents: task id -> default agent, for tasks with another default.
-      own_presets: presets that only this suite has.
+      own_presets: those of `PresetName` that only it and others that name them have.
       without_accelerator: the default preset on a machine with neither GPU nor TPU, if it is not
         `recommended`.
       in_pixels: whether observations are pixels.

@@ -6,7 +6,7 @@ curve.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +18,16 @@ from matplotlib.ticker import EngFormatter
 
 from re3_jax.intrinsic.diagnostics import QUANTILES
 from re3_jax.runs import curves, history, run_folder, statistics
-from re3_jax.runs.bonuses import BONUSES
 from re3_jax.runs.curves import Curve
 
 PARTS = 150
 """Parts into which the env frames of a curve are divided."""
 
 OF_BONUS = (
-    *("intrinsic_reward", "nearest_distance", "duplicate_share", "running_std"),
+    *("intrinsic_reward", "nearest_distance", "duplicate_share", "running_std", "running_mean"),
     *("beta", "state_coverage", "state_entropy"),
 )
-"""How the columns begin that diagnose a bonus."""
+"""How the columns begin that diagnose any bonus."""
 
 LOW, MIDDLE, HIGH = (f"_{suffix}" for suffix in QUANTILES)
 
@@ -79,12 +78,15 @@ def _parts(
     return means
 
 
-def _is_of_bonus(name: str) -> bool:
-    """Whether a column diagnoses a bonus, or one of those that are added up."""
-    return any(name.removeprefix(f"{part}_").startswith(OF_BONUS) for part in BONUSES)
+def _is_of_bonus(name: str, parts: Collection[str]) -> bool:
+    """Whether a column diagnoses one of these bonuses: what begins with its name and is no loss."""
+    is_own = any(name.startswith(f"{part}_") for part in parts)
+    return name.startswith(OF_BONUS) or (is_own and not name.endswith("_loss"))
 
 
-def draw(rows: Sequence[tuple[str, Columns]], of_bonus: bool) -> Figure | None:
+def draw(
+    rows: Sequence[tuple[str, Columns]], of_bonus: bool, parts: Collection[str]
+) -> Figure | None:
     """One panel for each column that diagnoses the bonus, or for each other one; None without any.
 
     Three quantiles are one panel: the median, with a band from the 5 to the 95% quantile. Other
@@ -93,12 +95,13 @@ def draw(rows: Sequence[tuple[str, Columns]], of_bonus: bool) -> Figure | None:
     Args:
       rows: labels and columns; a row has the colour of its place among all.
       of_bonus: which columns.
+      parts: the names of the bonuses, those of a sum one by one.
     """
     labels = [label for label, _ in rows]
     panels: dict[str, list[Curve]] = {}
     for _, columns in rows:
         for name, curve in columns.items():
-            if _is_of_bonus(name) == of_bonus and np.isfinite(curve.returns).any():
+            if _is_of_bonus(name, parts) == of_bonus and np.isfinite(curve.returns).any():
                 panels.setdefault(name, []).append(curve)
     quantiles = {
         base + MIDDLE: _quantiles(panels, base)

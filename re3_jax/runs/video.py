@@ -1,28 +1,18 @@
-"""Episodes and Dreamer's predictions as MP4 files that browsers play."""
+"""Episodes and predictions as MP4 files that browsers play."""
 
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import UInt8
-from matplotlib import image
 
-from re3_jax.agents.dreamer import prediction
-from re3_jax.agents.dreamer.agent import SequenceBatch
-from re3_jax.cpu import compilation
-from re3_jax.replay import sequence_ring
 from re3_jax.runs import installing
 from re3_jax.runs.errors import UsageError
 from re3_jax.training.whole_file import replacing
 
 EVALUATION, PREDICTIONS = "eval.mp4", "predictions.mp4"
 """Names of the videos in a run folder."""
-
-FORESEEN = 6
-"""Sequences in the video of predictions."""
 
 FRAMES_PER_SECOND = 30
 SMALLEST_SIDE = 320
@@ -103,6 +93,9 @@ def write_strip(
     """
     if not frames:
         raise UsageError(f"{path} would have no frames: record an episode first")
+    # Matplotlib takes a second to import, which no run needs.
+    from matplotlib import image
+
     factor = -(-STRIP_SIDE // min(frames[0].shape[:2]))
     shown = np.concatenate([*frames[: STRIP_FRAMES * every : every]], axis=1)
     try:
@@ -112,28 +105,3 @@ def write_strip(
         raise UsageError(
             f"{path} cannot be written ({error}): name a file such as strip.png"
         ) from None
-
-
-def predictions(config: Any, state: Any) -> list[np.ndarray]:
-    """The truth, Dreamer's prediction and the error, for the first seed of a `state` of all seeds.
-
-    Returns no frames until an episode is stored.
-    """
-    if not bool(jax.vmap(sequence_ring.can_sample)(state.replay)[0]):
-        return []
-    length = config.dreamer.sequence_length
-
-    # Mapped over seeds, because slicing the replay would copy it.
-    @jax.jit
-    @jax.vmap
-    def draw(key, replay):
-        key = jax.random.fold_in(key, 0)
-        return SequenceBatch.of(sequence_ring.sample(key, replay, FORESEEN, length))
-
-    drawn = draw(state.evaluation_key, state.replay)
-    batch = jax.tree.map(lambda leaf: np.asarray(leaf)[0], drawn)
-    model = jax.tree.map(lambda leaf: np.asarray(leaf[0]), state.agent.model)
-    context = min(prediction.CONTEXT, length - 1)
-    predict = compilation.jit(prediction.open_loop, static_argnums=3)
-    predicted = predict(model, batch, jax.random.key(0), context)
-    return list(np.asarray(prediction.comparison(batch, predicted)))

@@ -1,5 +1,6 @@
 """Atari on the command line."""
 
+import dataclasses
 import json
 
 import jax
@@ -9,6 +10,7 @@ import pytest
 
 from re3_jax.envs.host import atari_games
 from re3_jax.envs.registry import canonical
+from re3_jax.runs import suites
 from re3_jax.runs.config import RunConfig
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.options import parse
@@ -145,3 +147,12 @@ def test_a_stopped_run_resumes(tmp_path, capsys, monkeypatch):
         assert any(part in name for name in restored)
     for name in restored:
         np.testing.assert_array_equal(after[name], before[name], err_msg=name)
+
+
+def test_two_suites_may_have_one_preset(monkeypatch):
+    other = dataclasses.replace(suites.SUITES["minigrid"], name="other", own_presets=("small",))
+    monkeypatch.setitem(suites.SUITES, "other", other)
+    assert resolve("cheetah_run_sparse", preset="small").preset == "small"
+    sentence = "is for tasks of DeepMind Control and MiniGrid tasks, which seaquest is not one of"
+    with pytest.raises(UsageError, match=sentence):
+        resolve("seaquest", preset="small")

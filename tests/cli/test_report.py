@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import json
 import re
 from html.parser import HTMLParser
 
@@ -162,6 +163,16 @@ def test_runs_without_their_files_are_refused(folders, tmp_path, capsys, change,
     assert not (tmp_path / "report.html").exists()
 
 
+def test_a_value_of_another_type_in_a_summary_is_shown_as_a_dash(folders, tmp_path):
+    wrong = {"env_frames": "many", "frames_per_second": [1], "wall_seconds": None, "complete": "x"}
+    (folders[0] / "summary.json").write_text(json.dumps(wrong))
+    config = json.loads((folders[0] / "config.json").read_text())
+    (folders[0] / "config.json").write_text(json.dumps({**config, "device": "gpu", "git": [1]}))
+    runs = next(t for t in made(folders, tmp_path / "report.html").tables if "folder" in t[0])
+    (line,) = (line for line in runs if line[0] == str(folders[0]))
+    assert line[3:] == ["-", "no", "-", "-", "-", "-"]
+
+
 def test_only_an_earlier_report_is_overwritten(folders, tmp_path, capsys):
     out = tmp_path / "report.html"
     made(folders, out)
@@ -185,6 +196,9 @@ def test_only_an_earlier_report_is_overwritten(folders, tmp_path, capsys):
         ("beta", True),
         ("re3_beta", True),
         ("inverse_dynamics_nearest_distance_p50", True),
+        ("running_mean", True),
+        ("mine_novelty", True),
+        ("mine_loss", False),
         ("re3_loss", False),
         ("actor_loss", False),
     ],
@@ -192,7 +206,7 @@ def test_only_an_earlier_report_is_overwritten(folders, tmp_path, capsys):
 def test_the_parts_of_a_sum_are_diagnosed_as_a_bonus_is(name, is_of_bonus):
     column = {name: Curve("a", np.array([1, 2]), np.ones((2, 2)))}
     for asked in (True, False):
-        figure = training_curves.draw([("a", column)], of_bonus=asked)
+        figure = training_curves.draw([("a", column)], asked, ["re3", "inverse_dynamics", "mine"])
         assert (figure is not None) == (asked == is_of_bonus)
 
 
@@ -205,7 +219,7 @@ def test_a_row_without_one_of_three_quantiles_is_drawn_all_the_same():
         ("a", {name: column("a", 1.0) for name in names}),
         ("b", {name: column("b", np.inf if name == "beta_p95" else 1.0) for name in names}),
     ]
-    figure = training_curves.draw(rows, of_bonus=True)
+    figure = training_curves.draw(rows, True, ["re3"])
     assert [axes.get_title() for axes in figure.axes] == [*names]
 
 

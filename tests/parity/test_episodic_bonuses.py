@@ -92,7 +92,7 @@ def test_noveld(task):
     expected = np.maximum(after - 0.4 * before, 0) * is_first
     assert 0.1 < is_first.mean() < 0.9 and (expected[is_first] > 0).any()
     np.testing.assert_allclose(paid, expected, rtol=2e-3, atol=1e-5)
-    np.testing.assert_allclose(info["first_visit_share"], is_first.mean(), rtol=1e-6)
+    np.testing.assert_allclose(info["noveld_first_visit_share"], is_first.mean(), rtol=1e-6)
     # RND learns from what a step led to.
     assert abs(before.mean() / after.mean() - 1) > 1e-3
     np.testing.assert_allclose(info["rnd_loss"], after.mean(), rtol=1e-4)

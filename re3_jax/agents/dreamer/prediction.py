@@ -2,16 +2,54 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, UInt8
+import numpy as np
+from jaxtyping import Array, Float, Key, PRNGKeyArray, UInt8
 
 from re3_jax.agents.dreamer import networks
 from re3_jax.agents.dreamer.agent import SequenceBatch
+from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.dreamer.networks import WorldModel
+from re3_jax.cpu import compilation
 from re3_jax.networks import rssm
 from re3_jax.networks.rssm import State
+from re3_jax.replay import sequence_ring
+from re3_jax.replay.sequence_ring import SequenceReplay
 
 CONTEXT = 5
 """Frames that are shown, as in danijar/dreamer."""
+
+FORESEEN = 6
+"""Sequences in a video."""
+
+
+def of_first_seed(
+    config: DreamerConfig, replay: SequenceReplay, model: WorldModel, key: Key[Array, " seed"]
+) -> list[np.ndarray]:
+    """Frames of a video of the truth, the prediction and the error; none before a whole episode.
+
+    Args:
+      config: the agent's options.
+      replay: replays of all seeds.
+      model: world models of all seeds.
+      key: a key of each seed, which draws the sequences.
+    """
+    if not bool(jax.vmap(sequence_ring.can_sample)(replay)[0]):
+        return []
+    length = config.sequence_length
+
+    # Mapped over seeds, because slicing the replay would copy it.
+    @jax.jit
+    @jax.vmap
+    def draw(key, replay):
+        key = jax.random.fold_in(key, 0)
+        return SequenceBatch.of(sequence_ring.sample(key, replay, FORESEEN, length))
+
+    batch = jax.tree.map(lambda leaf: np.asarray(leaf)[0], draw(key, replay))
+    first = jax.tree.map(lambda leaf: np.asarray(leaf[0]), model)
+    context = min(CONTEXT, length - 1)
+    predict = compilation.jit(open_loop, static_argnums=3)
+    predicted = predict(first, batch, jax.random.key(0), context)
+    return list(np.asarray(comparison(batch, predicted)))
 
 
 def open_loop(
