@@ -198,12 +198,9 @@ def _fail(results: Results) -> Finding:
             words += f"; {FAILS:.0f} or more is no failure"
             rad, drq = (f"{row['label']} {seeds_and_frames(row)}" for row in rows)
             rad += FROM_SEED_2 * _leaves_out_seed_1(folder, [SPARSE_TASK])
-            # RAD's is that of Figure 4.
-            command = _command(
-                *(folder, [SPARSE_TASK], "drq", rows[1:]),
-                bonuses=" --bonuses none",
-                chose_size=False,
-            )
+            run = partial(_command, folder, [SPARSE_TASK], bonuses=" --bonuses none")
+            of_drq = run("drq", rows[1:], chose_size=False)
+            command = f"{run('rad', rows[:1])}; {of_drq}"
             return Finding(verdict, words, f"{_size(folder)}, {rad}, {drq}", reason, command)
     return not_run(costs.rad(results))
 

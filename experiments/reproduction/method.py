@@ -103,9 +103,14 @@ def _share_of_an_update(results: Results) -> Finding:
     measured = results.json("benchmarks/results/sac_update.json")
     if measured is None:
         return not_run("no committed measurement")
-    share = measured["sizes"]["released"]["percent_of_update_that_is_re3"]
+    size = measured["sizes"]["released"]
+    share = size["percent_of_update_that_is_re3"]
     verdict, reason = rules.small(share / 100, REPRODUCED)
-    words = f"RE3 takes {share:.1f}% of the time of an update; latents are stored"
+    ours, without = (size["ms"][name]["mean"] for name in ("re3_jax", "re3_jax_without_re3"))
+    words = (
+        f"RE3 takes {share:.1f}% of the time of an update by its parts, {1 - without / ours:.1%} "
+        "by the difference to an update without it; latents are stored"
+    )
     return Finding(verdict, words, "batch 512, 100,000 latents, on a CPU", reason)
 
 
@@ -116,11 +121,12 @@ def _whole_buffer(results: Results) -> Finding:
         return not_run("no committed measurement")
     methods = measured["cases"]["rad"]["methods"]
     ours, theirs = methods["re3_jax"]["ms"], methods["authors_broadcast"]["ms"]
-    update = updates["sizes"]["released"]["ms"]["re3_jax"]["mean"]
-    verdict, reason = rules.small(ours / update, REPRODUCED)
+    size = updates["sizes"]["released"]
+    search, update = size["ms_knn_alone"], size["ms"]["re3_jax"]["mean"]
+    verdict, reason = rules.small(search / update, REPRODUCED)
     words = (
-        f"exact search in {ours:.0f} ms (by the authors' broadcast {theirs:,.0f} ms), an update in "
-        f"{update:,.0f} ms"
+        f"exact search in {search:.0f} ms of an update of {update:,.0f} ms; on another machine in "
+        f"{ours:.0f} ms, by the authors' broadcast in {theirs:,.0f} ms"
     )
     ran = "512 queries, 100,000 latents of 50 numbers, on a CPU"
     return Finding(verdict, words, ran, reason)

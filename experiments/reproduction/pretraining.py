@@ -108,8 +108,8 @@ def _behaviours(results: Results) -> Finding:
     measured = _higher_entropy(LEARNED[0], RANDOM)(results)
     folders = " and ".join(f"`results/behaviours{end}`" for end in drawn)
     words = f"strips and videos in {folders}; measured by their entropy: {measured.result}"
-    command = _commands("behaviours", _tables(results, ends=drawn), SHOWN_SEEDS)
-    return measured._replace(result=words, command=command)
+    strips = _commands("behaviours", _tables(results, ends=drawn), SHOWN_SEEDS)
+    return measured._replace(result=words, command=f"{strips}; {measured.command}")
 
 
 def _seeds(row: Row) -> int:
@@ -129,15 +129,19 @@ def _fine_tuned(task: str, other: str) -> Find:
         seeds = min(map(_seeds, found))
         verdict, reason = Verdict.NOT_REPRODUCED, rules.too_few(seeds)
         words = f"{interval(ours)} against {interval(theirs)}"
+        if _seeds(ours) != _seeds(theirs):
+            words += f" (of {_seeds(ours)} and {_seeds(theirs)} seeds)"
         if above := rules.by_column(theirs, ours, ABOVE_OURS):
             verdict, reason = rules.better([above.turned()], 1, Verdict.SMALLER)
             words += rules.in_words(above.turned(), "a larger area")
         ran = f"`small`, {seeds_and_frames(min(found, key=_seeds))}, pre-training included"
         before, whole = found[0]["pretraining_frames"], found[0]["env_frames"]
-        size = f"--frames {before} --steps {whole} --seeds {seeds}"
-        command = (
+        size = f"--frames {before} --steps {whole}"
+        command = "; ".join(
             f'make figure FIG=fine_tuning ARGS="--preset small --tasks {task} '
-            f'--rows {" ".join(ROWS[label] for label in labels)} {size}"'
+            f'--rows {" ".join(ROWS[row["label"]] for row in rows)} {size} --seeds {number}"'
+            for number in dict.fromkeys(map(_seeds, found))
+            if (rows := [row for row in found if _seeds(row) == number])
         )
         return Finding(verdict, words, ran, reason, command)
 

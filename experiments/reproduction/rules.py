@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from experiments.reproduction.entry import Verdict
 from experiments.reproduction.results import Interval, Row, interval
 from re3_jax.plural import number_of
@@ -47,6 +49,7 @@ IN_WORDS = (
     f"apart need {FEWEST_FOR_INTERVALS}, because those of so few seeds are wide.",
     f"*A stable estimate*: its standard deviation is below {STABLE:.0%} of its mean; the interval "
     "lies below, on more than half of the tasks.",
+    "p is corrected for the number of comparisons only where the result says so (Holm).",
     f"*A small cost*: at most {SMALL_SHARE:.0%} of the time of an update.",
     "*At a smaller size*: fewer frames, smaller images or networks, or a smaller task than the "
     "paper's.",
@@ -122,6 +125,15 @@ def by_column(row: Row, baseline: Row, column: str) -> Comparison | None:
     return Comparison(interval(row, column), seeds, float(row[f"{column}_p"]))
 
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p values of that many comparisons, corrected (Holm, 1979)."""
+    corrected, highest = [0.0] * len(p_values), 0.0
+    for rank, i in enumerate(np.argsort(p_values)):
+        highest = max(highest, min((len(p_values) - rank) * p_values[i], 1.0))
+        corrected[i] = highest
+    return corrected
+
+
 def better(comparisons: Sequence[Comparison], needed: int, reproduced: Verdict) -> Judged:
     """Whether at least `needed` of the comparisons are won.
 
@@ -162,7 +174,9 @@ def apart(pairs: Sequence[tuple[Interval, Interval]], seeds: int, reproduced: Ve
         return reproduced, ""
     if len(pairs) == 1:
         return Verdict.NOT_REPRODUCED, "worse" if lost else "no difference shown"
-    return Verdict.NOT_REPRODUCED, f"apart in {won} of {len(pairs)}"
+    return Verdict.NOT_REPRODUCED, f"apart in {won} of {len(pairs)}" + f", {lost} worse" * bool(
+        lost
+    )
 
 
 def above_zero(differences: Sequence[Interval], seeds: int, reproduced: Verdict) -> Judged:

@@ -8,6 +8,7 @@ from experiments.reproduction.results import Interval, Results, Row, interval, s
 
 ROBUSTNESS = "results/robustness/table.csv"
 ABLATIONS = "results/minigrid_ablations/table.csv"
+LARGER_AREA = "larger_area_than_recommended"
 
 ENSEMBLE, ONE, PIXELS = "5 encoders", "1 encoder", "raw pixels"
 ALL_TASKS, CLEAN = "all tasks", "clean"
@@ -41,6 +42,8 @@ def _neighbours_found(conditions: Sequence[str], ours: str, theirs: str, of: str
                 f"{condition.partition(':')[0]}: {interval(first, 'recall')} against "
                 f"{interval(second, 'recall')}, difference {gains[-1]}"
             )
+            if theirs == PIXELS:
+                words[-1] += f", above {ONE} by {_gain(cells, condition, ours, ONE)}"
         seeds = min(int(row["seeds"]) for row in table)
         verdict, reason = rules.above_zero(gains, seeds, Verdict.REPRODUCED)
         if of == NEAREST and (CLEAN, ours) in cells:
@@ -68,16 +71,21 @@ def _ablation(group: str, judge: rules.Judge) -> Find:
 
     def find(results: Results) -> Finding:
         default = results.row(ABLATIONS, label="recommended")
-        compared = {
-            row["label"]: rules.by_column(row, default, "larger_area_than_recommended")
+        every = {
+            (row["group"], row["label"]): one
             for row in results.table(ABLATIONS)
-            if default and row["group"] == group
+            if default and (one := rules.by_column(row, default, LARGER_AREA))
         }
-        found = {label: one for label, one in compared.items() if one}
-        if default is None or not found:
+        of_group = {label: one for (of, label), one in every.items() if of == group}
+        if default is None or not of_group:
             return not_run("no committed result of the ablations")
-        verdict, reason = judge([*found.values()], Verdict.SMALLER)
-        words = "; ".join(f"{label}: larger area {one.likelihood}" for label, one in found.items())
+        corrected = dict(zip(every, rules.holm([one.p for one in every.values()]), strict=True))
+        verdict, reason = judge([*of_group.values()], Verdict.SMALLER)
+        words = "; ".join(
+            f"{label}: larger area {one.likelihood} ({corrected[group, label]:.2g} by Holm)"
+            for label, one in of_group.items()
+        )
+        words += f"; Holm's correction is for the {len(every)} comparisons of the table"
         ran = f"A2C + RE3 on DoorKey-6x6, {seeds_and_frames(default)}, against `recommended`"
         return Finding(verdict, words, ran, reason, "make figure FIG=minigrid_ablations")
 

@@ -130,7 +130,7 @@ def init(
     )
 
 
-def start(replay: FrameReplay, frame: UInt8[Array, "lanes height width channels"]) -> FrameReplay:
+def begin(replay: FrameReplay, frame: UInt8[Array, "lanes height width channels"]) -> FrameReplay:
     """Writes the first frames of episodes, when there is no `add` that ends those before."""
     lanes, rows = len(replay.num_frames), replay.rows
     where = jnp.arange(lanes), replay.num_frames % rows
@@ -223,7 +223,7 @@ def sample(
       >>> from re3_jax.replay import frame_ring
       >>> replay = frame_ring.init(100, 1, (8, 8, 3), 2, stack=3, shortest_episode=5)
       >>> frame = jnp.zeros((1, 8, 8, 3), jnp.uint8)
-      >>> replay = frame_ring.start(replay, frame)
+      >>> replay = frame_ring.begin(replay, frame)
       >>> one, no, index = jnp.ones(1), jnp.zeros(1, bool), jnp.zeros(1, jnp.int32)
       >>> action = jnp.zeros((1, 2))
       >>> replay = frame_ring.add(replay, action, one, one, frame + 9, frame + 9, no, index)

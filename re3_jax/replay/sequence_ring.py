@@ -142,8 +142,8 @@ def add(
     action: Float[Array, "lanes action"],
     reward: Float[Array, " lanes"],
     terminated: Bool[Array, " lanes"],
-    final_frame: UInt8[Array, "lanes height width channels"],
     frame: UInt8[Array, "lanes height width channels"],
+    final_frame: UInt8[Array, "lanes height width channels"],
     done: Bool[Array, " lanes"],
     bonus_index: Int[Array, " lanes *index"],
     *,
@@ -156,8 +156,8 @@ def add(
       action: that was taken.
       reward: that it brought.
       terminated: whether the task ended with it.
-      final_frame: what it led to.
-      frame: what is seen now; another one where an episode ended.
+      frame: what is seen now; another one than `final_frame` where an episode ended.
+      final_frame: what the action led to.
       done: whether the task ended or a time limit was met.
       bonus_index: where the bonus keeps the latent of the frame that the action answered.
       length: of the sequences that will be drawn; shorter episodes are never drawn from.

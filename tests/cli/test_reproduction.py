@@ -181,3 +181,16 @@ def test_a_comparison_in_words():
     assert rules.in_words(compared, "higher") == said
     assert compared.turned().likelihood.endswith("0.060 (0.000 to 0.380), p = 0.057")
     assert rules.in_words(compared._replace(seeds=3), "higher") == ""
+
+
+def test_holms_correction_rejects_what_its_steps_reject():
+    """From the smallest on, p of rank i is compared with level / (n - i) until one is above."""
+    rng = np.random.default_rng(0)
+    for level in (0.05, 0.3):
+        p = rng.beta(0.2, 2, size=16)
+        thresholds = level / (16 - np.arange(16))
+        rejected = np.cumprod(np.sort(p) <= thresholds)
+        assert 0 < rejected.sum() < 16
+        corrected = np.sort(rules.holm(p))
+        assert (corrected <= level).tolist() == rejected.astype(bool).tolist()
+    assert rules.holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])

@@ -307,15 +307,14 @@ def test_entropy_and_ensembles(root):
     write(walkers, "pretraining_walker_cheetah", "walker_run_sparse")
     # The paper measures Hopper, and shows behaviours of others beside it.
     assert found(root, "Figure 9 (a)").ran == "`small`, hopper_hop, 3 seeds, 100,000 frames"
-    assert "walker" not in found(root, "Figure 8").command
+    assert 'behaviours ARGS="--tasks walker' not in found(root, "Figure 8").command
     (root / "results" / "behaviours_walker_cheetah").mkdir()
     (root / "results" / "behaviours_walker_cheetah" / "strips.png").touch()
     entropy = found(root, "Figure 8")
     all_rows = "--rows re3 contrastive random inverse_dynamics"
-    assert entropy.command.endswith(
-        f'3"; make figure FIG=behaviours ARGS="--tasks walker_run_sparse {all_rows} '
-        '--frames 100000 --seeds 3"'
-    )
+    ran = f"--tasks walker_run_sparse {all_rows} --frames 100000 --seeds"
+    assert f'3"; make figure FIG=behaviours ARGS="{ran} 3"; ' in entropy.command
+    assert entropy.command.endswith(f'3"; make figure FIG=pretraining ARGS="{ran} 4"')
     assert entropy.ran.endswith("; `small`, walker_run_sparse, 4 seeds, 100,000 frames")
     assert "hopper_hop: 0.83" in entropy.result
     # The differences are 2, 12, 21.5 and 23 nats.

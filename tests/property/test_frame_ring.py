@@ -19,7 +19,7 @@ SHAPE, BATCH, ACTIONS = (2, 1, 3), 64, 2
 RINGS = [(7, 3, 1), (20, 3, 4), (1, 2, 1), (33, 1, 50), (16, 4, 100)]
 
 add = jax.jit(frame_ring.add, donate_argnums=0)
-start = jax.jit(frame_ring.start, donate_argnums=0)
+begin = jax.jit(frame_ring.begin, donate_argnums=0)
 sample = jax.jit(frame_ring.sample, static_argnums=(2, 3, 4, 5))
 num_valid = jax.jit(frame_ring.num_valid, static_argnums=1)
 
@@ -55,7 +55,7 @@ class Model:
 
     def start(self) -> None:
         """Begins an episode although the previous one has not ended."""
-        self.replay = start(self.replay, self._begin()[None])
+        self.replay = begin(self.replay, self._begin()[None])
 
     def _begin(self) -> np.ndarray:
         frame = image(self.frames)
@@ -268,12 +268,12 @@ def test_insertion_does_not_copy_the_frames(seeds, lanes):
     frame, number = jnp.zeros((lanes, 40, 40, 3), jnp.uint8), jnp.zeros(lanes)
     done, index = jnp.zeros(lanes, bool), jnp.zeros(lanes, jnp.int32)
     words = (replay, jnp.zeros((lanes, ACTIONS)), number, number, frame, frame, done, index)
-    insert, begin = frame_ring.add, frame_ring.start
+    insert, begins = frame_ring.add, frame_ring.begin
     if seeds:
         words = jax.tree.map(lambda leaf: jnp.stack([leaf] * seeds), words)
-        insert, begin = jax.vmap(insert), jax.vmap(begin)
+        insert, begins = jax.vmap(insert), jax.vmap(begins)
     ring = words[0].frames.array.nbytes
-    for function, arguments in ((insert, words), (begin, (words[0], words[4]))):
+    for function, arguments in ((insert, words), (begins, (words[0], words[4]))):
         compiled = jax.jit(function, donate_argnums=0).lower(*arguments).compile()
         memory = compiled.memory_analysis()
         assert memory.alias_size_in_bytes >= ring

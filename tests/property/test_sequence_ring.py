@@ -98,8 +98,8 @@ def build(steps, rows, lanes, length, rng, end=0.15):
         final, index = fresh(), rng.integers(0, 10**6, lanes)
         frame = np.where(done, fresh(), final)
         lists.add(action, reward, terminated, final, frame, done, index)
-        led_to = action[:, None], reward, terminated, images(final)
-        replay = add(replay, *led_to, images(frame), done, index, length=length)
+        step = action[:, None], reward, terminated, images(frame), images(final), done, index
+        replay = add(replay, *step, length=length)
     return replay, lists
 
 

@@ -31,7 +31,7 @@ def empty():
     replay = jax.tree.map(lambda leaf: jnp.stack([leaf] * SEEDS), replay)
     first = jnp.full((SEEDS, 1, *SHAPE), 9, jnp.uint8)
     keys = jax.random.split(jax.random.key(0), SEEDS)
-    return {"keys": keys, "nested": (jax.vmap(frame_ring.start)(replay, first), jnp.zeros(2))}
+    return {"keys": keys, "nested": (jax.vmap(frame_ring.begin)(replay, first), jnp.zeros(2))}
 
 
 def advance(state, steps, seed=0):

@@ -32,7 +32,7 @@ def test_a_frame_gets_the_reward_of_the_step_that_left_it():
         index = 1000 + LANES * t + np.arange(LANES)
         for lane in range(LANES):
             steps[frame[lane]] = float(action[lane]), final[lane], index[lane]
-        images = [jnp.asarray(x[:, None, None, None] % 256, jnp.uint8) for x in (final, after)]
+        images = [jnp.asarray(x[:, None, None, None] % 256, jnp.uint8) for x in (after, final)]
         never, zeros = np.zeros(LANES, bool), np.zeros(LANES, np.float32)
         replay = add(replay, action[:, None], zeros, never, *images, done, index)
         frame = after

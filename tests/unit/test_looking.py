@@ -124,7 +124,7 @@ def test_transitions_come_with_their_frames_rewards_and_places():
 def test_the_newest_frame_of_a_stack_is_shown():
     replay = frame_ring.init(8, 1, (4, 4, 3), 1, stack=2, shortest_episode=3)
     add = jax.jit(frame_ring.add)
-    replay = frame_ring.start(replay, jnp.zeros((1, 4, 4, 3), jnp.uint8))
+    replay = frame_ring.begin(replay, jnp.zeros((1, 4, 4, 3), jnp.uint8))
     for i in range(1, 6):
         frame = jnp.full((1, 4, 4, 3), 10 * i, jnp.uint8)
         one = jnp.ones(1)

@@ -29,7 +29,7 @@ def of_frames(
             spec.max_agent_steps,
             index_shape,
         )
-        return frame_ring.start(empty, frame)
+        return frame_ring.begin(empty, frame)
 
     def add(
         replay: FrameReplay,
@@ -52,7 +52,7 @@ def of_frames(
 
     return Storage(
         init=init,
-        cut=frame_ring.start,
+        cut=frame_ring.begin,
         add=add,
         sample=lambda key, replay: frame_ring.sample(
             key, replay, config.batch_size, spec.frame_stack, config.n_steps, config.discount
