@@ -180,6 +180,19 @@ def visible(
     return observation
 
 
+def refuse_scaled_images(params: EncoderParams, observation: Num[Array, "..."]) -> None:
+    """Raises a ValueError for images of floating point, which `encode` would divide by 255 again.
+
+    Only RND means them: its whitened images are as large as bytes.
+    """
+    is_scaled = jnp.issubdtype(observation.dtype, jnp.floating)
+    if is_scaled and isinstance(params, PixelEncoder | GreyEncoder):
+        raise ValueError(
+            f"images are {observation.dtype}, which the encoder would divide by 255: give them as "
+            "they were drawn, uint8"
+        )
+
+
 def latent_dim_of(spec: EnvSpec, latent_dim: int) -> int:
     """Length of the latent that `encode` returns for the task, given the configured length."""
     return minigrid.FEATURE_DIM if is_minigrid_view(spec) else latent_dim

@@ -117,6 +117,7 @@ def errors(params: ICMParams, batch: IntrinsicBatch, config: ICMConfig) -> Error
     """
     # One pass over both: one large convolution costs less than two small ones.
     both = jnp.concatenate([batch.observation, batch.required("next_observation")])
+    random_encoder.refuse_scaled_images(params.encoder, both)
     features, next_features = jnp.split(prediction_error.encode(params.encoder, both, config), 2)
     taken = batch.required("action")
     is_discrete = jnp.issubdtype(taken.dtype, jnp.integer)

@@ -9,7 +9,6 @@ ranks (paper, Appendix "Details on MiniGrid Experiments").
 from functools import partial
 from typing import Any
 
-import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
 from re3_jax import random_encoder
@@ -17,7 +16,7 @@ from re3_jax.envs.base import EnvSpec
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.re3_config import Normalization, RE3Config
 from re3_jax.intrinsic.state_entropy import Encoder, never_trained, scaled, state_entropy
-from re3_jax.random_encoder import EncoderParams, GreyEncoder, PixelEncoder
+from re3_jax.random_encoder import EncoderParams
 
 __all__ = ["Normalization", "RE3Config", "encoder_from", "from_config", "re3"]
 
@@ -41,13 +40,7 @@ def encoder_from(config: RE3Config) -> Encoder:
     sees: dict[str, Any] = {"image_input": config.image_input, "image_crop": config.image_crop}
 
     def encode(params: EncoderParams, observation: Array) -> Array:
-        if isinstance(params, PixelEncoder | GreyEncoder) and jnp.issubdtype(
-            observation.dtype, jnp.floating
-        ):
-            raise ValueError(
-                f"images are {observation.dtype}, which the encoder would divide by 255: give them "
-                "as they were drawn, uint8"
-            )
+        random_encoder.refuse_scaled_images(params, observation)
         return random_encoder.encode(params, observation, **sees)
 
     return Encoder(

@@ -177,6 +177,7 @@ def _input(
     """The input of both networks."""
     observation = _rewarded(batch, config)
     if not isinstance(state.seen, RunningStats):
+        random_encoder.refuse_scaled_images(state.target, observation)
         return observation
     whitened = whitening.whiten(state.seen, observation)
     # The encoders of pixels divide their input by 255.

@@ -116,3 +116,13 @@ def test_one_compiled_program_serves_every_weight(name):
     assert programs[0] == programs[1]
     np.testing.assert_allclose(rewards[0], 4 * rewards[1], rtol=1e-5)
     assert rewards[0].any()
+
+
+@pytest.mark.parametrize("name", ["re3", "rnd", "icm", "e3b", "ngu", "noveld"])
+def test_images_that_were_divided_already_are_refused(name):
+    bonus, steps = bonus_of(name, PIXELS), rollout(PIXELS, 0)
+    state = bonus.init(jax.random.key(0), SPECS[PIXELS], LANES)
+    divided = [np.float32(x) / 255 for x in (steps.observation, steps.next_observation)]
+    steps = steps._replace(observation=divided[0], next_observation=divided[1])
+    with pytest.raises(ValueError, match="images are float32, which the encoder would divide by"):
+        reward_rollout(bonus, state, steps, 0, jax.random.key(0))

@@ -120,14 +120,6 @@ def test_pixels_are_encoded_once_and_rewarded(image_input):
     np.testing.assert_array_equal(reward > 0, [False, True, True, True, False, False])
 
 
-def test_images_that_were_divided_already_are_refused():
-    spec = EnvSpec("dmc:any", (20, 20, 9), np.dtype(np.uint8), Box((2,), -1.0, 1.0), 500)
-    bonus = from_config(RE3Config(ring_size=10, beta=1.0, num_filters=4))
-    state = bonus.init(jax.random.key(0), spec)
-    with pytest.raises(ValueError, match="images are float32, which the encoder would divide by"):
-        bonus.observe(state, Step(jnp.zeros((2, 20, 20, 9))))
-
-
 def test_update_trains_nothing():
     bonus = from_config(SMALL)
     state = bonus.init(jax.random.key(0), VECTOR)
