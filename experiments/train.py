@@ -2,8 +2,7 @@
 
 import sys
 
-from re3_jax.commands.train import main, silence_late_reports
+from re3_jax.commands.train import main
 
 if __name__ == "__main__":
-    sys.unraisablehook = silence_late_reports
     sys.exit(main())

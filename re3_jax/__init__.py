@@ -1,11 +1,12 @@
 """State-entropy exploration with random encoders (RE3; Seo et al., ICML 2021) in JAX.
 
-`re3_jax.train` trains a run, `re3_jax.load` reads one from its folder, and what they refuse is a
-`re3_jax.UsageError` (see `re3_jax.runs.interface`).
+`re3_jax.train` trains a `re3_jax.Run`, `re3_jax.load` reads one from its folder, and what they
+refuse is a `re3_jax.UsageError` (see `re3_jax.runs.interface`).
 
 Parts for your own training loop:
 
-- `re3_jax.intrinsic`: `re3`, `none`, `chain` and the reward transforms.
+- `re3_jax.intrinsic`: a module for each bonus, as `re3.from_config(config)`; `sum_of`, `chain` and
+  the reward transforms.
 - `re3_jax.knn`, `re3_jax.replay.latent_ring`, `re3_jax.state_entropy`: exact nearest neighbours
   in a ring of latents, and the entropy estimate from their distances.
 - `re3_jax.random_encoder`, `re3_jax.initializers`, `re3_jax.running_stats`,
@@ -19,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from re3_jax.runs.errors import UsageError as UsageError
+    from re3_jax.runs.interface import Run as Run
     from re3_jax.runs.interface import load as load
     from re3_jax.runs.interface import train as train
 
-__all__ = ["UsageError", "load", "train"]
+__all__ = ["Run", "UsageError", "load", "train"]
 
 
 def __getattr__(name: str) -> Any:
@@ -32,3 +34,7 @@ def __getattr__(name: str) -> Any:
     from re3_jax.runs import interface
 
     return getattr(interface, name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

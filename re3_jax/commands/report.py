@@ -18,7 +18,15 @@ from typing import Any
 
 import matplotlib
 
-from re3_jax.runs import comparison, curves, html_page, installing, run_folder, training_curves
+from re3_jax.runs import (
+    comparison,
+    curves,
+    html_page,
+    installing,
+    run_folder,
+    summary,
+    training_curves,
+)
 from re3_jax.runs.bonuses import PLUS
 from re3_jax.runs.comparison import Row
 from re3_jax.runs.config import option_name
@@ -142,13 +150,14 @@ def _runs(rows: Sequence[Row]) -> Html:
 
 def _of_run(folder: Path) -> Iterator[str]:
     """What its two JSON files say of a run; a dash for what they do not."""
-    config, reached = _json(folder / run_folder.CONFIG), _json(folder / "summary.json")
+    config, reached = _json(folder / run_folder.CONFIG), summary.read(folder)
     first, seeds = (config["config"].get(name, 1) for name in ("seed", "seeds"))
+    steps = config["config"]["steps"]
     yield f"{first} to {first + seeds - 1}" if seeds > 1 else str(first)
     frames, speed = _number(reached, "env_frames"), _number(reached, "frames_per_second")
     seconds = _number(reached, "wall_seconds")
     yield f"{frames:,}" if frames is not None else "-"
-    yield "-" if not reached else "yes" if reached.get("complete") is True else "no"
+    yield "-" if not reached else "yes" if summary.is_complete(reached, steps) else "no"
     yield f"{speed:,.0f}" if speed is not None else "-"
     yield f"{seconds / 3600:.2f}" if seconds is not None else "-"
     yield _word(config, "device", "kind")

@@ -4,7 +4,6 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from re3_jax.runs import machine
 from re3_jax.runs.build import cpu_devices, part_of
@@ -47,16 +46,5 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-LATE_REPORTS = ("Event loop is closed", "Encountered error while reading array index")
-"""What tensorstore and orbax report about a checkpoint's other arrays once one has failed."""
-
-
-def silence_late_reports(unraisable: Any) -> None:
-    """A `sys.unraisablehook`: the failure itself is one sentence, which these would follow."""
-    if not str(unraisable.exc_value).startswith(LATE_REPORTS):
-        sys.__unraisablehook__(unraisable)
-
-
 if __name__ == "__main__":
-    sys.unraisablehook = silence_late_reports
     sys.exit(main())

@@ -72,7 +72,6 @@ def kth_joint_distance(
     scale: Float[Array, ""] | float = 1.0,
     exclude: Int[Array, " batch"] | None = None,
     fingerprints: UInt32[Array, " batch"] | None = None,
-    axis_name: str | None = None,
 ) -> Float[Array, " batch"]:
     """Distance of each query to its k-th nearest row in the space of latents and a scalar.
 
@@ -91,7 +90,6 @@ def kth_joint_distance(
       exclude: int32 [batch], see `nearest_distances`.
       fingerprints: uint32 [batch], see `nearest_distances`; copies of an observation differ in
         their scalars alone.
-      axis_name: see `nearest_distances`.
 
     Returns:
       float32 [batch], as `kth_distance`.
@@ -109,7 +107,7 @@ def kth_joint_distance(
             f"have the shapes {list(scalars.shape)} and {list(ring_scalars.shape)}"
         )
     beside = scalars, ring_scalars, jnp.asarray(scale, jnp.float32)
-    squared = _squared_distances(queries, ring, k, exclude, fingerprints, axis_name, beside)
+    squared = _squared_distances(queries, ring, k, exclude, fingerprints, None, beside)
     return _distances(squared)[:, -1]
 
 

@@ -13,12 +13,13 @@ from matplotlib.axes import Axes
 
 from re3_jax.envs.registry import PAPER_TASKS
 from re3_jax.runs import curves, labels, run_folder, statistics
-from re3_jax.runs.config import NOT_COMPARED_ON_RESUME, option_name, option_with
+from re3_jax.runs.config import is_compared, option_name, option_with
 from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError
 
-POOLED = {*NOT_COMPARED_ON_RESUME, "seed", "seeds", "chunk_updates"}
-"""Options in which runs of one row may differ; the default of `chunk_updates` follows `seeds`."""
+POOLED = "seed", "seeds", "chunk_updates"
+"""Options in which runs of one row may differ, beside those that `is_compared` leaves out; the
+default of `chunk_updates` follows `seeds`."""
 
 ALIKE = 0.95
 """Rows of one length end at whole chunks and evaluations, and not quite at the same frame."""
@@ -58,7 +59,9 @@ def rows_of(folders: Iterable[Path]) -> list[Row]:
     files: dict[str, str] = {}
     for folder in folders:
         every = flatten_dict(run_folder.config_with(KIND, folder), sep=".")
-        options = {name: value for name, value in every.items() if name not in POOLED}
+        options = {
+            name: value for name, value in every.items() if is_compared(name) and name not in POOLED
+        }
         options["env"] = BARE.get(options["env"], options["env"])
         # Of a file its contents count, not where it is.
         for name, digest in run_folder.digests_of(folder).items():

@@ -44,9 +44,15 @@ PresetName = Literal["recommended", "paper", "released", "small", "data_efficien
 
 NOT_COMPARED_ON_RESUME = (
     *("out", "resume", "steps", "checkpoint_seconds", "loggers", "video"),
-    *("re3.ring_shards", *(f"{agent.group}.batch_shards" for agent in AGENTS.values())),
+    *("ring_shards", "batch_shards"),
 )
-"""Options that do not change what is computed; `steps` may grow (see `run_folder`)."""
+"""Options, the last two of any group, that do not change what is computed; `steps` may grow (see
+`run_folder`)."""
+
+
+def is_compared(option: str) -> bool:
+    """Whether two runs with other values of an option, dotted, are other runs."""
+    return option.rpartition(".")[2] not in NOT_COMPARED_ON_RESUME
 
 
 TARGET_CHUNK_FRAMES = 32_000

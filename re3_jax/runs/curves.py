@@ -57,7 +57,9 @@ def read(path: Path, column: str) -> dict[str, dict[int, float]]:
     series: dict[str, dict[int, float]] = {}
     try:
         text = path.read_text()
-        for row in csv.DictReader(text[: text.rfind("\n") + 1].splitlines()):
+        # A byte that became a quotation mark must not make one cell of all lines after it.
+        whole = text[: text.rfind("\n") + 1].splitlines()
+        for row in csv.DictReader(whole, quoting=csv.QUOTE_NONE):
             points = series.setdefault(row["seed"], {})
             # A line with too few cells has None in the last ones.
             value = float("nan" if row[column] == "" else row[column])

@@ -1,7 +1,7 @@
 """The tables of a run as arrays."""
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +10,9 @@ from jaxtyping import Shaped
 from re3_jax.runs.errors import UsageError
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.recorder import Tables
+
+ERRORS = (ValueError, KeyError, OverflowError, csv.Error)
+"""What a damaged table raises."""
 
 PER_ROW = ("env_frames", "wall_seconds")
 """Columns with one value for all seeds."""
@@ -31,7 +34,7 @@ def arrays(table: bytes, seeds: int) -> dict[str, Shaped[np.ndarray, "..."]]:
     Returns:
       float64, but env frames int64 and digests text; `PER_ROW` alone for a table without a line.
     """
-    header, *lines = list(csv.reader(table.decode().splitlines())) or [["seed", *PER_ROW]]
+    header, *lines = list(_cells(table)) or [["seed", *PER_ROW]]
     cells = np.array(lines, dtype=object).reshape(-1, seeds, len(header))
     columns = {name: cells[..., i].T for i, name in enumerate(header) if name != "seed"}
     found: dict[str, np.ndarray] = {}
@@ -39,6 +42,11 @@ def arrays(table: bytes, seeds: int) -> dict[str, Shaped[np.ndarray, "..."]]:
         kind = np.int64 if name == "env_frames" else str if "sha256" in name else np.float64
         found[name] = values.astype(kind)[0 if name in PER_ROW else slice(None)]
     return found
+
+
+def _cells(table: bytes) -> Iterator[list[str]]:
+    # A byte that became a quotation mark must not make one cell of all lines after it.
+    return csv.reader(table.decode().splitlines(), quoting=csv.QUOTE_NONE)
 
 
 def read(path: Path, seeds: int) -> dict[str, Shaped[np.ndarray, "..."]]:
@@ -54,10 +62,20 @@ def read(path: Path, seeds: int) -> dict[str, Shaped[np.ndarray, "..."]]:
     try:
         found = arrays(whole_rows(text, seeds), seeds)
         return {name: found[name] for name in (*PER_ROW, *found)}
-    except (ValueError, KeyError, OverflowError, csv.Error):
-        raise UsageError(
-            f"{path} has a line without numbers: restore it from a copy, or leave its run out"
-        ) from None
+    except ERRORS:
+        raise UsageError(_damaged(path)) from None
+
+
+def of_text(contents: Mapping[str, bytes], name: str, seeds: int) -> dict[str, np.ndarray]:
+    """A table of a run by its name as `arrays`; a UsageError if it has a line without numbers."""
+    try:
+        return arrays(contents.get(name, b""), seeds)
+    except ERRORS:
+        raise UsageError(_damaged(name)) from None
+
+
+def _damaged(table: Path | str) -> str:
+    return f"{table} has a line without numbers: restore it from a copy, or leave its run out"
 
 
 def replay(contents: Mapping[str, bytes], seeds: int, tables: Tables) -> None:
@@ -72,7 +90,12 @@ def replay(contents: Mapping[str, bytes], seeds: int, tables: Tables) -> None:
         ),
     }
     for name, record in calls.items():
-        columns = arrays(contents.get(name, b""), seeds)
+        columns = of_text(contents, name, seeds)
         rows = {name: columns.pop(name) for name in PER_ROW}
         for i, (frames, seconds) in enumerate(zip(*rows.values(), strict=True)):
             record(frames, seconds, {column: values[:, i] for column, values in columns.items()})
+
+
+def check(contents: Mapping[str, bytes], seeds: Sequence[int]) -> None:
+    """Records all rows nowhere: a UsageError for a damaged table before a folder is begun."""
+    replay(contents, len(seeds), Tables.in_memory(seeds, {}))

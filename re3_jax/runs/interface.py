@@ -186,7 +186,7 @@ class Run:
           `env_frames` int64 [evaluation] and `wall_seconds` [evaluation]; `return_mean`,
           `return_std`, `length_mean` (agent steps) and `episodes`, float64 [seed, evaluation].
         """
-        return history.arrays(self._tables.get("eval.csv", b""), self.config.seeds)
+        return history.of_text(self._tables, "eval.csv", self.config.seeds)
 
     @property
     def metrics(self) -> dict[str, Shaped[np.ndarray, "..."]]:
@@ -196,7 +196,7 @@ class Run:
           `env_frames` int64 [chunk] and `wall_seconds` [chunk]; every metric of the agent and of
           the bonus float64 [seed, chunk], NaN where a chunk has none.
         """
-        return history.arrays(self._tables.get("train.csv", b""), self.config.seeds)
+        return history.of_text(self._tables, "train.csv", self.config.seeds)
 
     def train(self, steps: int | None = None) -> "Run":
         """Goes on exactly as if the run had never stopped.
@@ -283,12 +283,13 @@ class Run:
         `--resume --out FOLDER` continues it, and `re3_jax.load` reads it.
 
         Raises:
-          UsageError: the folder is not empty or cannot be written.
+          UsageError: the folder is not empty or cannot be written, or a table is damaged.
         """
         session, folder = self._whole(), Path(folder).expanduser()
         if (folder / run_folder.CONFIG).exists():
             raise UsageError(f"{folder} already holds a run: save this one in a new folder")
         config = dataclasses.replace(self.config, out=str(folder), resume=False)
+        history.check(self._tables, config.seed_numbers)
         path = run_folder.claim(config)
         with lock.held(path), contextlib.ExitStack() as stack:
             recorder = Recorder(path, config.seed_numbers, keep_bytes={})

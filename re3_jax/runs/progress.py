@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Shaped
 
-from re3_jax.runs import history, lock, run_folder
+from re3_jax.runs import history, lock, run_folder, summary
 from re3_jax.runs.pace import Pace
 from re3_jax.runs.terminal import Standing
 
@@ -28,6 +28,7 @@ class Progress(NamedTuple):
       options: of the run.
       train: columns of train.csv.
       evaluations: columns of eval.csv.
+      is_complete: whether it ended, with its last evaluation and its last checkpoint.
       is_running: whether a process holds the folder.
       video: the newest one, if there is one.
     """
@@ -35,6 +36,7 @@ class Progress(NamedTuple):
     options: dict[str, Any]
     train: Columns
     evaluations: Columns
+    is_complete: bool
     is_running: bool
     video: Path | None
 
@@ -42,11 +44,6 @@ class Progress(NamedTuple):
     def env_frames(self) -> int:
         """Env frames trained so far, per seed."""
         return int(self.train["env_frames"].max(initial=0))
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all env frames are trained."""
-        return self.env_frames >= self.options["steps"]
 
     def latest(self, columns: Columns, name: str) -> np.ndarray:
         """The newest value [seed] of a column; NaN without one."""
@@ -88,6 +85,7 @@ def read(folder: Path) -> Progress:
         options=options,
         train=history.read(folder / "train.csv", options["seeds"]),
         evaluations=history.read(folder / "eval.csv", options["seeds"]),
+        is_complete=summary.is_complete(summary.read(folder), options["steps"]),
         is_running=lock.is_held(folder),
         video=run_folder.newest_video([folder]),
     )

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import os
+import re
 import tempfile
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -16,7 +17,7 @@ from typing import Any
 from re3_jax.runs import given_files, lock, loggers, machine, plugins
 from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.bonuses import BONUSES, PLUS
-from re3_jax.runs.config import NOT_COMPARED_ON_RESUME, RunConfig, flatten, from_dict, option_name
+from re3_jax.runs.config import RunConfig, flatten, from_dict, is_compared, option_name
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.given_files import DIGESTS
 from re3_jax.runs.validate import validate
@@ -30,6 +31,9 @@ NO_RUNS = "drawn", "figures", "gpu", "compare", "report.html"
 
 PROFILE = "profile-"
 """Begins the names of the folders of `make profile`."""
+
+PATTERN = re.compile(r"[*?\[\\]")
+"""What orbax takes for a pattern in the path of a checkpoint, which then cannot be read."""
 
 CONFIG_DIGEST = "config_sha256"
 """Key in config.json of the digest of its `config`."""
@@ -185,6 +189,12 @@ def claim(config: RunConfig) -> Path:
     """
     loggers.check_installed(config)
     folder = Path(config.out) if config.out else default_folder(config)
+    path = folder.absolute()
+    if found := PATTERN.search(str(path)):
+        raise UsageError(
+            f"--out {path} has a {found[0]}, with which checkpoints cannot be read again: choose "
+            "or rename a folder without it"
+        )
     if config.resume:
         _check_same(config, stored_config(folder, START_ONE), folder)
         check_files(config, folder)
@@ -222,8 +232,8 @@ def make_empty(folder: Path, own: Collection[str] = (), what: str = "a run") -> 
     Raises:
       UsageError: other files are in it, or it cannot be written.
     """
-    # A run that was killed as it wrote config.json leaves the file that was to become it.
-    own = (*own, part_of(folder / CONFIG).name)
+    # What was killed as it wrote a file leaves the one that was to become it.
+    own = {*own, *(part_of(folder / name).name for name in (*own, CONFIG))}
     if inside := [name for name in _make_writable(folder) if name not in own]:
         raise UsageError(
             f"--out {folder} holds files that are not of {what} ({', '.join(inside[:3])}"
@@ -332,7 +342,7 @@ def _check_same(config: RunConfig, stored: RunConfig, folder: Path) -> None:
         # What the run's own program registered may come from a file now.
         if name == "plugin" and then[name] is None:
             continue
-        if name not in NOT_COMPARED_ON_RESUME and now[name] != then[name]:
+        if is_compared(name) and now[name] != then[name]:
             raise UsageError(
                 f"{option_name(name)} is {now[name]}, but the run in {folder} was started with "
                 f"{then[name]}: leave it out to continue, or start a new run with another --out"

@@ -1,5 +1,6 @@
 """summary.json and curve.png: a run's results, from its evaluations."""
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,6 +71,21 @@ def write(folder: Path, config: RunConfig, complete: bool, record: HostRecord) -
     yield headline(reached)
     yield f"curve       {folder / 'curve.png'}"
     yield f"summary     {folder / 'summary.json'}"
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """summary.json of a run; empty without it, or if it is no table."""
+    try:
+        found = json.loads((folder / "summary.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def is_complete(reached: Mapping[str, Any], steps: int) -> bool:
+    """Whether a run of so many env frames ended: an extended one keeps its summary until then."""
+    frames = reached.get("env_frames")
+    return reached.get("complete") is True and isinstance(frames, int) and frames >= steps
 
 
 def headline(reached: Mapping[str, Any]) -> str:

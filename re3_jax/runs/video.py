@@ -70,7 +70,9 @@ def write(path: Path, frames: Sequence[UInt8[np.ndarray, "height width 3"]]) -> 
         with replacing(path) as part:
             # Checked before ffmpeg starts, which would only report a broken pipe.
             part.touch()
-            subprocess.run([*command, str(part)], input=pixels, capture_output=True, check=True)
+            # A colon in a relative path would be a protocol's, a dash at its start an option's.
+            command.append(str(part.absolute()))
+            subprocess.run(command, input=pixels, capture_output=True, check=True)
     except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", None)
         if said is None:

@@ -9,11 +9,14 @@ each frame once; a checkpoint is whole if all the segments that it lists are.
 
 import hashlib
 import json
+import logging
 import os
 import re
 import shutil
+import sys
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +48,7 @@ class CheckpointStore:
         All `processes` share it: each saves and restores its own seeds, and calls every method that
         the others call.
         """
+        _silence_late_reports()
         self.folder, self._processes = folder.absolute(), processes
         self._damaged: list[int] = []
         self._journal = ReplayJournal(self.folder / "frames", processes)
@@ -155,7 +159,7 @@ class CheckpointStore:
         try:
             sealed, path = self._sealed(step), self.folder / str(step) / "state"
             with self._reader(ocp.PyTreeCheckpointHandler) as reader:
-                stored = reader.metadata(path).item_metadata
+                stored = _metadata(reader, path)
                 wanted = {name: stored[name] for name in names}
                 as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), wanted)
                 args = ocp.args.PyTreeRestore(wanted, restore_args=as_numpy, partial_restore=True)
@@ -189,7 +193,7 @@ class CheckpointStore:
         with self._reader(ocp.StandardCheckpointHandler) as reader:
             path, args = self.folder / str(step) / "state", ocp.args.StandardRestore(abstract)
             # Orbax would convert an array, and its digest would seem to show damage.
-            if _dtypes(abstract).items() - _dtypes(reader.metadata(path).item_metadata).items():
+            if _dtypes(abstract).items() - _dtypes(_metadata(reader, path)).items():
                 raise ValueError("another version of re3_jax wrote it")
             found = reader.restore(path, args=args)
         # Where its metadata is gone, orbax gives back keys as plain integers.
@@ -247,6 +251,32 @@ class CheckpointStore:
 def _silence_unstarted() -> None:
     """Orbax drops what it has not begun when one array fails; Python would report that later."""
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+
+
+def _metadata(reader: ocp.Checkpointer, path: Path) -> Any:
+    """What a checkpoint holds, without the warning that this part of one has no file of its own."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        return reader.metadata(path).item_metadata
+    finally:
+        logger.setLevel(level)
+
+
+LATE_REPORTS = ("Event loop is closed", "Encountered error while reading array index")
+"""What tensorstore and orbax report about a checkpoint's other arrays once one has failed."""
+
+
+def _silence_late_reports() -> None:
+    """The failure itself is one sentence, which these would surround at any time after it."""
+    if getattr(sys.unraisablehook, "func", None) is not _report:
+        sys.unraisablehook = partial(_report, sys.unraisablehook)
+
+
+def _report(otherwise: Callable[[Any], Any], unraisable: Any) -> None:
+    if not str(unraisable.exc_value).startswith(LATE_REPORTS):
+        otherwise(unraisable)
 
 
 def _digest(content: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from re3_jax.commands import compare, evaluate, look, report, train
 from re3_jax.runs import lock, run_folder, session, summary
-from re3_jax.runs.config import NOT_COMPARED_ON_RESUME
+from re3_jax.runs.config import flatten, is_compared
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.resolve import resolve
 from re3_jax.training.checkpoint import CheckpointStore
@@ -26,9 +26,13 @@ def test_folder_with_foreign_files(capsys, tmp_path):
     assert "thesis.tex" in refused(capsys, *DOORKEY, "--out", "out")
 
 
-def test_folder_of_a_run_that_was_killed_before_its_config_was_whole(tmp_path):
+def test_folder_of_what_was_killed_as_it_wrote_a_file(tmp_path):
     (tmp_path / ".config.json.part").write_text('{"config"')
     run_folder.make_empty(tmp_path)
+    (tmp_path / ".latents.png.part").touch()
+    run_folder.make_empty(tmp_path, own=("latents.png",))
+    with pytest.raises(UsageError, match="holds files that are not of a run"):
+        run_folder.make_empty(tmp_path)
 
 
 def test_folder_below_a_file_cannot_be_written(capsys, tmp_path):
@@ -82,6 +86,17 @@ def started(tmp_path) -> Path:
     folder.mkdir()
     run_folder.write_config(folder, config)
     return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "sign"), [("a[1]", "["), ("a\\b", "\\"), ("a*", "*"), ("a?", "?")]
+)
+def test_folder_whose_checkpoints_could_not_be_read_again(capsys, started, name, sign):
+    words = *DOORKEY, "--out", f"{name}/run"
+    assert f" has a {sign}, with which" in refused(capsys, *words)
+    Path(name).mkdir()
+    started.rename(f"{name}/run")
+    assert "choose or rename a folder without it" in refused(capsys, *words, "--resume")
 
 
 def test_folder_of_another_run(capsys, started):
@@ -182,11 +197,11 @@ def test_resume_with_a_changed_option(capsys, started, changed, value):
 
 def test_these_options_alone_may_change_on_resume():
     """Any other would make a run that no uninterrupted one equals."""
-    assert set(NOT_COMPARED_ON_RESUME) == {
+    assert {name for name in flatten(resolve("doorkey_6x6")) if not is_compared(name)} == {
         *("out", "resume", "steps", "checkpoint_seconds", "loggers", "video"),
-        *("re3.ring_shards", "a2c.batch_shards", "sac.batch_shards", "rainbow.batch_shards"),
-        *("dreamer.batch_shards", "ppo.batch_shards"),
+        *("re3.ring_shards", "sac.batch_shards", "dreamer.batch_shards"),
     }
+    assert not is_compared("agent_of_a_plugin.batch_shards")
 
 
 def test_resume_with_fewer_steps(capsys, started):

@@ -79,6 +79,15 @@ def test_a_line_that_a_flipped_bit_made_is_refused(runs, cells):
         curves.load("a", [runs / "a"])
 
 
+def test_a_quotation_mark_that_a_flipped_bit_made_swallows_no_line(runs):
+    """The 2 of a length became one."""
+    table, whole = runs / "a" / "eval.csv", curves.load("a", [runs / "a"])
+    table.write_text(table.read_text().replace(",0,9\n", ',0,"9\n', 1))
+    found = curves.load("a", [runs / "a"])
+    np.testing.assert_array_equal(found.env_frames, whole.env_frames)
+    np.testing.assert_array_equal(found.returns, whole.returns)
+
+
 def test_a_dollar_sign_in_a_label_is_no_formula(runs):
     out = runs / "f.png"
     assert main([rf"a$\foo$={runs / 'a'}", "--out", str(out), "--title", r"$\bar$"]) == 0

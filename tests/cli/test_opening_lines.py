@@ -11,7 +11,7 @@ import pytest
 from re3_jax.runs import machine, run, run_folder
 from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.build import cpu_devices, devices_for, devices_of, fitted
-from re3_jax.runs.config import NOT_COMPARED_ON_RESUME
+from re3_jax.runs.config import is_compared
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.options import parse
 from re3_jax.runs.resolve import resolve
@@ -122,7 +122,7 @@ def test_a_batch_is_divided_in_training_alone(agent, monkeypatch):
     config = parse(["--env", "cheetah_run_sparse", "--agent", agent, "--seeds", "1", option, "2"])
     assert config.devices_per_seed == 2 and len(devices_of(config)) == 2
     assert fitted(config).devices_per_seed == 1
-    assert f"{AGENTS[agent].group}.batch_shards" in NOT_COMPARED_ON_RESUME
+    assert not is_compared(f"{AGENTS[agent].group}.batch_shards")
 
 
 def test_resume_on_the_same_machine_prints_nothing_more(folder):

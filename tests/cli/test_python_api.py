@@ -167,9 +167,12 @@ def test_a_second_ctrl_c_ends_at_once(monkeypatch):
         run.train()
 
 
-def test_a_loaded_run_goes_on_like_the_command_line_and_leaves_its_folder(reference, longer):
+def test_a_loaded_run_goes_on_like_the_command_line_and_leaves_its_folder(
+    reference, longer, caplog, capfd
+):
     before = tree(reference)
     run = re3_jax.load(reference, progress=False)
+    assert capfd.readouterr() == ("", "") and not caplog.records
     assert run.config.seed_numbers == [1, 2]
     run.train(steps=LONGER).save("extended")
     assert_same_run(Path.cwd() / "extended", longer)
@@ -184,6 +187,18 @@ def test_wall_seconds_go_on_where_the_run_stopped(reference, longer):
         seconds = [float(row["wall_seconds"]) for row in csv.DictReader(lines)]
     assert len(seconds) > before
     assert seconds == sorted(seconds) and seconds[before] > seconds[before - 1]
+
+
+def test_a_damaged_table_is_one_sentence_and_no_folder_is_begun(reference):
+    shutil.copytree(reference, "damaged")
+    table = Path("damaged", "train.csv")
+    header, first, *lines = table.read_text().splitlines(keepends=True)
+    table.write_text("".join([header, first.replace(",", ",x", 3), *lines]))
+    run = re3_jax.load("damaged", progress=False)
+    for used in (lambda: run.metrics, lambda: run.save("copy")):
+        with pytest.raises(re3_jax.UsageError, match="train.csv has a line without numbers"):
+            used()
+    assert not Path("copy").exists()
 
 
 def test_a_run_with_a_folder_goes_on_in_it(reference, longer):

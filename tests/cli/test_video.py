@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,6 +39,14 @@ def test_a_video_holds_the_frames(tmp_path, height, width):
         np.testing.assert_allclose(frame[: tall // 3], 255 - shade, atol=6)
         np.testing.assert_allclose(frame[-tall // 3 :], shade, atol=6)
     assert [p.name for p in tmp_path.iterdir()] == ["eval.mp4"]
+
+
+@pytest.mark.parametrize("name", ["dmc:x", "-x"])
+def test_a_folder_may_be_named_like_a_protocol_or_an_option(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    Path(name).mkdir()
+    video.write(Path(name, "eval.mp4"), [np.zeros((320, 320, 3), np.uint8)])
+    assert len(read(tmp_path / name / "eval.mp4", 320, 320)[1]) == 1
 
 
 def test_a_video_without_frames_is_refused(tmp_path):

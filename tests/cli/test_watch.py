@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from re3_jax.commands import watch
+from re3_jax.commands import report, watch
 from re3_jax.runs import lock, progress, text_chart
 from tests.cli.written_runs import write_run
 
@@ -76,6 +76,25 @@ def test_a_run_that_has_just_begun_has_a_view(tmp_path, capsys):
     (folder / "eval.csv").unlink()
     shown = printed(folder, capsys)
     assert "0% 0/200 frames -/s ETA - return - r_int -" in shown and "newest video" not in shown
+
+
+def test_a_run_is_complete_once_it_wrote_its_summary(run, capsys):
+    """Before that the last evaluation and the last checkpoint may be missing."""
+    table = run / "train.csv"
+    lines = table.read_text().splitlines()[:-2]
+    lines += [f"{seed},200,9.0,nan,0.1" for seed in (1, 2, 3)]
+    table.write_text("\n".join(lines) + "\n")
+    assert "to continue it:" in printed(run, capsys)
+    for frames, complete, said in ((200, True, True), (100, True, False), (200, False, False)):
+        ended = {"complete": complete, "env_frames": frames}
+        (run / "summary.json").write_text(json.dumps(ended))
+        assert ("the run is complete" in printed(run, capsys)) == said
+        assert (report_of(run)[0] == "yes") == said
+
+
+def report_of(run):
+    """What a report says of a run: whether it is complete, and its speed."""
+    return [*report._of_run(run)][2:4]
 
 
 def test_the_newest_video_is_named(run):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +15,7 @@ import optax
 import pytest
 from orbax.checkpoint.path import step as names
 
+from re3_jax.runs import run_folder
 from re3_jax.training import transfer
 from re3_jax.training.checkpoint import KEEP, CheckpointStore
 from tests.resume.conftest import ROOT
@@ -70,6 +72,32 @@ def test_the_newest_checkpoint_is_restored(saved):
     assert_equal(found[0], state(2))
     assert found[1] == {"step": 2, "seconds": 0.1}
     assert said == []
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "a%20b", "a#b", "a{c}b", "a:b", "a'b", 'a"b', "a]b", "é", "a&b", "~", "a$b"]
+)
+def test_in_a_folder_of_a_name_that_a_run_may_have_it_is_restored(tmp_path, name):
+    assert not run_folder.PATTERN.search(name)
+    store = CheckpointStore(tmp_path / name)
+    store.save(1, state(1), {"step": 1})
+    store.close()
+    found, said = restore(tmp_path / name)
+    assert_equal(found[0], state(1))
+    assert said == []
+
+
+def test_what_orbax_reports_late_is_not_printed_and_all_else_is(tmp_path, monkeypatch):
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", reported.append)
+    for _ in range(2):
+        CheckpointStore(tmp_path).close()
+    late, other = (
+        SimpleNamespace(exc_value=RuntimeError(text)) for text in ("Event loop is closed", "x")
+    )
+    sys.unraisablehook(late)
+    sys.unraisablehook(other)
+    assert reported == [other]
 
 
 def test_without_checkpoints_nothing_is_restored(tmp_path):

@@ -140,7 +140,6 @@ def _start(words: Sequence[str]) -> BaseProcess:
 def _train(words: list[str]) -> None:
     from re3_jax.commands import train
 
-    sys.unraisablehook = train.silence_late_reports
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     sys.exit(train.main(words))

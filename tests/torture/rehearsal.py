@@ -3,7 +3,6 @@
 import contextlib
 import io
 import shutil
-import sys
 import traceback
 import warnings
 from collections import Counter
@@ -86,7 +85,6 @@ class Rehearsal:
             mock.patch.object(session, "build", self._build),
             # A second per run, and nothing reads it.
             mock.patch.object(summary, "draw_curve"),
-            mock.patch.object(sys, "unraisablehook", train.silence_late_reports),
             contextlib.redirect_stdout(said),
             contextlib.redirect_stderr(err),
         ):

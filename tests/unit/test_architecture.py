@@ -2,6 +2,8 @@
 
 import ast
 import itertools
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -104,3 +106,15 @@ def test_imports_have_no_cycles():
 
     for name in graph:
         visit(name, [])
+
+
+def test_what_a_run_imports_and_the_package_shows():
+    code = (
+        "import sys, re3_jax; assert {'train', 'load', 'Run', 'UsageError'} <= {*dir(re3_jax)}\n"
+        "assert 'jax' not in sys.modules, 'jax'\n"
+        "import re3_jax.runs.run\n"
+        "late = {'matplotlib', 'scipy.stats', 'dm_control', 'brax'} & {*sys.modules}\n"
+        "assert not late, late\n"
+        "assert isinstance(re3_jax.Run, type)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
