@@ -10,22 +10,12 @@ bonus. Writes curves.png with one panel per group, every run's eval.csv, and tab
 how probably a run ends above one of `recommended`.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
-from experiments.figures import command, rows
+from experiments.figures import ablations, command, rows
+from experiments.figures.ablations import Group
 from experiments.figures.minigrid import VARIANTS
 from experiments.figures.rows import Row
-from re3_jax.runs import curves
 
 DEFAULT = Row("recommended", "recommended", VARIANTS["re3"].run("doorkey_6x6", "recommended"))
-
-
-class Group(NamedTuple):
-    """One panel: what its rows differ in, and value in words -> the option with this value."""
-
-    title: str
-    changes: Mapping[str, Mapping[str, str | bool]]
 
 
 GROUPS = {
@@ -57,42 +47,24 @@ GROUPS = {
 }
 
 
-def _rows(group: str) -> list[Row]:
-    return [
-        Row(words, rows.file_name(f"{group}-{words}"), DEFAULT.run._replace(changes=change))
-        for words, change in GROUPS[group].changes.items()
-    ]
-
-
 def _make(words: command.Words) -> command.Lines:
-    wanted = {group: _rows(group) for group in words.groups}
-    found = rows.load(words, [DEFAULT, *(row for panel in wanted.values() for row in panel)])
-    default = found.pop(DEFAULT.name, None)
-    drawn = {
-        group: [found[row.name] for row in panel if row.name in found]
-        for group, panel in wanted.items()
+    wanted = {
+        (group, value): Row(
+            value, rows.file_name(f"{group}-{value}"), DEFAULT.run._replace(changes=change)
+        )
+        for (group, value), change in ablations.cells(words, GROUPS).items()
     }
-    first = [default] if default else []
-    panels = {GROUPS[group].title: first + drawn[group] for group in drawn if first or drawn[group]}
-    picture = curves.draw_panels(panels, (4.4, 3.8), across=4)
-    total = sum(map(len, wanted.values()))
-    curves.note_missing(picture, total - len(found), total)
-    picture.savefig(words.out / "curves.png")
-    of_group = [group for group, panel in drawn.items() for _ in panel]
-    pairs = [(curve, None) for curve in first] + [(curve, default) for curve in found.values()]
-    curves.write_table(
-        [curve for curve, _ in pairs],
-        words.out / "table.csv",
-        group=[""] * len(first) + of_group,
-        **curves.better_than(DEFAULT.name, pairs),
-    )
-    yield words.out / "curves.png"
+    loaded = rows.load(words, [DEFAULT, *wanted.values()])
+    found = {cell: loaded[row.name] for cell, row in wanted.items() if row.name in loaded}
+    missing = len(wanted) - len(found), len(wanted)
+    default = loaded.get(DEFAULT.name)
+    yield from ablations.draw(words, GROUPS, DEFAULT.name, default, found, missing)
 
-
-OPTIONS: command.Options = {"--groups": command.some_of(GROUPS)}
 
 main = command.of(
-    "minigrid_ablations", _make, OPTIONS | command.FINISHED | command.STEPS | command.OF_RUNS
+    "minigrid_ablations",
+    _make,
+    ablations.options(GROUPS) | command.FINISHED | command.STEPS | command.OF_RUNS,
 )
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ class Runs:
             )
         then = flatten(run_folder.stored_config(folder, f"move it away, {remedy}"))
         for name, value in now.items():
-            is_compared = name not in (*comparison.POOLED, "init", "pretrain")
+            is_compared = comparison.divides(name) and name not in ("init", "pretrain")
             # Of a file its contents count.
             is_compared &= name not in DIGESTS or None in (value, then[name])
             # A run's configuration names the renderer that was chosen for `auto`.
@@ -338,13 +338,13 @@ def seed_by_seed(rows: Iterable[Run], seeds: int, first: int = 1) -> list[Run]:
 
 
 def of_rows(
-    words: command.Words, rows: Mapping[Key, Run], seeds: int
+    words: command.Words, rows: Mapping[Key, Run], seeds: int, first: int = 1
 ) -> dict[Key, list[tuple[Run, Path]]]:
-    """Row -> the runs of its seeds, with their folders; trained if necessary.
+    """Row -> the runs of its seeds from `first` on, with their folders; trained if necessary.
 
     With `--finished`, only those that are finished; a row without any is left out.
     """
-    wanted = [(key, run) for key, row in rows.items() for run in seed_by_seed([row], seeds)]
+    wanted = [(key, run) for key, row in rows.items() for run in seed_by_seed([row], seeds, first)]
     wanted.sort(key=lambda one: one[1].seed)
     all_runs, every = Runs(words.runs, words.jobs), [run for _, run in wanted]
     found: dict[Key, list[tuple[Run, Path]]] = {key: [] for key in rows}

@@ -85,10 +85,12 @@ def _soon_learning(config: RunConfig, chunk: int) -> RunConfig:
     """
     agent, options = AGENTS[config.agent], config.of_agent
     if agent.in_bursts:
-        bench = f"run make bench BENCH={agent.name}_update, or "
+        name = f"{agent.name}_update"
+        has_bench = (installing.ROOT / "benchmarks" / f"{name}.py").is_file()
+        bench = f"run make bench BENCH={name}, or " * has_bench
         raise UsageError(
             f"a profile is of single agent steps, and {agent.name} learns in bursts between whole "
-            f"episodes: {bench * installing.in_checkout()}profile another agent"
+            f"episodes: {bench}profile another agent"
         )
     if agent.first_update is None:
         return config

@@ -18,8 +18,7 @@ from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError
 
 POOLED = "seed", "seeds", "chunk_updates"
-"""Options in which runs of one row may differ, beside those that `is_compared` leaves out; the
-default of `chunk_updates` follows `seeds`."""
+"""Options that make other runs of the same row; the default of `chunk_updates` follows `seeds`."""
 
 ALIKE = 0.95
 """Rows of one length end at whole chunks and evaluations, and not quite at the same frame."""
@@ -34,8 +33,13 @@ Panels = Mapping[str, Sequence[Curve]]
 """Task -> its rows."""
 
 
+def divides(option: str) -> bool:
+    """Whether runs with other values of an option, dotted, are of different rows."""
+    return is_compared(option) and option not in POOLED
+
+
 class Row(NamedTuple):
-    """Runs that differ only in `POOLED` options.
+    """Runs that differ only in options that do not divide them.
 
     Attributes:
       options: all others.
@@ -59,9 +63,7 @@ def rows_of(folders: Iterable[Path]) -> list[Row]:
     files: dict[str, str] = {}
     for folder in folders:
         every = flatten_dict(run_folder.config_with(KIND, folder), sep=".")
-        options = {
-            name: value for name, value in every.items() if is_compared(name) and name not in POOLED
-        }
+        options = {name: value for name, value in every.items() if divides(name)}
         options["env"] = BARE.get(options["env"], options["env"])
         # Of a file its contents count, not where it is.
         for name, digest in run_folder.digests_of(folder).items():

@@ -156,12 +156,14 @@ def test_what_cannot_be_drawn_is_refused_before_anything_is_trained(started, tmp
     assert started == []
 
 
-def test_options_without_effect_on_a_run_are_not_compared(started, tmp_path):
+def test_options_without_effect_on_what_a_run_computes_are_not_compared(started, tmp_path):
     runs = Runs(tmp_path)
     finish(runs, RUN, RETURNS)
     path = tmp_path / FOLDER / "config.json"
     stored = json.loads(path.read_text())["config"]
     stored["icm"]["beta"] = stored["ppo"]["gae_lambda"] = 0.5
+    # What changes nothing that is computed is not compared either.
+    stored |= {"loggers": "none", "checkpoint_seconds": 1.0, "out": "elsewhere"}
     path.write_text(json.dumps({"config": stored}))
     assert runs.ensure(RUN) == tmp_path / FOLDER
     stored["re3"]["beta"] = 0.5

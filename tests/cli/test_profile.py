@@ -8,7 +8,7 @@ import pytest
 
 from re3_jax.commands import profile
 from re3_jax.envs import host
-from re3_jax.runs import machine, run_folder
+from re3_jax.runs import installing, machine, run_folder
 from re3_jax.runs.build import task_spec
 from re3_jax.runs.options import parse
 from tests.probe_host_env import DotLanes, spec
@@ -126,6 +126,11 @@ def test_on_the_device_all_that_is_timed_learns(words, tmp_path, monkeypatch):
     assert before[0] > 0
 
 
-def test_bursts_are_not_profiled(tmp_path, capsys):
-    assert profile.main(["--env", "pixels:bar", "--agent", "dreamer", "--preset", "debug"]) == 2
-    assert "dreamer learns in bursts" in capsys.readouterr().err
+def test_bursts_are_not_profiled(tmp_path, capsys, monkeypatch):
+    words = ["--env", "pixels:bar", "--agent", "dreamer", "--preset", "debug"]
+    assert profile.main(words) == 2
+    said = capsys.readouterr().err
+    assert "dreamer learns in bursts" in said and "make bench BENCH=dreamer_update, or " in said
+    monkeypatch.setattr(installing, "ROOT", tmp_path)
+    assert profile.main(words) == 2
+    assert "make bench" not in capsys.readouterr().err

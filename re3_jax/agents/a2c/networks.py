@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import flax.linen as nn
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from re3_jax import initializers
@@ -12,7 +13,7 @@ from re3_jax.networks import minigrid
 
 
 def unit_norm_columns(
-    key: PRNGKeyArray, shape: tuple[int, int], dtype=jnp.float32
+    key: PRNGKeyArray, shape: tuple[int, int], dtype: DTypeLike = jnp.float32
 ) -> Float[Array, "inputs outputs"]:
     """Standard normal weights, those of each output unit scaled to Euclidean norm 1."""
     kernel = flat_random.normal(key, shape, dtype)

@@ -27,7 +27,9 @@ def lambda_returns(
     return jax.lax.scan(step, bootstrap, (targets, discount), reverse=True)[1]
 
 
-def bernoulli_loss(logit: Float[Array, "*batch"], target: Float[Array, "*batch"]):
+def bernoulli_loss(
+    logit: Float[Array, "*batch"], target: Float[Array, "*batch"]
+) -> Float[Array, "*batch"]:
     """Cross-entropy of a probability in nats."""
     return jax.nn.softplus(logit) - target * logit
 

@@ -52,7 +52,9 @@ class WorldModel(NamedTuple):
     discount: MLP | None
 
 
-def init_model(key: PRNGKeyArray, config: DreamerConfig, action_dim: int, channels: int):
+def init_model(
+    key: PRNGKeyArray, config: DreamerConfig, action_dim: int, channels: int
+) -> WorldModel:
     """Draws a world model."""
     keys = jax.random.split(key, 5)
     depth = config.conv_depth

@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import optax
 
 
-def clipped_adam(learning_rate: float, eps: float, max_grad_norm: float):
+def clipped_adam(
+    learning_rate: float, eps: float, max_grad_norm: float
+) -> optax.GradientTransformation:
     """Adam whose epsilon is added before the second moment's bias is corrected.
 
     Kingma and Ba (2015), end of section 2: alpha_t m / (sqrt(v) + eps) with
