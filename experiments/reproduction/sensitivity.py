@@ -1,14 +1,25 @@
 """Section 4.1: ensembles, k, initialisation (Figure 10); the logarithm and the decay of beta."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from experiments.reproduction import rules
 from experiments.reproduction.entry import Entry, Find, Finding, Verdict, not_run
 from experiments.reproduction.results import Interval, Results, Row, interval, seeds_and_frames
 
 ROBUSTNESS = "results/robustness/table.csv"
-ABLATIONS = "results/minigrid_ablations/table.csv"
-LARGER_AREA = "larger_area_than_recommended"
+
+
+class Ablations(NamedTuple):
+    """A figure of ablations: its name, the row without a change, and what was trained in words."""
+
+    name: str
+    default: str
+    trained: str
+
+
+MINIGRID = Ablations("minigrid_ablations", "recommended", "A2C + RE3 on DoorKey-6x6")
+PIXELS_OF_RAD = Ablations("dmc_ablations", "small", "RAD + RE3 on pendulum_swingup")
 
 ENSEMBLE, ONE, PIXELS = "5 encoders", "1 encoder", "raw pixels"
 ALL_TASKS, CLEAN = "all tasks", "clean"
@@ -66,15 +77,17 @@ def _gain(cells: Cells, condition: str, ours: str, theirs: str) -> Interval:
     return Interval(-turned.value, -turned.high, -turned.low)
 
 
-def _ablation(group: str, judge: rules.Judge) -> Find:
-    """Judges changes of one option of A2C + RE3 on DoorKey-6x6 against `recommended`."""
+def _ablation(group: str, judge: rules.Judge, figure: Ablations = MINIGRID) -> Find:
+    """Judges changes of one option of RE3 against the row without a change."""
 
     def find(results: Results) -> Finding:
-        default = results.row(ABLATIONS, label="recommended")
+        table = f"results/{figure.name}/table.csv"
+        default = results.row(table, label=figure.default)
         every = {
             (row["group"], row["label"]): one
-            for row in results.table(ABLATIONS)
-            if default and (one := rules.by_column(row, default, LARGER_AREA))
+            for row in results.table(table)
+            if default
+            and (one := rules.by_column(row, default, f"larger_area_than_{figure.default}"))
         }
         of_group = {label: one for (of, label), one in every.items() if of == group}
         if default is None or not of_group:
@@ -86,8 +99,8 @@ def _ablation(group: str, judge: rules.Judge) -> Find:
             for label, one in of_group.items()
         )
         words += f"; Holm's correction is for the {len(every)} comparisons of the table"
-        ran = f"A2C + RE3 on DoorKey-6x6, {seeds_and_frames(default)}, against `recommended`"
-        return Finding(verdict, words, ran, reason, "make figure FIG=minigrid_ablations")
+        ran = f"{figure.trained}, {seeds_and_frames(default)}, against `{figure.default}`"
+        return Finding(verdict, words, ran, reason, f"make figure FIG={figure.name}")
 
     return find
 
@@ -129,6 +142,12 @@ ENTRIES = (
         "RE3 is robust to k in 1, 3, 5, 7, 9 (Hopper Hop).",
         _hopper("--re3.first-neighbour 10 --re3.last-neighbour 10"),
         _ablation("neighbours", rules.alike),
+    ),
+    Entry(
+        "Figure 10 (c)",
+        "RE3 is robust to k, from pixels (here: from 1 to 9 on Pendulum Swingup).",
+        _hopper("--re3.first-neighbour 10 --re3.last-neighbour 10"),
+        _ablation("neighbours", rules.alike, PIXELS_OF_RAD),
     ),
     Entry(
         "Figure 10 (d)",

@@ -66,6 +66,22 @@ def test_a_cost_of_every_step_and_a_bonus_are_within_the_support():
         assert rainbow.v_max > 1
 
 
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pong-misc", "BernoulliBandit-misc"])
+def test_a_reward_of_every_step_is_within_the_support(name):
+    """All good states would be worth the largest value otherwise."""
+    env = registry.make(f"gymnax:{name}")
+
+    def body(state, key):
+        action = jax.random.randint(key, (), 0, env.spec.action_space.num_actions)
+        state, step = env.step(state, action, key)
+        return state, step.reward
+
+    keys = jax.random.split(jax.random.key(0), 100)
+    assert jax.lax.scan(body, env.reset(keys[0])[0], keys)[1].max() == 1
+    rainbow = config_of(f"gymnax:{name}").rainbow
+    assert rainbow.v_max >= 0.999 / (1 - rainbow.discount)
+
+
 def test_deep_sea_rewards_cells_seen_rarely():
     config = config_of("gymnax:DeepSea-bsuite-14")
     assert config.re3.ring_size == config.rainbow.replay_capacity == config.steps

@@ -246,7 +246,8 @@ def test_fine_tuning_and_ablations(root):
         ("alone", "the 4th", (0.3, 0.2, 0.45, 0.02)),
     ):
         write(table, label, [0.5] * 30, {"larger_area_than_recommended": better}, group=group)
-    assert found(root, "Figure 10 (c)").verdict is SMALLER
+    assert found(root, "Figure 10 (c)", "Hopper Hop").verdict is SMALLER
+    assert found(root, "Figure 10 (c)", "pixels").verdict is NOT_RUN
     assert found(root, "Figure 10 (d)").reason == "1 of 1 differ"
     assert found(root, "k-th alone").verdict is SMALLER
     assert found(root, "Decaying").verdict is NOT_RUN

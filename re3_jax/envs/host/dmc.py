@@ -131,7 +131,8 @@ class Lane:
         """
         from dm_control.rl.control import PhysicsError
 
-        # dmc2gym's order of operations: controls are equal to the last bit.
+        # dmc2gym's order of operations: with limits of -1 and 1 controls are equal to the last
+        # bit; the quadruped's others it rounds to float32.
         unit = (np.asarray(action, np.float64) + 1.0) / 2.0
         control = unit * (self._high - self._low) + self._low
         reward = 0.0

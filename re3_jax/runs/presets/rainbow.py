@@ -54,6 +54,9 @@ BOTH_SIGNS = (
 )
 """gymnax tasks that pay and cost: on `COMMON`'s support all that costs would be worth 0."""
 
+PAYS_OFTEN = "CartPole-v1", "Pong-misc", "BernoulliBandit-misc", "MetaMaze-misc"
+"""gymnax tasks that pay up to 1 a step, or 10 every ten: up to 1 / (1 - gamma)."""
+
 DEBUG = tables.TINY | {
     **options("rainbow", hidden_dim=16, num_atoms=11, batch_size=32, num_envs=8),
     **options("rainbow", initial_agent_steps=200, agent_steps_per_update=4),
@@ -71,5 +74,7 @@ def preset(task_id: str, name: PresetName) -> RunConfig:
         support = options("rainbow", v_min=-100.0)
     elif task_id in BOTH_SIGNS:
         support = options("rainbow", v_min=-30.0)
+    elif task_id in PAYS_OFTEN:
+        support = options("rainbow", v_max=100.0)
     of_task = {"rainbow.torso": torso} | support
     return tables.run(COMMON, of_task, DEBUG if name == "debug" else own)
