@@ -146,7 +146,7 @@ ENTRIES = (
     Entry(
         "Figure 10 (c)",
         "RE3 is robust to k, from pixels (here: from 1 to 9 on Pendulum Swingup).",
-        _hopper("--re3.first-neighbour 10 --re3.last-neighbour 10"),
+        "make figure FIG=dmc_ablations",
         _ablation("neighbours", rules.alike, PIXELS_OF_RAD),
     ),
     Entry(

@@ -27,7 +27,7 @@ from re3_jax.runs import (
     summary,
     training_curves,
 )
-from re3_jax.runs.bonuses import PLUS
+from re3_jax.runs.bonuses import BONUSES, PLUS
 from re3_jax.runs.comparison import Row
 from re3_jax.runs.config import option_name
 from re3_jax.runs.errors import Parser, UsageError, in_one_sentence
@@ -120,7 +120,8 @@ def _videos(rows: Sequence[Row]) -> Iterator[Html]:
 
 def _training(rows: Sequence[Row], panels: comparison.Panels) -> Iterator[Html]:
     """The columns of train.csv, by task."""
-    names = {part for row in rows for part in row.options["bonus"].split(PLUS)}
+    # NovelD and NGU have a part of RND's; a plugin's bonus is not known here.
+    names = {part for row in rows for part in row.options["bonus"].split(PLUS)} | {*BONUSES}
     of_bonus: list[Html] = []
     others: list[Html] = []
     for task in panels:

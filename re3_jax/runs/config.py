@@ -42,17 +42,17 @@ BonusName = str
 
 PresetName = Literal["recommended", "paper", "released", "small", "data_efficient", "debug"]
 
-NOT_COMPARED_ON_RESUME = (
-    *("out", "resume", "steps", "checkpoint_seconds", "loggers", "video"),
-    *("ring_shards", "batch_shards"),
-)
-"""Options, the last two of any group, that do not change what is computed; `steps` may grow (see
-`run_folder`)."""
+NOT_COMPARED_ON_RESUME = "out", "resume", "steps", "checkpoint_seconds", "loggers", "video"
+"""Options that do not change what is computed; `steps` may grow (see `run_folder`)."""
+
+DIVISIONS = "ring_shards", "batch_shards"
+"""Options of a group, an agent's of a plugin too, that divide a seed's work among devices."""
 
 
 def is_compared(option: str) -> bool:
     """Whether two runs with other values of an option, dotted, are other runs."""
-    return option.rpartition(".")[2] not in NOT_COMPARED_ON_RESUME
+    group, _, name = option.rpartition(".")
+    return name not in (DIVISIONS if group else NOT_COMPARED_ON_RESUME)
 
 
 TARGET_CHUNK_FRAMES = 32_000

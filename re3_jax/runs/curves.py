@@ -70,7 +70,7 @@ def read(path: Path, column: str) -> dict[str, dict[int, float]]:
         raise UsageError(f"{path} has no column {column}: give the folder of another run") from None
     except (ValueError, TypeError, OverflowError, csv.Error):
         raise UsageError(
-            f"{path} has a line without numbers: restore it from a copy, or leave its run out"
+            f"{path} has a damaged line: restore it from a copy, or leave its run out"
         ) from None
     return series
 

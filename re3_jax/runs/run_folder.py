@@ -7,14 +7,13 @@ import itertools
 import json
 import math
 import os
-import re
 import tempfile
 import time
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from re3_jax.runs import given_files, lock, loggers, machine, plugins
+from re3_jax.runs import checkpoint_path, given_files, lock, loggers, machine, plugins
 from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.bonuses import BONUSES, PLUS
 from re3_jax.runs.config import RunConfig, flatten, from_dict, is_compared, option_name
@@ -31,9 +30,6 @@ NO_RUNS = "drawn", "figures", "gpu", "compare", "report.html"
 
 PROFILE = "profile-"
 """Begins the names of the folders of `make profile`."""
-
-PATTERN = re.compile(r"[*?\[\\]")
-"""What orbax takes for a pattern in the path of a checkpoint, which then cannot be read."""
 
 CONFIG_DIGEST = "config_sha256"
 """Key in config.json of the digest of its `config`."""
@@ -189,12 +185,7 @@ def claim(config: RunConfig) -> Path:
     """
     loggers.check_installed(config)
     folder = Path(config.out) if config.out else default_folder(config)
-    path = folder.absolute()
-    if found := PATTERN.search(str(path)):
-        raise UsageError(
-            f"--out {path} has a {found[0]}, with which checkpoints cannot be read again: choose "
-            "or rename a folder without it"
-        )
+    checkpoint_path.check(folder)
     if config.resume:
         _check_same(config, stored_config(folder, START_ONE), folder)
         check_files(config, folder)
@@ -275,7 +266,8 @@ def changes_since_start(folder: Path) -> list[str]:
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether a run folder has a checkpoint."""
+    """Whether a run folder has a checkpoint; a UsageError if none can be read from its path."""
+    checkpoint_path.check(folder)
     return bool(_checkpoints(folder))
 
 

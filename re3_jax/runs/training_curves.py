@@ -42,7 +42,7 @@ def read(folder: Path) -> tuple[np.ndarray, dict[str, Float[np.ndarray, "seed ch
     """Env frames [chunk] and every column of a run's train.csv; nothing if there is no file.
 
     Raises:
-      UsageError: it has a line without numbers.
+      UsageError: it has a damaged line.
     """
     seeds = run_folder.config_with(["seeds"], folder)["seeds"]
     found = history.read(folder / "train.csv", seeds)
@@ -95,7 +95,7 @@ def draw(
     Args:
       rows: labels and columns; a row has the colour of its place among all.
       of_bonus: which columns.
-      parts: the names of the bonuses, those of a sum one by one.
+      parts: the names of bonuses, those of a sum one by one.
     """
     labels = [label for label, _ in rows]
     panels: dict[str, list[Curve]] = {}

@@ -10,6 +10,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import pytest
 
+import re3_jax
 from re3_jax.commands import compare, evaluate, look, report, train
 from re3_jax.runs import lock, run_folder, session, summary
 from re3_jax.runs.config import flatten, is_compared
@@ -97,6 +98,11 @@ def test_folder_whose_checkpoints_could_not_be_read_again(capsys, started, name,
     Path(name).mkdir()
     started.rename(f"{name}/run")
     assert "choose or rename a folder without it" in refused(capsys, *words, "--resume")
+    assert "or rename a folder" in refused(capsys, *DOORKEY, "--init", f"{name}/run")
+    assert evaluate.main(["--run", f"{name}/run"]) == 2
+    assert f" has a {sign}, with which" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="choose or rename a folder without it"):
+        re3_jax.load(f"{name}/run")
 
 
 def test_folder_of_another_run(capsys, started):
@@ -202,6 +208,7 @@ def test_these_options_alone_may_change_on_resume():
         *("re3.ring_shards", "sac.batch_shards", "dreamer.batch_shards"),
     }
     assert not is_compared("agent_of_a_plugin.batch_shards")
+    assert is_compared("bonus_of_a_plugin.steps")
 
 
 def test_resume_with_fewer_steps(capsys, started):
@@ -251,4 +258,4 @@ def test_a_table_that_was_damaged_meanwhile_is_said_after_all_else(tmp_path, mon
     assert train.main([*words, "--out", str(tmp_path / "run"), "--loggers", "none"]) == 2
     out, said = capsys.readouterr()
     assert f"checkpoint  {tmp_path / 'run'}" in out
-    assert "eval.csv has a line without numbers: restore it from a copy" in said
+    assert "eval.csv has a damaged line: restore it from a copy" in said

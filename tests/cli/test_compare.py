@@ -226,7 +226,7 @@ def test_only_an_earlier_comparison_is_overwritten(folders, tmp_path, capsys):
         (lambda run: (run / "eval.csv").write_text(""), "has no evaluation yet: train it further"),
         (
             lambda run: (run / "eval.csv").write_text("seed,env_frames,return_mean\n1,\n"),
-            "has a line without numbers: restore it",
+            "has a damaged line: restore it",
         ),
         (
             lambda run: (run / "eval.csv").write_text("seed,env_frames,return_mean\n7,0,0\n"),

@@ -66,7 +66,7 @@ def test_a_line_that_was_cut_is_no_result(runs, cut):
 def test_a_line_with_too_few_cells_is_refused(runs):
     with (runs / "a" / "eval.csv").open("a") as out:
         out.write("2,400,1.0\n")
-    with pytest.raises(UsageError, match="has a line without numbers: restore it from a copy"):
+    with pytest.raises(UsageError, match="has a damaged line: restore it from a copy"):
         curves.load("a", [runs / "a"])
 
 
@@ -75,7 +75,7 @@ def test_a_line_that_a_flipped_bit_made_is_refused(runs, cells):
     """An open quote swallows the rest of the file; a number may be too large for an array."""
     with (runs / "a" / "eval.csv").open("a") as out:
         out.write(f"{cells}\n")
-    with pytest.raises(UsageError, match="has a line without numbers"):
+    with pytest.raises(UsageError, match="has a damaged line"):
         curves.load("a", [runs / "a"])
 
 
@@ -119,6 +119,11 @@ def test_frames_of_pretraining_are_in_the_area_and_in_no_comparison():
     assert curves.improvement(longer, plain)[0] == "1"
     # Up to 400, both areas, 0.43 and 0.45, are larger than one of 0.4 and 0.55.
     assert curves.improvement(tuned, plain)[4] == "0.5"
+
+
+def test_an_area_over_no_frames_is_the_height_there():
+    begun = Curve("begun", np.array([0]), np.array([[0.5], [0.25]]))
+    assert curves.areas(begun, 0).tolist() == [0.5, 0.25]
 
 
 def test_a_curve_has_the_colour_of_its_label_in_every_panel():

@@ -9,7 +9,7 @@ from re3_jax.runs.errors import UsageError
 from re3_jax.runs.options import parse
 from re3_jax.runs.resolve import resolve
 from re3_jax.runs.run_folder import write_config
-from re3_jax.runs.validate import check_memory
+from re3_jax.runs.validate import check_memory, validate
 
 TABLE = {
     # task: (beta, evaluation frequency, env frames of a run here)
@@ -123,6 +123,13 @@ def test_help_shows_resolved_defaults(capsys):
     text = capsys.readouterr().out
     for default in ("2400000", "64000", "0.01", "doorkey_8x8"):
         assert f"(default: {default})" in " ".join(text.replace("│", "").split())
+
+
+def test_the_last_seed_is_the_largest_number_of_32_bits():
+    last = dataclasses.replace(resolve("doorkey_6x6"), seed=2**31 - 2, seeds=2)
+    validate(last)
+    with pytest.raises(UsageError, match="seeds end at 2147483647"):
+        validate(dataclasses.replace(last, seeds=3))
 
 
 @pytest.mark.parametrize("task", TABLE)

@@ -15,7 +15,7 @@ import re3_jax
 from examples import python_api
 from re3_jax.commands import evaluate, train
 from re3_jax.intrinsic import RE3Config
-from re3_jax.runs import machine, observers, run_folder
+from re3_jax.runs import history, machine, observers, run_folder
 from re3_jax.runs import run as run_module
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.observers import Display
@@ -196,9 +196,33 @@ def test_a_damaged_table_is_one_sentence_and_no_folder_is_begun(reference):
     table.write_text("".join([header, first.replace(",", ",x", 3), *lines]))
     run = re3_jax.load("damaged", progress=False)
     for used in (lambda: run.metrics, lambda: run.save("copy")):
-        with pytest.raises(re3_jax.UsageError, match="train.csv has a line without numbers"):
+        with pytest.raises(re3_jax.UsageError, match="train.csv has a damaged line"):
             used()
     assert not Path("copy").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [("eval.csv", "episodes"), ("eval.csv", "env_frames"), ("train.csv", "wall_seconds")],
+)
+def test_a_damaged_header_is_one_sentence(reference, name, column):
+    shutil.copytree(reference, "damaged")
+    table = Path("damaged", name)
+    table.write_text(table.read_text().replace(column, column[:-1] + "r", 1))
+    run = re3_jax.load("damaged", progress=False)
+    used = run.save, lambda folder: run.curves if name == "eval.csv" else run.metrics
+    for one in used:
+        with pytest.raises(re3_jax.UsageError, match=f"{name} has a damaged line"):
+            one("copy")
+    assert not Path("copy").exists()
+
+
+def test_a_line_that_lost_a_comma_is_no_row():
+    """As many lists of cells as the table would have cells, so that they fit its shape."""
+    lines = ["1,10,1.0,0.5", "1,20,2.0,0.5", "1,30,3.00.5", "1,40,4.0,0.5"]
+    table = "\n".join(["seed,env_frames,wall_seconds,loss", *lines, ""]).encode()
+    with pytest.raises(ValueError, match="more or fewer cells"):
+        history.arrays(table, 1)
 
 
 def test_a_run_with_a_folder_goes_on_in_it(reference, longer):

@@ -151,7 +151,7 @@ def test_the_newest_video_is_in_the_page_unless_it_is_large(folders, tmp_path, m
         (lambda run: (run / "eval.csv").unlink(), "has no eval.csv: give the folder of a run"),
         (
             lambda run: (run / "train.csv").write_text("seed,env_frames\n1,x\n1,2\n1,2\n1,2\n"),
-            "train.csv has a line without numbers",
+            "train.csv has a damaged line",
         ),
     ],
 )
@@ -208,6 +208,15 @@ def test_the_parts_of_a_sum_are_diagnosed_as_a_bonus_is(name, is_of_bonus):
     for asked in (True, False):
         figure = training_curves.draw([("a", column)], asked, ["re3", "inverse_dynamics", "mine"])
         assert (figure is not None) == (asked == is_of_bonus)
+
+
+def test_rnds_part_of_noveld_is_diagnosed_as_the_bonus_is(monkeypatch, tmp_path):
+    run = write_run(tmp_path / "a", bonus="noveld")
+    asked = []
+    monkeypatch.setattr(training_curves, "of_row", lambda label, folders: {})
+    monkeypatch.setattr(training_curves, "draw", lambda rows, of, names: asked.append(names))
+    assert report.main([str(run), "--out", str(tmp_path / "report.html")]) == 0
+    assert asked and all({"noveld", "rnd"} <= names for names in asked)
 
 
 def test_a_row_without_one_of_three_quantiles_is_drawn_all_the_same():

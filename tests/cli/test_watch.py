@@ -68,7 +68,7 @@ def test_a_line_that_a_flipped_bit_made_is_refused(run, capsys, cell):
     table = run / "train.csv"
     table.write_text(table.read_text().replace("1,25,", f"1,{cell},", 1))
     assert watch.main([str(run)]) == 2
-    assert "train.csv has a line without numbers: restore it from a copy" in capsys.readouterr().err
+    assert "train.csv has a damaged line: restore it from a copy" in capsys.readouterr().err
 
 
 def test_a_run_that_has_just_begun_has_a_view(tmp_path, capsys):
@@ -152,7 +152,7 @@ def test_ctrl_c_ends_the_view_with_130(run, terminal, monkeypatch):
     ("change", "words", "sentence"),
     [
         (lambda run: (run / "config.json").unlink(), [], "holds no run"),
-        (lambda run: (run / "train.csv").write_text("seed\nx\ny\nz\n"), [], "without numbers"),
+        (lambda run: (run / "train.csv").write_text("seed\nx\ny\nz\n"), [], "has a damaged line"),
         (lambda run: None, ["--every", "0"], "--every 0.0 is no time to wait"),
         (lambda run: None, ["--every", "inf"], "--every inf is no time to wait"),
     ],
