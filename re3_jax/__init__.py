@@ -16,6 +16,7 @@ Parts for your own training loop:
 `import re3_jax` imports none of them.
 """
 
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -37,4 +38,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+    imported = (name for name, value in globals().items() if isinstance(value, ModuleType))
+    return [*__all__, *imported, *(name for name in globals() if name.startswith("__"))]

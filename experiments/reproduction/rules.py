@@ -49,7 +49,8 @@ IN_WORDS = (
     f"apart need {FEWEST_FOR_INTERVALS}, because those of so few seeds are wide.",
     f"*A stable estimate*: its standard deviation is below {STABLE:.0%} of its mean; the interval "
     "lies below, on more than half of the tasks.",
-    "p is corrected for the number of comparisons only where the result says so (Holm).",
+    "p is corrected for the number of comparisons only where the result says so (Holm); verdicts "
+    "go by what is not corrected.",
     f"*A small cost*: at most {SMALL_SHARE:.0%} of the time of an update.",
     "*At a smaller size*: fewer frames, smaller images or networks, or a smaller task than the "
     "paper's.",

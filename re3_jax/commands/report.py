@@ -10,6 +10,7 @@ train.csv, where each run ran, and its whole configuration.
 
 import functools
 import json
+import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -168,13 +169,14 @@ def _of_run(folder: Path) -> Iterator[str]:
 def _number(found: dict[str, Any], name: str) -> float | None:
     """A number of a file that anyone may have edited."""
     value = found.get(name)
-    return value if isinstance(value, int | float) else None
+    return value if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def _word(found: dict[str, Any], table: str, name: str) -> str:
     """A word of a table of such a file; a dash without it."""
     values = found.get(table)
-    return str(values.get(name, "-")) if isinstance(values, dict) else "-"
+    word = values.get(name) if isinstance(values, dict) else None
+    return word if isinstance(word, str) else "-"
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -264,8 +264,9 @@ def _metadata(reader: ocp.Checkpointer, path: Path) -> Any:
         logger.setLevel(level)
 
 
-LATE_REPORTS = ("Event loop is closed", "Encountered error while reading array index")
-"""What tensorstore and orbax report about a checkpoint's other arrays once one has failed."""
+LATE_READ = "Encountered error while reading array index"
+LATE_CALL = "Event loop is closed"
+"""What orbax, and tensorstore's own threads, report of other arrays once one has failed."""
 
 
 def _silence_late_reports() -> None:
@@ -275,7 +276,10 @@ def _silence_late_reports() -> None:
 
 
 def _report(otherwise: Callable[[Any], Any], unraisable: Any) -> None:
-    if not str(unraisable.exc_value).startswith(LATE_REPORTS):
+    said = str(unraisable.exc_value)
+    # An event loop of the program's own that is closed too early comes with an object.
+    is_late = said.startswith(LATE_READ) or (said == LATE_CALL and unraisable.object is None)
+    if not is_late:
         otherwise(unraisable)
 
 

@@ -15,7 +15,7 @@ import optax
 import pytest
 from orbax.checkpoint.path import step as names
 
-from re3_jax.runs import run_folder
+from re3_jax.runs import checkpoint_path
 from re3_jax.training import transfer
 from re3_jax.training.checkpoint import KEEP, CheckpointStore
 from tests.resume.conftest import ROOT
@@ -78,7 +78,7 @@ def test_the_newest_checkpoint_is_restored(saved):
     "name", ["a b", "a%20b", "a#b", "a{c}b", "a:b", "a'b", 'a"b', "a]b", "é", "a&b", "~", "a$b"]
 )
 def test_in_a_folder_of_a_name_that_a_run_may_have_it_is_restored(tmp_path, name):
-    assert not run_folder.PATTERN.search(name)
+    checkpoint_path.check(tmp_path / name)
     store = CheckpointStore(tmp_path / name)
     store.save(1, state(1), {"step": 1})
     store.close()
@@ -92,12 +92,14 @@ def test_what_orbax_reports_late_is_not_printed_and_all_else_is(tmp_path, monkey
     monkeypatch.setattr(sys, "unraisablehook", reported.append)
     for _ in range(2):
         CheckpointStore(tmp_path).close()
-    late, other = (
-        SimpleNamespace(exc_value=RuntimeError(text)) for text in ("Event loop is closed", "x")
-    )
-    sys.unraisablehook(late)
-    sys.unraisablehook(other)
-    assert reported == [other]
+    others = [
+        SimpleNamespace(exc_value=RuntimeError(text), object=of)
+        for text, of in (("x", None), ("Event loop is closed", "a transport of the user's"))
+    ]
+    late = SimpleNamespace(exc_value=RuntimeError("Event loop is closed"), object=None)
+    for one in (late, *others):
+        sys.unraisablehook(one)
+    assert reported == others
 
 
 def test_without_checkpoints_nothing_is_restored(tmp_path):

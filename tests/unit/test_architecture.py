@@ -113,6 +113,7 @@ def test_what_a_run_imports_and_the_package_shows():
         "import sys, re3_jax; assert {'train', 'load', 'Run', 'UsageError'} <= {*dir(re3_jax)}\n"
         "assert 'jax' not in sys.modules, 'jax'\n"
         "import re3_jax.runs.run\n"
+        "assert 'runs' in dir(re3_jax)\n"
         "late = {'matplotlib', 'scipy.stats', 'dm_control', 'brax'} & {*sys.modules}\n"
         "assert not late, late\n"
         "assert isinstance(re3_jax.Run, type)"
