@@ -159,8 +159,16 @@ def test_every_state_is_restored_bit_for_bit(tmp_path, empty, advance, store_liv
     store.close()
 
 
-def test_each_frame_is_written_once_and_dropped_when_no_checkpoint_needs_it(tmp_path):
+def test_each_frame_is_written_once_and_dropped_when_no_checkpoint_needs_it(tmp_path, monkeypatch):
     state, store, sizes = empty(), CheckpointStore(tmp_path), []
+    blocks, firsts, ends = replay_journal._blocks, [], []
+
+    def watched(replay, first, end):
+        firsts.append(first)
+        ends.append(end)
+        return blocks(replay, first, end)
+
+    monkeypatch.setattr(replay_journal, "_blocks", watched)
     for number in range(30):
         state = advance(state, 8)
         store.save(number, state, {})
@@ -168,6 +176,7 @@ def test_each_frame_is_written_once_and_dropped_when_no_checkpoint_needs_it(tmp_
         sizes.append(newest.stat().st_size)
     # A random byte does not compress: 8 transitions and at most 8 episode starts of 2 seeds.
     assert max(sizes) < 1.2 * 16 * SEEDS * np.prod(SHAPE)
+    np.testing.assert_array_equal(firsts[1:], ends[:-1])
     assert len(segments(tmp_path)) <= -(-CAPACITY * 1.5 // 8) + KEEP
     assert all(path.endswith(".frames") for path in segments(tmp_path))
     for path in (tmp_path / "frames").iterdir():

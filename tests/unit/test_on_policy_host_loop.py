@@ -141,6 +141,10 @@ def test_nothing_follows_a_lost_life_and_a_time_limit_is_bootstrapped():
     assert lost.any() and np.all(following[lost | ended] == 0)
     assert np.all(following[~(lost | ended | np.asarray(rollout.truncated))] > 0)
     assert np.all(following[np.asarray(rollout.truncated)] == -1)
+    # A life that is lost in the step of the time limit: the task has ended for the agent.
+    both = rollout._replace(life_lost=rollout.life_lost | rollout.truncated)
+    following = np.asarray(next_values(both, value, jnp.full((LENGTH, LANES), -1.0)))
+    assert np.all(following[np.asarray(rollout.truncated)] == 0)
 
 
 def ppo(bonus=None, **changes):
