@@ -17,7 +17,7 @@ from re3_jax.runs import curves
 
 DEFAULT: Cell = "", "small"
 
-RUN = Run("pendulum_swingup", "re3", "small", 1, 100_000, "rad")
+RUN = Run("pendulum_swingup", "re3", "small", 1, 75_000, "rad")
 
 SEEDS = 4
 

@@ -40,11 +40,11 @@ def test_the_row_without_a_change_is_a_run_of_the_main_figure(tmp_path):
 def test_rows_are_compared_with_the_one_without_a_change(tmp_path):
     runs = Runs(tmp_path / "runs")
     for seed in (2, 3):
-        finish(runs, RUN._replace(seed=seed), {0: 0.0, 100_000: 800.0 + seed, 250_000: 0.0})
+        finish(runs, RUN._replace(seed=seed), {0: 0.0, 75_000: 800.0 + seed, 250_000: 0.0})
         for k, height in ((1, 100.0), (9, 900.0)):
             change = GROUPS["neighbours"].changes[f"k = {k}"]
             run = RUN._replace(seed=seed, changes=change)
-            finish(runs, run, {0: 0.0, 100_000: height})
+            finish(runs, run, {0: 0.0, 75_000: height})
     out = tmp_path / "out"
     words = ["--finished", "--seeds", "2", "--runs", str(runs.folder), "--out", str(out)]
     assert dmc_ablations.main(words) == 0
@@ -55,9 +55,9 @@ def test_rows_are_compared_with_the_one_without_a_change(tmp_path):
         for row in table
     ]
     assert found == [
-        ("", "small", "2", "100000", ""),
-        ("neighbours", "k = 1", "2", "100000", "0"),
-        ("neighbours", "k = 9", "2", "100000", "1"),
+        ("", "small", "2", "75000", ""),
+        ("neighbours", "k = 1", "2", "75000", "0"),
+        ("neighbours", "k = 9", "2", "75000", "1"),
     ]
     assert (out / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert len(list(out.glob("*-seed_*.csv"))) == 6

@@ -5,10 +5,12 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from re3_jax.intrinsic import icm, rnd
 from re3_jax.intrinsic.base import Step
+from re3_jax.intrinsic.prediction_error import descend
 from re3_jax.intrinsic.rewarding import with_bonus
 from re3_jax.networks.conv_stack import ConvStack
 from re3_jax.replay.transitions import Transitions
@@ -209,3 +211,18 @@ def test_the_torso_is_the_configured_one(kind):
         if isinstance(node, ConvStack)
     }
     assert strides == {(4,)}
+
+
+@pytest.mark.parametrize("scale", [np.nan, np.inf])
+def test_a_gradient_that_is_not_finite_changes_nothing(scale):
+    optimizer, before = optax.adam(0.1), {"weight": jnp.ones(3), "bias": jnp.zeros(2)}
+
+    def step(factor):
+        def loss(params):
+            return factor * params["weight"].sum() + params["bias"].sum(), {}
+
+        return descend(optimizer, loss, before, optimizer.init(before))[:2]
+
+    jax.tree.map(equal_arrays, step(scale), (before, optimizer.init(before)))
+    # Adam's first step is the rate, whatever the gradient's size.
+    np.testing.assert_allclose(step(2.0)[0]["weight"], 0.9, rtol=1e-6)
