@@ -21,10 +21,13 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """Python, also where a shell in the background began these tests, for which it ignores Ctrl-C."""
 
 
-@pytest.mark.parametrize("command", ["experiments.train", "re3_jax.commands.compare"])
-def test_ctrl_c_ends_the_imports_of_a_command_silently(command, tmp_path):
+@pytest.mark.parametrize(
+    ("command", "imported"),
+    [("experiments.train", "optax"), ("re3_jax.commands.compare", "matplotlib")],
+)
+def test_ctrl_c_ends_the_imports_of_a_command_silently(command, imported, tmp_path):
     """A module that is sure to be imported sends the signal."""
-    package = tmp_path / "matplotlib"
+    package = tmp_path / imported
     package.mkdir()
     (package / "__init__.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
     done = subprocess.run(
