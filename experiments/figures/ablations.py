@@ -15,6 +15,15 @@ class Group(NamedTuple):
     changes: Mapping[str, Mapping[str, str | bool]]
 
 
+INITIALISATIONS: Mapping[str, Mapping[str, str | bool]] = {
+    name: {"re3.encoder-init": name.lower()} for name in ("Xavier", "He", "orthogonal")
+}
+
+NORMALISATIONS: Mapping[str, Mapping[str, str | bool]] = {
+    "exact": {"re3.normalize": "running_std"},
+    "none": {"re3.normalize": "none"},
+}
+
 Cell = tuple[str, str]
 """Short name of a group and a value in words."""
 

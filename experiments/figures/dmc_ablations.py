@@ -11,7 +11,7 @@ probably a run of a row ends above one of `small`, and has the larger area.
 """
 
 from experiments.figures import ablations, command, rows, runs
-from experiments.figures.ablations import Cell, Group
+from experiments.figures.ablations import INITIALISATIONS, NORMALISATIONS, Cell, Group
 from experiments.figures.runs import Run
 from re3_jax.runs import curves
 
@@ -33,18 +33,12 @@ GROUPS = {
     "neighbours": Group(
         "k-th nearest other state (small: 3)", {f"k = {k}": _kth(k) for k in (1, 5, 7, 9)}
     ),
-    "initialisation": Group(
-        "initialisation (small: PyTorch's)",
-        {name: {"re3.encoder-init": name.lower()} for name in ("Xavier", "He", "orthogonal")},
-    ),
-    "normalisation": Group(
-        "running std (small: released)",
-        {"exact": {"re3.normalize": "running_std"}, "none": {"re3.normalize": "none"}},
-    ),
+    "initialisation": Group("initialisation (small: PyTorch's)", INITIALISATIONS),
+    "normalisation": Group("running std (small: released)", NORMALISATIONS),
     "logarithm": Group("logarithm (small: none)", {"with": {"re3.log1p": True}}),
     "decay": Group("decay of beta (small: the paper's)", {"none": {"re3.rho": "0"}}),
     "weight": Group("weight (small: 0.25)", {"0.05": {"re3.beta": "0.05"}}),
-    "ring": Group(
+    "search": Group(
         "latents that are searched (small: 10,000)", {"1,000": {"re3.search-size": "1000"}}
     ),
     "ensemble": Group("encoders (small: 1)", {"5": {"re3.ensemble-size": "5"}}),

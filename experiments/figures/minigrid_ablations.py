@@ -11,7 +11,7 @@ how probably a run ends above one of `recommended`.
 """
 
 from experiments.figures import ablations, command, rows
-from experiments.figures.ablations import Group
+from experiments.figures.ablations import INITIALISATIONS, NORMALISATIONS, Group
 from experiments.figures.minigrid import VARIANTS
 from experiments.figures.rows import Row
 
@@ -28,14 +28,8 @@ GROUPS = {
         "k-th other state alone (recommended: mean of four)",
         {"the 4th": {"re3.first-neighbour": "5"}},
     ),
-    "initialisation": Group(
-        "initialisation (recommended: PyTorch's)",
-        {name: {"re3.encoder-init": name.lower()} for name in ("Xavier", "He", "orthogonal")},
-    ),
-    "normalisation": Group(
-        "running std (recommended: released)",
-        {"exact": {"re3.normalize": "running_std"}, "none": {"re3.normalize": "none"}},
-    ),
+    "initialisation": Group("initialisation (recommended: PyTorch's)", INITIALISATIONS),
+    "normalisation": Group("running std (recommended: released)", NORMALISATIONS),
     "logarithm": Group("logarithm", {"none": {"re3.log1p": False}}),
     # Falls to a twelfth over the run, as the paper's on DeepMind Control.
     "decay": Group("decay of beta (recommended: none)", {"to a twelfth": {"re3.rho": "6.25e-6"}}),

@@ -152,7 +152,7 @@ def _runs(rows: Sequence[Row]) -> Html:
 
 def _of_run(folder: Path) -> Iterator[str]:
     """What its two JSON files say of a run; a dash for what they do not."""
-    config, reached = _json(folder / run_folder.CONFIG), summary.read(folder)
+    config, reached = summary.read(folder, run_folder.CONFIG), summary.read(folder)
     first, seeds = (config["config"].get(name, 1) for name in ("seed", "seeds"))
     steps = config["config"]["steps"]
     yield f"{first} to {first + seeds - 1}" if seeds > 1 else str(first)
@@ -179,19 +179,11 @@ def _word(found: dict[str, Any], table: str, name: str) -> str:
     return word if isinstance(word, str) else "-"
 
 
-def _json(path: Path) -> dict[str, Any]:
-    """A file of a run; empty without it."""
-    try:
-        found = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _configurations(rows: Sequence[Row]) -> Html:
     parts = [
         html_page.folded(
-            str(folder), element("pre", json.dumps(_json(folder / run_folder.CONFIG), indent=2))
+            str(folder),
+            element("pre", json.dumps(summary.read(folder, run_folder.CONFIG), indent=2)),
         )
         for row in rows
         for folder in row.folders

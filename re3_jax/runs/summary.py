@@ -73,10 +73,10 @@ def write(folder: Path, config: RunConfig, complete: bool, record: HostRecord) -
     yield f"summary     {folder / 'summary.json'}"
 
 
-def read(folder: Path) -> dict[str, Any]:
-    """summary.json of a run; empty without it, or if it is no table."""
+def read(folder: Path, name: str = "summary.json") -> dict[str, Any]:
+    """summary.json of a run, or another such file; empty without it, or if it is no table."""
     try:
-        found = json.loads((folder / "summary.json").read_text())
+        found = json.loads((folder / name).read_text())
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

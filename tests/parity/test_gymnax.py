@@ -207,3 +207,38 @@ def test_specification_holds_and_the_state_can_be_scanned(name):
     for leaf in jax.tree.leaves((state, after)):
         assert not leaf.weak_type
     assert env.spec.max_agent_steps > 0
+
+
+@pytest.mark.parametrize(
+    ("game", "limit", "episodes"), [("SpaceInvaders", 1000, 1), ("Breakout", 1000, 2)]
+)
+def test_what_is_random_in_minatar(game, limit, episodes):
+    """One sequence of actions from twelve keys, up to the first end: docs/environments.md."""
+    env = adapter.make(f"{game}-MinAtar")
+    actions = np.random.default_rng(0).integers(0, env.spec.action_space.num_actions, 120)
+
+    @jax.jit
+    @jax.vmap
+    def play(key):
+        def body(state, inputs):
+            state, step = env.step(state, *inputs)
+            return state, (step.final_observation, step.terminated)
+
+        keys = jax.random.split(key, len(actions))
+        return jax.lax.scan(body, env.reset(key)[0], (jnp.asarray(actions), keys))[1]
+
+    seen, ended = jax.device_get(play(jax.random.split(jax.random.key(0), 12)))
+    ends = [int(np.argmax(one)) + 1 if one.any() else len(one) for one in ended]
+    found = {one[:end].tobytes() for one, end in zip(seen, ends, strict=True)}
+    assert len(found) == episodes and env.spec.max_agent_steps == limit
+
+
+def test_the_arms_of_simple_bandit_are_others_in_every_episode():
+    env = adapter.make("SimpleBandit-bsuite")
+
+    @jax.vmap
+    def pulled(key):
+        return env.step(env.reset(key)[0], jnp.int32(3), key)[1]
+
+    steps = pulled(jax.random.split(jax.random.key(0), 40))
+    assert steps.terminated.all() and len(np.unique(steps.reward)) > 5

@@ -55,7 +55,7 @@ BOTH_SIGNS = (
 """gymnax tasks that pay and cost: on `COMMON`'s support all that costs would be worth 0."""
 
 PAYS_OFTEN = "CartPole-v1", "Pong-misc", "BernoulliBandit-misc", "MetaMaze-misc"
-"""gymnax tasks that pay up to 1 a step, or 10 every ten: up to 1 / (1 - gamma)."""
+"""gymnax tasks that pay 1 a step, or (MetaMaze) 10 about every ten: in all 1 / (1 - gamma)."""
 
 DEBUG = tables.TINY | {
     **options("rainbow", hidden_dim=16, num_atoms=11, batch_size=32, num_envs=8),
