@@ -231,6 +231,7 @@ def test_what_is_random_in_minatar(game, limit, episodes):
     ends = [int(np.argmax(one)) + 1 if one.any() else len(one) for one in ended]
     found = {one[:end].tobytes() for one, end in zip(seen, ends, strict=True)}
     assert len(found) == episodes and env.spec.max_agent_steps == limit
+    assert adapter.make("Freeway-MinAtar").spec.max_agent_steps == 2500
 
 
 def test_the_arms_of_simple_bandit_are_others_in_every_episode():

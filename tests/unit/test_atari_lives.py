@@ -2,16 +2,11 @@
 
 from types import SimpleNamespace
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from re3_jax.agents import off_policy
-from re3_jax.envs.base import LaneStep
 from re3_jax.envs.host import atari
 from re3_jax.envs.host.config import AtariConfig
-from re3_jax.intrinsic.base import none
-from re3_jax.replay.frame_stack import FrameStack
 
 BEGIN = 3
 """Lives at the first frame of a game."""
@@ -89,23 +84,3 @@ def test_a_life_is_lost_while_some_are_left(play):
 def test_only_the_game_ends_the_task_if_lives_do_not(play):
     task_ended, terminated = play(life_ends=False)
     np.testing.assert_array_equal(task_ended, terminated)
-
-
-def test_a_lost_life_ends_no_episode_of_the_bonus():
-    """A bonus that forgets with the episode would forget with every life."""
-    seen = []
-
-    def observe(state, step):
-        seen.append(step)
-        return state, jnp.zeros(3, jnp.int32)
-
-    frame = jnp.zeros((3, 2))
-    ends = {"terminated": [False, True, False], "truncated": [False, False, True]}
-    step = LaneStep.zeros(np.asarray(frame))._replace(
-        **{name: jnp.array(value) for name, value in ends.items()},
-        task_ended=jnp.array([True, True, False]),
-    )
-    bonus = none()._replace(observe=observe)
-    off_policy.observe(bonus, (), FrameStack(1), frame, jnp.zeros(3, jnp.int32), step)
-    for name, expected in ends.items():
-        assert getattr(seen[0], name).tolist() == expected
