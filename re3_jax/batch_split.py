@@ -13,8 +13,8 @@ from jax import lax
 from jax.sharding import PartitionSpec, get_abstract_mesh
 from jaxtyping import Array, Shaped
 
-AXIS = "batch"
-"""The mesh axis over which rows are divided."""
+AXIS = "re3_jax_batch"
+"""The mesh axis over which rows are divided; never the name that a user gives an axis of theirs."""
 
 Rows = TypeVar("Rows", bound=Any)
 

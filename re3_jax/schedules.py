@@ -43,10 +43,10 @@ def decay(beta: float, rho: float) -> Decay:
     """The decay of a beta_0 and a rho, its logarithm computed in double precision.
 
     Raises:
-      ValueError: if beta is not finite or rho is not in [0, 1).
+      ValueError: if beta is not a finite float32 or rho is not in [0, 1).
     """
-    if not math.isfinite(beta):
-        raise ValueError(f"beta must be a finite number, but it is {beta}")
+    if not abs(beta) <= float(np.finfo(np.float32).max):
+        raise ValueError(f"beta must be a finite 32-bit number, but it is {beta}")
     if not 0.0 <= rho < 1.0:
         raise ValueError(f"rho must be at least 0 and below 1, but it is {rho}")
     # NumPy's, because options are checked here before JAX may choose its devices.
@@ -66,7 +66,7 @@ def exponential_decay(beta: float, rho: float) -> Schedule:
       '0.0500 0.0184'
 
     Raises:
-      ValueError: if beta is not finite or rho is not in [0, 1).
+      ValueError: if beta is not a finite float32 or rho is not in [0, 1).
     """
     return decay(beta, rho).at
 

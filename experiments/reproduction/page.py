@@ -19,7 +19,7 @@ from experiments.reproduction.results import Results
 
 SECTIONS = (
     Section("Section 1, Introduction", method.INTRODUCTION),
-    Section("Section 3, Method", (*method.ENTRIES, sensitivity.DECAY)),
+    Section("Section 3, Method", (*method.ENTRIES, *sensitivity.DECAY)),
     Section("Section 4.1, DeepMind Control: with and without RE3", control.ONLINE),
     Section(
         "Section 4.1, DeepMind Control: other encoders and bonuses",
@@ -30,7 +30,7 @@ SECTIONS = (
     Section("Section 4.1, Ensembles and sensitivity", sensitivity.ENTRIES),
     Section("Section 4.2, MiniGrid", minigrid.MAIN),
     Section("Section 4.3, Atari", atari.MAIN),
-    Section("Appendix A, Details on DeepMind Control", (*appendix.CONTROL, sensitivity.LOGARITHM)),
+    Section("Appendix A, Details on DeepMind Control", (*appendix.CONTROL, *sensitivity.LOGARITHM)),
     Section("Appendix B, More tasks of DeepMind Control", control.MORE_TASKS),
     Section("Appendix C, Details on MiniGrid", (*minigrid.DETAILS, sensitivity.ALONE)),
     Section("Appendix D, Details on Atari", atari.DETAILS),

@@ -66,7 +66,9 @@ def canonical(task: str) -> str:
     if not colon:
         if minigrid.is_task(task):
             return canonical(f"minigrid:{task}")
-        raise unknown_name("task", task, _suggestions())
+        suites = ", ".join((*SUITES, *_REGISTERED))
+        where = f"give SUITE:TASK; the suites are {suites}, and 'SUITE:' alone lists its tasks"
+        raise unknown_name("task", task, _suggestions(), where)
     if name in _REGISTERED:
         if task_id not in _REGISTERED[name]:
             raise unknown_name(f"{name} task", task_id, _REGISTERED[name])

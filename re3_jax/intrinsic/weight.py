@@ -27,6 +27,7 @@ class WeightConfig:
 
     def __post_init__(self) -> None:
         """Validates the fields."""
+        checks.not_negative(self, "beta")
         schedules.decay(self.beta, self.rho)
 
 

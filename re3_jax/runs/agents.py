@@ -18,7 +18,7 @@ from re3_jax.agents.dreamer import learner as dreamer
 from re3_jax.agents.dreamer import prediction
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.dreamer.networks import IMAGE_SIZE
-from re3_jax.agents.dreamer.state_entropy import sequence_re3
+from re3_jax.agents.dreamer.re3 import sequence_re3
 from re3_jax.agents.ppo import learner as ppo
 from re3_jax.agents.ppo.config import PPOConfig
 from re3_jax.agents.rainbow import learner as rainbow

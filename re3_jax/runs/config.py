@@ -62,6 +62,10 @@ TARGET_CHUNK_HOST_STEPS = 250
 """Agent steps of a lane in one chunk on the host."""
 
 
+MOST_EPISODES = 1_000_000
+"""Most episodes of an evaluation per seed: more than anyone waits for, and counted in int32."""
+
+
 @dataclass(frozen=True)
 class EvaluationConfig:
     """Periodic evaluation, always at frame 0 and at the end.

@@ -8,14 +8,11 @@ from typing import Any
 
 from re3_jax.runs import suites
 from re3_jax.runs.build import build, task_spec
-from re3_jax.runs.config import RunConfig
+from re3_jax.runs.config import MOST_EPISODES, RunConfig
 from re3_jax.runs.errors import UsageError, refuse_lack_of_memory
 from re3_jax.runs.session import Session
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.host_evaluation import Frames
-
-MOST_EPISODES = 1_000_000
-"""Most episodes of an evaluation per seed: more than anyone waits for, and counted in int32."""
 
 
 def asked(config: RunConfig, episodes: int | None, greedy: bool | None) -> RunConfig:

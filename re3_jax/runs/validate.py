@@ -8,11 +8,12 @@ from re3_jax.replay.frame_rows import row_size
 from re3_jax.runs import bonuses, loggers, suites
 from re3_jax.runs.agents import AGENTS, Agent
 from re3_jax.runs.bonuses import BONUSES, Bonus
-from re3_jax.runs.config import RunConfig, flatten, neighbours_option, option_name
+from re3_jax.runs.config import MOST_EPISODES, RunConfig, flatten, neighbours_option, option_name
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.registry import Values
 
 INT32_MAX = 2**31 - 1
+FLOAT32_MAX = (2 - 2**-23) * 2.0**127
 
 WIDTHS = "_dim", "_pad", "_filters"
 """Ends of the names of options that say how wide a layer or a border is."""
@@ -24,8 +25,8 @@ POSITIVE = (
     *("seeds", "steps", "pretrain", "chunk_updates"),
     *("evaluation.every_env_frames", "evaluation.episodes"),
 )
-NOT_NEGATIVE = ("seed", "checkpoint_seconds", "beta")
-"""Last words of the names of options that may be 0, but not less: every bonus has a beta."""
+NOT_NEGATIVE = "seed", "checkpoint_seconds"
+"""Options that may be 0, but not less."""
 
 
 def validate(config: RunConfig) -> None:
@@ -34,6 +35,11 @@ def validate(config: RunConfig) -> None:
     for name, value in values.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
             _check_range(name, value)
+    if config.evaluation.episodes > MOST_EPISODES:
+        raise UsageError(
+            f"--evaluation.episodes {config.evaluation.episodes} is too large: give at most "
+            f"{MOST_EPISODES}"
+        )
     loggers.names(config.loggers)
     if config.pretrain is not None and not bonuses.rewards(config.bonus):
         other = next(other.name for other in BONUSES.values() if other.rewards)
@@ -205,6 +211,8 @@ def _check_range(name: str, value: Any) -> None:
     option = option_name(name)
     if not math.isfinite(value):
         raise UsageError(f"{option} {value} is not finite: give an ordinary number")
+    if abs(value) > FLOAT32_MAX:
+        raise UsageError(f"{option} {value} is too large: numbers are 32-bit, at most 3e38")
     if name.endswith(WIDTHS) and value > MOST_WIDE:
         raise UsageError(
             f"{option} {value} is too large: nothing here is so wide, at most {MOST_WIDE}"
@@ -213,7 +221,7 @@ def _check_range(name: str, value: Any) -> None:
         raise UsageError(f"{option} {value} is too large: counters are 32-bit, at most {INT32_MAX}")
     if name in POSITIVE and value <= 0:
         raise UsageError(f"{option} {value} is not positive: give a number above 0")
-    if name.rpartition(".")[2] in NOT_NEGATIVE and value < 0:
+    if name in NOT_NEGATIVE and value < 0:
         raise UsageError(f"{option} {value} is negative: give 0 or more")
 
 

@@ -137,7 +137,10 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
             ["--re3.search-size 31", "at least 32"],
         ),
         ((*DOORKEY, "--re3.last-neighbour", "1"), ["--re3.last-neighbour", "distance 0"]),
-        ((*DOORKEY, "--re3.beta", "-1"), ["--re3.beta", "negative"]),
+        ((*DOORKEY, "--re3.beta", "-1"), ["--re3.beta", "at least 0"]),
+        ((*DOORKEY, "--re3.beta", "1e39"), ["--re3.beta", "32-bit"]),
+        ((*DOORKEY, "--a2c.learning-rate", "1e300"), ["--a2c.learning-rate", "32-bit"]),
+        ((*DOORKEY, "--evaluation.episodes", "2000000"), ["--evaluation.episodes", "1000000"]),
         ((*DOORKEY, "--re3.rho", "1.5"), ["--re3.rho", "below 1"]),
         ((*DOORKEY, "--bonus", "none", "--re3.beta", "1"), ["--re3.beta", "--bonus none"]),
         ((*DOORKEY, "--bonus", "rnd", "--re3.beta", "1"), ["--re3.beta", "--bonus rnd", "atc"]),
@@ -354,6 +357,22 @@ def test_too_little_memory_is_refused_before_the_folder_is_made(capsys, monkeypa
     monkeypatch.setattr(machine, "free_bytes", lambda devices: 2_000_000)
     sentence = refused(capsys, *CHEETAH, "--dmc.renderer", "warp", "--out", "out")
     assert "GiB are free" in sentence and ("would fit" in sentence or "lower" in sentence)
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ([*CHEETAH, "--seeds", "100000"], "give at most --seeds 1000"),
+        ([*CHEETAH, "--seeds", "700", "--re3.ring-shards", "2"], "give at most --seeds 500"),
+        (
+            "--env minigrid:DoorKey-5x5 --re3.no-merge-copies --re3.ring-shards 2000".split(),
+            "lower --re3.ring-shards",
+        ),
+    ],
+)
+def test_more_devices_than_jax_makes_at_once_are_refused(capsys, words, remedy):
+    sentence = refused(capsys, *words)
+    assert "1000 are the most" in sentence and sentence.endswith(f"{remedy}\n")
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no such platform"), AssertionError()])

@@ -10,7 +10,7 @@ import pytest
 from re3_jax.agents.dreamer import imagination
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.dreamer.learner import check_sizes, make_learner
-from re3_jax.agents.dreamer.state_entropy import sequence_re3
+from re3_jax.agents.dreamer.re3 import sequence_re3
 from re3_jax.envs.device import bar
 from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3_config import RE3Config

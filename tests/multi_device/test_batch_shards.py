@@ -16,7 +16,7 @@ import jax, jax.numpy as jnp, numpy as np
 from re3_jax.accelerators.cost import COLLECTIVES, Counter
 from re3_jax.accelerators.hlo import parse
 from re3_jax.agents.dreamer import learner as dreamer
-from re3_jax.agents.dreamer.state_entropy import sequence_re3
+from re3_jax.agents.dreamer.re3 import sequence_re3
 from re3_jax.agents.sac import learner as sac
 from re3_jax.intrinsic.re3 import RE3Config, from_config
 from re3_jax.intrinsic.rnd import RNDConfig, rnd

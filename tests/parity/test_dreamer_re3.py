@@ -13,7 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from re3_jax.agents.dreamer.config import SequenceNeighbours
 from re3_jax.agents.dreamer.learner import reward_sequences
-from re3_jax.agents.dreamer.state_entropy import encoder_from, sequence_re3
+from re3_jax.agents.dreamer.re3 import encoder_from, sequence_re3
 from re3_jax.intrinsic.base import Step
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.replay.sequence_ring import Sequences

@@ -39,8 +39,14 @@ def test_seeds_are_divided_among_the_fewest_devices_that_use_all_cores(cores, mo
     for seeds in range(1, 65):
         fewest = min(n for n in range(min(cores, seeds), seeds + 1) if seeds % n == 0)
         assert build.side_by_side(seeds) == fewest
-    # At once, though a prime has no other divisor.
-    assert build.side_by_side(2**31 - 1) == (2**31 - 1 if cores > 1 else 1)
+    # A prime has no other divisor than itself, and so many devices take minutes to make.
+    assert build.side_by_side(2**31 - 1) == 1
+
+
+def test_seeds_on_an_accelerator_need_no_devices_of_the_cpu(monkeypatch):
+    config = parse(["--env", "cheetah_run_sparse", "--preset", "debug", "--seeds", "2000"])
+    monkeypatch.setattr(build.machine, "has_accelerator", lambda: True)
+    assert build.cpu_devices(config) == 1
 
 
 def test_ensemble_has_a_ring_for_each_member(two_updates):

@@ -11,7 +11,7 @@ import pytest
 from re3_jax.agents.dreamer.agent import Dreamer
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.dreamer.learner import make_learner
-from re3_jax.agents.dreamer.state_entropy import encoder_from, sequence_re3
+from re3_jax.agents.dreamer.re3 import encoder_from, sequence_re3
 from re3_jax.agents.reward_free import reward_free
 from re3_jax.envs.base import LaneStep
 from re3_jax.intrinsic.base import none
