@@ -32,9 +32,9 @@ import torch
 from matplotlib.figure import Figure
 
 from benchmarks import beside, hardware
+from re3_jax import compilation
 from re3_jax.agents.sac import replays
 from re3_jax.agents.sac.agent import draw
-from re3_jax.cpu import compilation
 from re3_jax.envs.base import EnvSpec
 from re3_jax.runs.build import build, make_bonus, prepared
 from re3_jax.runs.config import RunConfig

@@ -34,9 +34,9 @@ from benchmarks.sac_update import ACTION_DIM, PHASES, STACK, TASK, full_replay
 from benchmarks.sac_update import Contender as Update
 from benchmarks.sac_update import with_latents as with_ring
 from experiments import operations
+from re3_jax import compilation
 from re3_jax.agents.sac.agent import make_sac
 from re3_jax.agents.sac.config import SACConfig
-from re3_jax.cpu import compilation
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.intrinsic import pretrained
 from re3_jax.intrinsic.base import IntrinsicReward, Step

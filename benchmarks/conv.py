@@ -27,8 +27,7 @@ import torch
 
 from benchmarks import hardware
 from benchmarks.knn import finished
-from re3_jax import initializers
-from re3_jax.cpu import compilation
+from re3_jax import compilation, initializers
 from re3_jax.networks import conv_stack
 from re3_jax.networks.conv_stack import ConvStack
 

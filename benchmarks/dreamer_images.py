@@ -24,9 +24,9 @@ import torch
 
 from benchmarks import hardware
 from benchmarks.knn import finished, take_turns
+from re3_jax import compilation
 from re3_jax.agents.dreamer import images, networks
 from re3_jax.agents.dreamer.config import DreamerConfig
-from re3_jax.cpu import compilation
 from re3_jax.cpu.space_to_depth import is_narrow
 
 IMAGES = 128

@@ -28,11 +28,10 @@ from jax import Array
 
 from benchmarks import hardware
 from benchmarks.knn import fill
-from re3_jax import knn
+from re3_jax import compilation, knn
 from re3_jax.agents.dreamer.agent import Dreamer, SequenceBatch
 from re3_jax.agents.dreamer.config import Precision, SequenceNeighbours
 from re3_jax.agents.dreamer.learner import reward_sequences
-from re3_jax.cpu import compilation
 from re3_jax.intrinsic.base import IntrinsicState, Step, none
 from re3_jax.replay.sequence_ring import Sequences
 from re3_jax.runs import machine

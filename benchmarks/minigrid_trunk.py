@@ -23,8 +23,7 @@ import torch
 
 from benchmarks import hardware
 from benchmarks.knn import finished, take_turns
-from re3_jax import initializers
-from re3_jax.cpu import compilation
+from re3_jax import compilation, initializers
 from re3_jax.cpu.batch_last import batch_last
 from re3_jax.networks import minigrid
 from re3_jax.networks.conv import max_pool2x2

@@ -26,12 +26,11 @@ import numpy as np
 
 from benchmarks import hardware
 from benchmarks.knn import fill, finished, take_turns, walk_latents
-from re3_jax import intrinsic, knn
+from re3_jax import compilation, intrinsic, knn
 from re3_jax.agents.base import LearnerState
 from re3_jax.agents.rainbow.agent import make_rainbow
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.agents.rainbow.learner import make_learner
-from re3_jax.cpu import compilation
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.intrinsic.re3 import from_config
 from re3_jax.replay import prioritized, sum_tree

@@ -35,11 +35,10 @@ import numpy as np
 
 from benchmarks import beside, hardware
 from benchmarks.knn import fill, finished, take_turns, walk_latents
-from re3_jax import intrinsic
+from re3_jax import compilation, intrinsic
 from re3_jax.agents.base import LearnerState
 from re3_jax.agents.sac.agent import make_sac
 from re3_jax.agents.sac.learner import make_learner
-from re3_jax.cpu import compilation
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.envs.host.config import DMCConfig
 from re3_jax.intrinsic.base import ChainState, IntrinsicBatch, IntrinsicReward, Step

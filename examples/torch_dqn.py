@@ -19,7 +19,7 @@ from gymnasium.wrappers import RescaleObservation
 from jax.dlpack import from_dlpack
 from torch import nn
 
-from re3_jax.cpu import compilation
+from re3_jax import compilation
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.intrinsic import IntrinsicBatch, RE3Config, Step, from_config, reward_batch
 

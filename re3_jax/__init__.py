@@ -13,13 +13,22 @@ Parts for your own training loop:
   `re3_jax.schedules`: the parts of the bonus.
 - `re3_jax.envs.registry`, `re3_jax.agents`, `re3_jax.training`: tasks, agents and the loop.
 
-`import re3_jax` imports none of them.
+`import re3_jax` imports none of them; `re3_jax.knn` and the others in `PARTS` then need no import
+of their own.
 """
 
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from re3_jax import initializers as initializers
+    from re3_jax import intrinsic as intrinsic
+    from re3_jax import knn as knn
+    from re3_jax import random_encoder as random_encoder
+    from re3_jax import running_stats as running_stats
+    from re3_jax import schedules as schedules
+    from re3_jax import state_entropy as state_entropy
     from re3_jax.runs.errors import UsageError as UsageError
     from re3_jax.runs.interface import Run as Run
     from re3_jax.runs.interface import load as load
@@ -27,11 +36,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "UsageError", "load", "train"]
 
+PARTS = (
+    *("initializers", "intrinsic", "knn", "random_encoder", "running_stats", "schedules"),
+    "state_entropy",
+)
+"""Modules that are imported when they are first used as an attribute of the package."""
+
 
 def __getattr__(name: str) -> Any:
+    # Only here: it imports JAX, and commands that check the installation must start without it.
+    if name in PARTS:
+        return import_module(f"re3_jax.{name}")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # Only here: it imports JAX, and commands that check the installation must start without it.
     from re3_jax.runs import interface
 
     return getattr(interface, name)
@@ -39,4 +56,5 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     imported = (name for name, value in globals().items() if isinstance(value, ModuleType))
-    return [*__all__, *imported, *(name for name in globals() if name.startswith("__"))]
+    of_python = (name for name in globals() if name.startswith("__"))
+    return [*{*__all__, *PARTS, *imported, *of_python}]

@@ -91,7 +91,7 @@ def init(
       image_input: the part of a frame stack that is encoded.
       image_crop: height and width of `stacked_crop` in pixels.
       torso: the convolutions over colour frames, see `conv_stack.colour`.
-      num_filters: filters of the first of them.
+      num_filters: filters of each of them.
 
     Raises:
       ValueError: if images are too small or their channels are not whole frames, or if the
@@ -208,7 +208,8 @@ def _encoded_shape(spec: EnvSpec, image_input: ImageInput, crop: int) -> tuple[i
     if channels % spec.colours:
         raise ValueError(
             f"there is no random encoder for images of shape {spec.observation_shape}: the "
-            f"channels must be whole frames of {number_of(spec.colours, 'channel')}"
+            f"channels must be whole frames of {number_of(spec.colours, 'channel')}: set colours "
+            f"of the EnvSpec to {1 if spec.colours == 3 else 3}"
         )
     if image_input == "newest_frame":
         return height, width, spec.colours

@@ -10,9 +10,9 @@ make all later ones NaN.
 
 All numbers are float32, including the count, which is exact up to 2^24 values. `update` counts at
 most 2^20 times as many values as its batch has; from then on the statistics are an exponential
-average over that many batches. Were they to go on, rounding would take the small contributions and
-leave the large ones, and the moments would drift. So a batch a million times smaller than what came
-before weighs more than its part.
+average over that many batches. Without this limit float32 would drop small contributions and keep
+large ones, and the moments would drift. So a batch a million times smaller than what came before
+weighs more than its part.
 """
 
 from typing import NamedTuple

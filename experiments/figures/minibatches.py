@@ -27,8 +27,8 @@ from scipy.stats import spearmanr  # type: ignore[import-untyped]
 from experiments.figures import command, frames, random_encoders
 from experiments.figures.agreement import kept
 from experiments.figures.random_encoders import Latents
+from re3_jax import compilation
 from re3_jax.agents.dreamer.re3 import encoder_from
-from re3_jax.cpu import compilation
 from re3_jax.envs.host import dmc, tasks
 from re3_jax.runs import curves, statistics
 from re3_jax.runs.config import RunConfig

@@ -8,8 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray, UInt8
 
-from re3_jax import initializers, random_encoder
-from re3_jax.cpu import compilation
+from re3_jax import compilation, initializers, random_encoder
 from re3_jax.envs.host import dmc
 from re3_jax.envs.host.config import DMCConfig
 from re3_jax.intrinsic.re3 import encoder_from

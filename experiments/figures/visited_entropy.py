@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int
 from matplotlib.axes import Axes
 
 from experiments.figures import replayed
-from re3_jax.cpu import compilation
+from re3_jax import compilation
 from re3_jax.runs import curves, statistics
 from re3_jax.runs.curves import Curve
 from re3_jax.state_entropy import particle_entropy

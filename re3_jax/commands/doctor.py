@@ -171,7 +171,7 @@ def check_neighbours() -> list[str]:
     import jax
     import numpy as np
 
-    from re3_jax.cpu import compilation
+    from re3_jax import compilation
     from re3_jax.knn import nearest_distances
     from re3_jax.replay import latent_ring
 

@@ -111,6 +111,18 @@ class EnvSpec:
     frame_stack: int = 1
     num_states: int | None = None
 
+    def __post_init__(self) -> None:
+        """Refuses what is no shape and no space of actions."""
+        if not isinstance(self.observation_shape, tuple):
+            raise TypeError(
+                f"observation_shape is {self.observation_shape!r}: give a tuple, such as (4,)"
+            )
+        if not isinstance(self.action_space, Discrete | Box):
+            raise TypeError(
+                f"action_space is {self.action_space!r}: give a Discrete, such as Discrete(2), or "
+                "a Box"
+            )
+
     @property
     def is_spatial(self) -> bool:
         """Whether observations are [height, width, channels], of whatever dtype."""

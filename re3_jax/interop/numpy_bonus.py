@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float32, Int32, PRNGKeyArray
 
-from re3_jax.cpu import compilation
+from re3_jax import compilation
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.interop import state_file
 from re3_jax.intrinsic import rewarding

@@ -1,4 +1,4 @@
-"""Options of networks and their training, as RND, ICM and bonuses built like them have them."""
+"""Options, encoder and training of bonuses that learn networks, such as RND and ICM."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class NetworkConfig(ScaledConfig):
         crop of all frames.
       image_crop: height and width of that crop in pixels.
       torso: the convolutions over colour frames, see `conv_stack.colour`.
-      num_filters: filters of the first of them.
+      num_filters: filters of each of them.
     """
 
     learning_rate: float = 1e-4

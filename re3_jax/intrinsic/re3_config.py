@@ -43,7 +43,7 @@ class RE3Config(WeightConfig):
         code) or the centre crop of all frames.
       image_crop: height and width of that crop in pixels.
       torso: the convolutions over colour frames, see `conv_stack.colour`.
-      num_filters: filters of the first of them.
+      num_filters: filters of each of them.
 
     Raises:
       ValueError: if a value is out of range; the message names it and the allowed values.

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from re3_jax import batch_split
@@ -91,10 +92,10 @@ def reward_batch(
 
 def _check_index(bonus: IntrinsicReward, batch: IntrinsicBatch) -> None:
     """Refuses indices of another shape, whose rewards would be broadcast to the batch."""
-    shape = len(batch.observation), *bonus.index_shape
-    if batch.bonus_index.shape != shape:
+    shape, index = (len(batch.observation), *bonus.index_shape), batch.required("bonus_index")
+    if index.shape != shape or not jnp.issubdtype(index.dtype, jnp.integer):
         raise ValueError(
-            f"bonus_index has the shape {list(batch.bonus_index.shape)}, but this batch needs "
+            f"bonus_index is {index.dtype}{list(index.shape)}, but this batch needs int32"
             f"{list(shape)}: give what observe returned for each transition"
         )
 

@@ -2,7 +2,7 @@
 
 `conv2d` and `conv_transpose2d` are the usual convolutions; on a CPU `re3_jax.cpu.conv` computes
 their gradients, equal up to rounding. To run them on every core of a CPU, compile the program with
-`re3_jax.cpu.compilation.jit`.
+`re3_jax.compilation.jit`.
 
 `conv2x2` is four shifted views and one matmul with the batch as the last axis: for the few
 channels of a small image, copies of contiguous memory matter more than the product.

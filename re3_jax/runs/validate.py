@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from re3_jax.envs.base import Box, Discrete, EnvSpec
+from re3_jax.plural import number_of
 from re3_jax.replay.frame_rows import row_size
 from re3_jax.runs import bonuses, loggers, suites
 from re3_jax.runs.agents import AGENTS, Agent
@@ -113,7 +114,7 @@ def check_memory(needed_bytes: int, available_bytes: int, config: RunConfig) -> 
     if needed_bytes <= available_bytes:
         return
     raise UsageError(
-        f"the state of {config.seeds} seeds takes {needed_bytes / 2**30:.1f} GiB and "
+        f"the state of {number_of(config.seeds, 'seed')} takes {needed_bytes / 2**30:.1f} GiB and "
         f"{available_bytes / 2**30:.1f} GiB are free: "
         + _what_fits(needed_bytes, available_bytes, config)
     )

@@ -16,7 +16,7 @@ Frames = list[np.ndarray]
 """Frames of an episode, uint8 [height, width, 3]."""
 
 MOST_LANES = 64
-"""Most lanes of an evaluation: one of DeepMind Control takes 65 to 80 MB of the host."""
+"""Most lanes of an evaluation, but at least one a seed: each takes 65 to 80 MB of the host."""
 
 MOST_REPLAYS = 3
 """Most replays of an episode whose process is lost.

@@ -15,8 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from re3_jax import batch_split
-from re3_jax.cpu import compilation
+from re3_jax import batch_split, compilation
 from re3_jax.cpu.branches import tracing_for
 from re3_jax.replay.sharded_ring import AXIS, ROW_AXES, ShardedRing
 from re3_jax.training import layouts

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from re3_jax import initializers
-from re3_jax.cpu import compilation
+from re3_jax import compilation, initializers
 from re3_jax.initializers import Layer
 from re3_jax.networks import conv_stack
 from re3_jax.networks.conv import conv2d, conv_transpose2d

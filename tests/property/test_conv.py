@@ -8,7 +8,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from re3_jax.cpu import compilation
+from re3_jax import compilation
 from re3_jax.cpu.conv_input_gradient import input_gradient_in_groups
 from re3_jax.networks.conv import conv2d, conv_transpose2d
 

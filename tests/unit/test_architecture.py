@@ -119,3 +119,13 @@ def test_what_a_run_imports_and_the_package_shows():
         "assert isinstance(re3_jax.Run, type)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
+
+
+def test_parts_of_the_package_come_when_they_are_used():
+    code = (
+        "import re3_jax\n"
+        "assert all(getattr(re3_jax, name) for name in re3_jax.PARTS)\n"
+        "assert callable(re3_jax.intrinsic.from_config) and callable(re3_jax.knn.kth_distance)\n"
+        "assert {*re3_jax.PARTS} <= {*dir(re3_jax)} and 'import_module' not in dir(re3_jax)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=600)

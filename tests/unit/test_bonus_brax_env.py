@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from re3_jax.cpu import compilation
+from re3_jax import compilation
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.intrinsic import RE3Config, e3b, from_config, icm, reward_rollout
 from re3_jax.intrinsic.base import Step

@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from re3_jax import knn
-from re3_jax.cpu import compilation
+from re3_jax import compilation, knn
 from re3_jax.cpu.branches import of_platform, tracing_for
 from re3_jax.replay import latent_ring
 

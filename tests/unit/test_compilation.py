@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from re3_jax.cpu import compilation
+from re3_jax import compilation
 from re3_jax.training.device_program import DeviceProgram
 
 

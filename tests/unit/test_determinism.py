@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from re3_jax import compilation
 from re3_jax.accelerators import targets
 from re3_jax.accelerators.hlo import parse as parse_program
 from re3_jax.accelerators.targets import TARGETS
 from re3_jax.agents.sac import learner as sac
-from re3_jax.cpu import compilation
 from re3_jax.losses import batched_index
 from re3_jax.runs import build
 from re3_jax.runs.options import parse

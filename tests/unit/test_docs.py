@@ -91,6 +91,7 @@ def test_the_code_of_a_page_runs(page):
         "key": jax.random.key(0),
         "num_lanes": 8,
         "observation": observation,
+        "observations": jnp.zeros((5, 8, 4)),
         "action": jnp.zeros(8, jnp.int32),
         "next_observation": observation,
         "terminated": jnp.zeros(8, bool),

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from re3_jax import compilation
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.agents.sac.learner import make_learner
-from re3_jax.cpu import compilation
 from re3_jax.intrinsic.base import none
 from re3_jax.intrinsic.re3 import RE3Config, from_config
 from re3_jax.runs.resolve import resolve

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from re3_jax import compilation
 from re3_jax.agents.base import LearnerState
 from re3_jax.agents.dreamer.learner import make_learner
 from re3_jax.agents.off_policy import where_drawn
-from re3_jax.cpu import compilation
 from re3_jax.envs.base import LaneStep
 from re3_jax.intrinsic.rnd import RNDConfig, from_config
 from tests.equal import equal_arrays

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from re3_jax.cpu import compilation
+from re3_jax import compilation
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.interop.numpy_bonus import NumpyBonus
 from re3_jax.intrinsic import (

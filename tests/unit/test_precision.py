@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from re3_jax import compilation
 from re3_jax.agents.dreamer.re3 import encoder_from
-from re3_jax.cpu import compilation
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.training.host_functions import SeedFunctions
 from re3_jax.training.host_loop import HostProgram

@@ -1,5 +1,7 @@
 """What the functions of the library say to arguments of another kind or shape than theirs."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -49,14 +51,35 @@ def test_one_latent_is_no_batch():
         latent_ring.add(latent_ring.init(16, 2), PLACES[0])
 
 
-@pytest.mark.parametrize("index", [jnp.zeros(1, int), jnp.zeros(2, int), jnp.zeros((8, 1), int)])
+@pytest.mark.parametrize(
+    "index", [jnp.zeros(1, int), jnp.zeros(2, int), jnp.zeros((8, 1), int), jnp.zeros(8)]
+)
 def test_indices_of_another_shape_are_refused_and_not_broadcast(index):
     bonus = from_config(RE3Config(ring_size=16, latent_dim=4))
     state, found = bonus.observe(bonus.init(KEY, SPEC), Step(jnp.asarray(PLACES)))
     batch = IntrinsicBatch(PLACES, jnp.zeros(8, int), PLACES, found, jnp.int32(8))
     assert reward_batch(bonus, state, batch, KEY)[0].shape == (8,)
-    with pytest.raises(ValueError, match=r"bonus_index has the shape .* needs \[8\]: give what"):
+    with pytest.raises(ValueError, match=r"bonus_index is .* needs int32\[8\]: give what"):
         reward_batch(bonus, state, batch._replace(bonus_index=index), KEY)
+
+
+def test_a_batch_without_indices_says_so():
+    bonus = from_config(RE3Config(ring_size=16, latent_dim=4))
+    batch = IntrinsicBatch(PLACES, jnp.zeros(8, int), PLACES, None, jnp.int32(8))
+    with pytest.raises(ValueError, match="needs bonus_index of every step"):
+        reward_batch(bonus, bonus.init(KEY, SPEC), batch, KEY)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"observation_shape": 4}, r"observation_shape is 4: give a tuple, such as \(4,\)"),
+        ({"action_space": 2}, r"action_space is 2: give a Discrete, such as Discrete\(2\)"),
+    ],
+)
+def test_a_task_says_how_it_is_described(change, words):
+    with pytest.raises(TypeError, match=words):
+        dataclasses.replace(SPEC, **change)
 
 
 def test_options_are_no_bonus():

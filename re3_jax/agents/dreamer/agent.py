@@ -159,7 +159,7 @@ class Dreamer:
         (model_loss, (posts, model_info)), model_gradient = jax.value_and_grad(
             self.model_loss, has_aux=True
         )(state.model, batch, model_key)
-        # Said twice, or the devices exchange states at each step of the model.
+        # Both are constrained, or the devices exchange states at each step of the model.
         posts = batch_split.split(posts, axis=1)
         c, start = self.config, batch_split.split(self._starts(posts))
         noise = batch_split.split(

@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray, UInt8
 
+from re3_jax import compilation
 from re3_jax.agents.dreamer import networks
 from re3_jax.agents.dreamer.agent import SequenceBatch
 from re3_jax.agents.dreamer.config import DreamerConfig
 from re3_jax.agents.dreamer.networks import WorldModel
-from re3_jax.cpu import compilation
 from re3_jax.networks import rssm
 from re3_jax.networks.rssm import State
 from re3_jax.replay import sequence_ring

@@ -14,7 +14,7 @@ Augmentation = Literal["crop", "shift", "none"]
 class SACConfig:
     """Soft actor-critic from pixels: RAD (one random crop) or DrQ (two random shifts).
 
-    What concerns images is ignored for flat observations.
+    Options of images have no effect on flat observations.
 
     Attributes:
       augmentation: `crop` cuts a random square out of each stack (RAD), `shift` pads by
@@ -24,7 +24,7 @@ class SACConfig:
       crop_size: side of the square that `crop` cuts out, in pixels.
       shift_pad: the largest displacement of `shift`, in pixels.
       torso: the convolutions, see `conv_stack.colour`.
-      num_filters: filters of the first convolution.
+      num_filters: filters of each of them.
       frame_differences: whether the first convolution's weights are those of the newest frame and
         of the differences between each frame and the next, instead of each frame's. The networks
         can represent the same functions, but begin and learn differently.
