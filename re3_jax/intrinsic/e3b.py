@@ -29,7 +29,7 @@ from re3_jax.inheritance import inherits
 from re3_jax.intrinsic import weight
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, prepared
 from re3_jax.intrinsic.inverse_dynamics import InverseDynamicsState, controllable_encoder
-from re3_jax.intrinsic.prediction_error import NetworkConfig
+from re3_jax.intrinsic.network_training import NetworkConfig
 from re3_jax.intrinsic.weight import Normalization
 from re3_jax.replay import episode_memory, value_ring
 from re3_jax.replay.value_ring import ValueRing

@@ -24,9 +24,9 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from re3_jax import checks, initializers, random_encoder
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
-from re3_jax.intrinsic import prediction_error, weight
+from re3_jax.intrinsic import encoder_config, weight
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, no_index
-from re3_jax.intrinsic.prediction_error import NetworkConfig
+from re3_jax.intrinsic.network_training import NetworkConfig, descend
 from re3_jax.networks import mlp
 from re3_jax.networks.mlp import MLP
 from re3_jax.random_encoder import EncoderParams
@@ -104,7 +104,7 @@ def init_params(key: PRNGKeyArray, spec: EnvSpec, config: ICMConfig) -> ICMParam
         return tuple(initializers.layers(config.encoder_init, key, shapes))
 
     return ICMParams(
-        encoder=prediction_error.init_encoder(encoder_key, spec, config),
+        encoder=encoder_config.init(encoder_key, spec, config),
         inverse=draw(inverse_key, 2 * latent, action),
         forward=draw(forward_key, latent + action, latent),
     )
@@ -118,7 +118,7 @@ def errors(params: ICMParams, batch: IntrinsicBatch, config: ICMConfig) -> Error
     # One pass over both: one large convolution costs less than two small ones.
     both = jnp.concatenate([batch.observation, batch.required("next_observation")])
     random_encoder.refuse_scaled_images(params.encoder, both)
-    features, next_features = jnp.split(prediction_error.encode(params.encoder, both, config), 2)
+    features, next_features = jnp.split(encoder_config.encode(params.encoder, both, config), 2)
     taken = batch.required("action")
     is_discrete = jnp.issubdtype(taken.dtype, jnp.integer)
     if is_discrete:
@@ -172,9 +172,7 @@ def icm(config: ICMConfig) -> IntrinsicReward:
             return config.forward_weight * forward + config.inverse_weight * inverse, info
 
         with jax.named_scope("icm_update"):
-            params, opt_state, info = prediction_error.descend(
-                optimizer, loss, state.params, state.opt_state
-            )
+            params, opt_state, info = descend(optimizer, loss, state.params, state.opt_state)
         return ICMState(params, opt_state), info
 
     return IntrinsicReward(init, observe, reward, update)

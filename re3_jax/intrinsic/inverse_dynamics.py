@@ -17,9 +17,10 @@ from re3_jax import initializers
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward
+from re3_jax.intrinsic.encoder_config import EncoderConfig
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
-from re3_jax.intrinsic.prediction_error import NetworkConfig, descend
-from re3_jax.intrinsic.re3 import encoder_from
+from re3_jax.intrinsic.network_training import NetworkConfig, descend
+from re3_jax.intrinsic.re3 import encoder_of
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import Encoder, refuse_ensemble, state_entropy
 from re3_jax.networks import mlp
@@ -48,19 +49,16 @@ def inverse_dynamics(config: RE3Config, learned: LearnedEncoderConfig) -> Intrin
     Raises:
       ValueError: if `ensemble_size` is above 1.
     """
+    refuse_ensemble(config, "inverse_dynamics")
     return state_entropy(config, inverse_dynamics_encoder(config, learned), learned.neighbours)
 
 
-def inverse_dynamics_encoder(config: RE3Config, learned: LearnedEncoderConfig) -> Encoder:
+def inverse_dynamics_encoder(config: EncoderConfig, learned: LearnedEncoderConfig) -> Encoder:
     """RE3's encoder for `config`, but trained; observations are not augmented.
 
     `update` reports `inverse_dynamics_loss`.
-
-    Raises:
-      ValueError: if `ensemble_size` is above 1.
     """
-    refuse_ensemble(config, "inverse_dynamics")
-    network = encoder_from(config)
+    network = encoder_of(config)
     optimizer = optax.adam(learned.learning_rate)
 
     def init(key: PRNGKeyArray, spec: EnvSpec) -> InverseDynamicsState:
@@ -103,16 +101,8 @@ def inverse_dynamics_encoder(config: RE3Config, learned: LearnedEncoderConfig) -
 
 def controllable_encoder(config: NetworkConfig) -> Encoder:
     """Makes `inverse_dynamics_encoder` from the options of a bonus that is no state entropy."""
-    network = RE3Config(
-        latent_dim=config.latent_dim,
-        encoder_init=config.encoder_init,
-        image_input=config.image_input,
-        image_crop=config.image_crop,
-        torso=config.torso,
-        num_filters=config.num_filters,
-    )
     learned = LearnedEncoderConfig(learning_rate=config.learning_rate, hidden_dim=config.hidden_dim)
-    return inverse_dynamics_encoder(network, learned)
+    return inverse_dynamics_encoder(config, learned)
 
 
 def action_loss(

@@ -23,7 +23,7 @@ from re3_jax.inheritance import inherits
 from re3_jax.intrinsic import rnd, weight
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step
 from re3_jax.intrinsic.inverse_dynamics import InverseDynamicsState, controllable_encoder
-from re3_jax.intrinsic.prediction_error import NetworkConfig
+from re3_jax.intrinsic.network_training import NetworkConfig
 from re3_jax.intrinsic.rnd import RNDState
 from re3_jax.knn import scores
 from re3_jax.replay import episode_memory, value_ring

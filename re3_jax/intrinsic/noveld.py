@@ -21,7 +21,7 @@ from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic import rnd, weight
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, prepared
-from re3_jax.intrinsic.prediction_error import NetworkConfig
+from re3_jax.intrinsic.network_training import NetworkConfig
 from re3_jax.intrinsic.rnd import RNDState
 from re3_jax.replay import episode_memory, value_ring
 from re3_jax.replay.episode_memory import EpisodeMemory

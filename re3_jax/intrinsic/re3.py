@@ -7,49 +7,41 @@ ranks (paper, Appendix "Details on MiniGrid Experiments").
 """
 
 from functools import partial
-from typing import Any
 
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array
 
 from re3_jax import random_encoder
-from re3_jax.envs.base import EnvSpec
+from re3_jax.intrinsic import encoder_config
 from re3_jax.intrinsic.base import IntrinsicReward
+from re3_jax.intrinsic.encoder_config import EncoderConfig
 from re3_jax.intrinsic.re3_config import Normalization, RE3Config
 from re3_jax.intrinsic.state_entropy import Encoder, never_trained, scaled, state_entropy
 from re3_jax.random_encoder import EncoderParams
 
-__all__ = ["Normalization", "RE3Config", "encoder_from", "from_config", "re3"]
+__all__ = ["Normalization", "RE3Config", "encoder_from", "encoder_of", "from_config", "re3"]
 
 
-def encoder_from(config: RE3Config) -> Encoder:
+def encoder_of(config: EncoderConfig, ensemble_size: int = 1) -> Encoder:
     """The random encoder, or ensemble of random encoders, for `config`."""
-
-    def init(key: PRNGKeyArray, spec: EnvSpec) -> EncoderParams:
-        return random_encoder.init(
-            key,
-            spec,
-            init=config.encoder_init,
-            latent_dim=config.latent_dim,
-            ensemble_size=config.ensemble_size,
-            image_input=config.image_input,
-            image_crop=config.image_crop,
-            torso=config.torso,
-            num_filters=config.num_filters,
-        )
-
-    sees: dict[str, Any] = {"image_input": config.image_input, "image_crop": config.image_crop}
 
     def encode(params: EncoderParams, observation: Array) -> Array:
         random_encoder.refuse_scaled_images(params, observation)
-        return random_encoder.encode(params, observation, **sees)
+        return encoder_config.encode(params, observation, config)
 
     return Encoder(
-        init=init,
+        init=partial(encoder_config.init, config=config, ensemble_size=ensemble_size),
         encode=encode,
         latent_dim=lambda spec: random_encoder.latent_dim_of(spec, config.latent_dim),
         update=never_trained,
-        visible=partial(random_encoder.visible, **sees),
+        visible=partial(
+            random_encoder.visible, image_input=config.image_input, image_crop=config.image_crop
+        ),
     )
+
+
+def encoder_from(config: RE3Config) -> Encoder:
+    """RE3's encoder, with as many members as `config` says."""
+    return encoder_of(config, config.ensemble_size)
 
 
 def re3(config: RE3Config) -> IntrinsicReward:

@@ -4,16 +4,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from re3_jax import checks
-from re3_jax.initializers import Scheme
+from re3_jax.intrinsic.encoder_config import EncoderConfig
 from re3_jax.intrinsic.weight import WeightConfig
-from re3_jax.networks.conv_stack import Torso
-from re3_jax.random_encoder import ImageInput
 
 Normalization = Literal["none", "running_std", "released_running_std", "running_mean"]
 
 
 @dataclass(frozen=True)
-class RE3Config(WeightConfig):
+class RE3Config(EncoderConfig, WeightConfig):
     """Options of the bonus beta_t r_i, except the training of a learned encoder.
 
     The defaults are the paper's for MiniGrid, the weight that of DoorKey-6x6. The released code is
@@ -36,14 +34,7 @@ class RE3Config(WeightConfig):
       normalize: divide by the exact running standard deviation, by that of the released code, by
         the running mean (as APT does), or not at all.
       log1p: whether to take log(1 + .) after that.
-      encoder_init: initialisation of the encoder's weights (see `initializers`).
-      latent_dim: length of y; a MiniGrid view always gives 64.
       ensemble_size: number of encoders, each with its own ring; their distances are averaged.
-      image_input: the part of a frame stack that is encoded, the whole newest frame (released
-        code) or the centre crop of all frames.
-      image_crop: height and width of that crop in pixels.
-      torso: the convolutions over colour frames, see `conv_stack.colour`.
-      num_filters: filters of each of them.
 
     Raises:
       ValueError: if a value is out of range; the message names it and the allowed values.
@@ -58,19 +49,13 @@ class RE3Config(WeightConfig):
     ring_shards: int = 1
     normalize: Normalization = "none"
     log1p: bool = True
-    encoder_init: Scheme = "torch"
-    latent_dim: int = 64
     ensemble_size: int = 1
-    image_input: ImageInput = "newest_frame"
-    image_crop: int = 84
-    torso: Torso = "rad"
-    num_filters: int = 32
 
     def __post_init__(self) -> None:
         """Validates the fields."""
-        super().__post_init__()
-        counts = "first_neighbour", "ring_size", "ring_shards", "latent_dim", "ensemble_size"
-        checks.at_least(self, 1, *counts, "image_crop", "num_filters")
+        WeightConfig.__post_init__(self)
+        EncoderConfig.__post_init__(self)
+        checks.at_least(self, 1, "first_neighbour", "ring_size", "ring_shards", "ensemble_size")
         if self.last_neighbour < self.first_neighbour:
             raise ValueError(
                 f"last_neighbour ({self.last_neighbour}) must not be below first_neighbour "
@@ -100,8 +85,7 @@ class RE3Config(WeightConfig):
                 f"{self.last_neighbour}: raise {size} or lower last_neighbour"
             )
         self._check_shards()
-        checks.one_of(self, normalize=Normalization, encoder_init=Scheme)
-        checks.one_of(self, image_input=ImageInput, torso=Torso)
+        checks.one_of(self, normalize=Normalization)
 
     def _check_shards(self) -> None:
         if self.ring_shards > 1 and self.merge_copies:

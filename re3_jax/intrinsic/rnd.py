@@ -21,9 +21,9 @@ from jaxtyping import Array, Float, Int, Num, PRNGKeyArray, Shaped
 from re3_jax import checks, initializers, random_encoder, whitening
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
-from re3_jax.intrinsic import prediction_error, weight
+from re3_jax.intrinsic import encoder_config, weight
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, no_index
-from re3_jax.intrinsic.prediction_error import NetworkConfig
+from re3_jax.intrinsic.network_training import NetworkConfig, descend
 from re3_jax.networks import mlp
 from re3_jax.networks.mlp import MLP
 from re3_jax.random_encoder import EncoderParams, GreyEncoder, PixelEncoder
@@ -86,14 +86,14 @@ def init_predictor(key: PRNGKeyArray, spec: EnvSpec, config: RNDConfig) -> Predi
     latent_dim = random_encoder.latent_dim_of(spec, config.latent_dim)
     shapes = mlp.kernel_shapes(latent_dim, config.hidden_dim, config.hidden_dim, latent_dim)
     head = initializers.layers(config.encoder_init, head_key, shapes)
-    return Predictor(prediction_error.init_encoder(encoder_key, spec, config), tuple(head))
+    return Predictor(encoder_config.init(encoder_key, spec, config), tuple(head))
 
 
 def predict(
     predictor: Predictor, observation: Num[Array, " batch *observation"], config: RNDConfig
 ) -> Float[Array, "batch latent"]:
     """Computes g(o), in float32 at full matmul precision."""
-    latents = prediction_error.encode(predictor.encoder, observation, config)
+    latents = encoder_config.encode(predictor.encoder, observation, config)
     with jax.default_matmul_precision("highest"):
         return mlp.mlp(predictor.head, latents)
 
@@ -107,7 +107,7 @@ def rnd(config: RNDConfig) -> IntrinsicReward:
         target_key, predictor_key = jax.random.split(key)
         predictor = init_predictor(predictor_key, spec, config)
         return RNDState(
-            target=prediction_error.init_encoder(target_key, spec, config),
+            target=encoder_config.init(target_key, spec, config),
             predictor=predictor,
             opt_state=optimizer.init(predictor),
             seen=whitening.init(spec) if config.normalize_observations else (),
@@ -117,7 +117,7 @@ def rnd(config: RNDConfig) -> IntrinsicReward:
         return state, no_index(step)
 
     def targets(state: RNDState, batch: IntrinsicBatch) -> Float[Array, "batch latent"]:
-        return prediction_error.encode(state.target, _input(state, batch, config), config)
+        return encoder_config.encode(state.target, _input(state, batch, config), config)
 
     def reward(
         state: RNDState, batch: IntrinsicBatch
@@ -143,9 +143,7 @@ def rnd(config: RNDConfig) -> IntrinsicReward:
             return error, {"rnd_loss": error}
 
         with jax.named_scope("rnd_update"):
-            predictor, opt_state, info = prediction_error.descend(
-                optimizer, loss, state.predictor, state.opt_state
-            )
+            predictor, opt_state, info = descend(optimizer, loss, state.predictor, state.opt_state)
         return state._replace(predictor=predictor, opt_state=opt_state), info
 
     return IntrinsicReward(init, observe, reward, update, targets=targets)

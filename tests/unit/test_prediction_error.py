@@ -10,7 +10,7 @@ import pytest
 
 from re3_jax.intrinsic import icm, rnd
 from re3_jax.intrinsic.base import Step
-from re3_jax.intrinsic.prediction_error import descend
+from re3_jax.intrinsic.network_training import descend
 from re3_jax.intrinsic.rewarding import with_bonus
 from re3_jax.networks.conv_stack import ConvStack
 from re3_jax.replay.transitions import Transitions

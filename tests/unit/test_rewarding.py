@@ -12,7 +12,7 @@ from re3_jax.agents.ppo.config import PPOConfig
 from re3_jax.agents.ppo.learner import make_learner
 from re3_jax.agents.ppo.minibatches import shuffled, steps_of
 from re3_jax.envs.base import Discrete, EnvSpec
-from re3_jax.intrinsic import RE3Config, from_config, prediction_error
+from re3_jax.intrinsic import RE3Config, encoder_config, from_config
 from re3_jax.intrinsic.base import IntrinsicBatch, Step
 from re3_jax.intrinsic.icm import ICMConfig
 from re3_jax.intrinsic.icm import from_config as icm
@@ -100,7 +100,7 @@ def test_updates_are_given_what_a_fixed_network_says_of_their_rows():
     jax.jit(partial(reward_batch, spy))(state, batch, jax.random.key(2), STEPS)
     jax.effects_barrier()
     fixed = state.parts["rnd"].bonus.target
-    expected = prediction_error.encode(fixed, batch.observation, RNDConfig(**SIZES))
+    expected = encoder_config.encode(fixed, batch.observation, RNDConfig(**SIZES))
     np.testing.assert_allclose(np.array(given), expected[STEPS], rtol=1e-5, atol=1e-6)
 
 

@@ -4,7 +4,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from re3_jax.intrinsic.prediction_error import NetworkConfig
+from re3_jax.intrinsic.network_training import NetworkConfig
 from re3_jax.runs.bonuses import BONUSES
 from re3_jax.runs.config import RunConfig, unflatten
 
