@@ -80,12 +80,11 @@ def of_programs(config: RunConfig, spec: EnvSpec, learner: Learner) -> Programs:
     frame = shaped((lanes, *spec.frame_shape), np.uint8)
     reward, flag = shaped((lanes,), np.float32), shaped((lanes,), np.bool_)
     state = jax.eval_shape(one.init, shaped((), np.int32), frame)
-    act, act_randomly = partial(one.act, False), partial(one.act, True)
-    _, action = jax.eval_shape(act, state)
+    _, action = jax.eval_shape(one.act, state)
     phases = [counted(partial(one.learn, phase), state) for phase in learner.phases]
     return Programs(
-        act=counted(act, state),
-        act_randomly=counted(act_randomly, state),
+        act=counted(one.act, state),
+        act_randomly=counted(one.act_randomly, state),
         learn=float(np.mean(phases)),
         store=counted(one.store, state, action, LaneStep(frame, reward, flag, flag, frame, flag)),
         search_per_row=_of_search(config),

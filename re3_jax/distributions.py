@@ -12,7 +12,17 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from re3_jax.cpu import flat_random
-from re3_jax.losses import batched_index
+
+
+def batched_index(
+    values: Float[Array, "*batch actions"], action: Int[Array, "*batch"]
+) -> Float[Array, "*batch"]:
+    """The values of one action of each batch element.
+
+    A sum over a mask, because the gradient of a gather is a scatter, which a GPU adds in any order.
+    """
+    is_chosen = jax.nn.one_hot(action, values.shape[-1], dtype=bool)
+    return jnp.sum(jnp.where(is_chosen, values, 0.0), axis=-1)
 
 
 class Categorical(NamedTuple):

@@ -35,5 +35,6 @@ def _is_exact(program: Program, scatter: Instruction) -> bool:
     combiner = program.computations[scatter.called[0]]
     (root,) = (instruction for instruction in combiner.values() if instruction.is_root)
     if root.opcode in SUMS:
-        return not any(shape.is_float for shape in root.shapes)
+        # Sums of floating-point and complex numbers round.
+        return not any(shape.dtype.startswith(("f", "bf", "c")) for shape in root.shapes)
     return root.opcode in ORDER_FREE

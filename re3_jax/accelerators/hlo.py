@@ -36,11 +36,6 @@ class Shape:
         return math.prod(self._padded) * _bits(self.dtype) // 8
 
     @property
-    def is_float(self) -> bool:
-        """Whether sums of its elements round."""
-        return self.dtype.startswith(("f", "bf", "c"))
-
-    @property
     def is_on_chip(self) -> bool:
         """Whether the compiler keeps it in a memory on the chip (of a TPU)."""
         return "S(" in self.layout

@@ -17,6 +17,7 @@ from re3_jax.intrinsic.base import (
     Step,
     check_is_bonus,
 )
+from re3_jax.intrinsic.rewarding import reward_rollout
 
 
 def validated(bonus: IntrinsicReward, strict: bool = False) -> IntrinsicReward:
@@ -118,8 +119,6 @@ def check_bonus(
       >>> sorted(check_bonus(from_config(RE3Config(ring_size=64)), spec))[:2]
       ['beta', 'duplicate_share']
     """
-    from re3_jax.intrinsic.rewarding import reward_rollout
-
     whole = validated(bonus, strict=True)
     rows, space = (time, num_lanes), spec.action_space
 

@@ -33,12 +33,15 @@ class SeedFunctions:
         learned = self.learner.restart(state.learner, frame)
         return state.with_learner(learned)._replace(lanes=lanes)
 
-    def act(self, randomly: bool, state: TrainState) -> tuple[Memory, Action]:
-        """Uniformly random actions, or the policy's exploring ones."""
+    def act(self, state: TrainState) -> tuple[Memory, Action]:
+        """The policy's exploring actions."""
         key = step_key(state.key, state.counters.agent_steps, 0)
-        if randomly:
-            return state.memory, self.learner.spec.action_space.sample(key, self.learner.num_lanes)
         return self.learner.acting.act(state.agent, state.memory, key, True)
+
+    def act_randomly(self, state: TrainState) -> tuple[Memory, Action]:
+        """Uniformly random actions."""
+        key = step_key(state.key, state.counters.agent_steps, 0)
+        return state.memory, self.learner.spec.action_space.sample(key, self.learner.num_lanes)
 
     def learn(self, phase: Phase, state: TrainState) -> tuple[TrainState, Info]:
         """One update."""

@@ -94,8 +94,8 @@ class HostProgram:
         changes = *learner.learns, "counters"
         learn = cache(lambda phase: program(partial(one.learn, phase), *changes))
         self.programs = StepPrograms(
-            act=compiled(partial(one.act, False)),
-            act_randomly=compiled(partial(one.act, True)),
+            act=compiled(one.act),
+            act_randomly=compiled(one.act_randomly),
             learn=tuple(map(learn, learner.phases)),
             store=program(one.store, *STORED),
         )

@@ -16,7 +16,7 @@ from re3_jax.accelerators import targets
 from re3_jax.accelerators.hlo import parse as parse_program
 from re3_jax.accelerators.targets import TARGETS
 from re3_jax.agents.sac import learner as sac
-from re3_jax.losses import batched_index
+from re3_jax.distributions import batched_index
 from re3_jax.runs import build
 from re3_jax.runs.options import parse
 from re3_jax.training import seeds

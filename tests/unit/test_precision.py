@@ -63,7 +63,7 @@ def text_of(request):
     step = jax.eval_shape(lambda: program.on_device(program._zero_step()))
     programs = {
         "learn": (compiled(partial(one.learn, program.learner.phases[0])), state),
-        "act": (compiled(partial(one.act, False)), state),
+        "act": (compiled(one.act), state),
         "store": (compiled(one.store), state, action, step),
     }
     return cache(lambda name, platform: lowered_text(*programs[name], platform=platform))

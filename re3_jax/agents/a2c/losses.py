@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.rollout import Rollout, next_values
 from re3_jax.distributions import Categorical
-from re3_jax.losses import generalized_advantage
+from re3_jax.returns import generalized_advantage
 
 
 def a2c_loss(

@@ -15,7 +15,7 @@ from re3_jax.agents.ppo.config import PPOConfig
 from re3_jax.agents.ppo.reward_scale import RewardScale
 from re3_jax.agents.rollout import Rollout, next_values
 from re3_jax.inheritance import inherits
-from re3_jax.losses import generalized_advantage
+from re3_jax.returns import generalized_advantage
 
 
 @inherits()

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from re3_jax.losses import batched_index
+from re3_jax.distributions import batched_index
 
 batched_index_of_atoms = jax.vmap(batched_index, in_axes=(2, None), out_axes=1)
 """(values [batch, actions, atoms], action [batch]) -> [batch, atoms]."""

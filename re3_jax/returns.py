@@ -1,8 +1,8 @@
-"""Loss terms and return estimators that several agents use."""
+"""Estimates of returns that several agents use."""
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 MOST_UNROLLED = 16
 """Steps of a rollout in one turn of a loop: longer rollouts would take long to compile."""
@@ -35,14 +35,3 @@ def generalized_advantage(
         accumulate, jnp.zeros_like(delta[0]), (delta, decay), reverse=True, unroll=unroll
     )
     return advantage
-
-
-def batched_index(
-    values: Float[Array, "*batch actions"], action: Int[Array, "*batch"]
-) -> Float[Array, "*batch"]:
-    """The values of one action of each batch element.
-
-    A sum over a mask, because the gradient of a gather is a scatter, which a GPU adds in any order.
-    """
-    is_chosen = jax.nn.one_hot(action, values.shape[-1], dtype=bool)
-    return jnp.sum(jnp.where(is_chosen, values, 0.0), axis=-1)

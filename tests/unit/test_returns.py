@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from re3_jax.distributions import Categorical
-from re3_jax.losses import generalized_advantage
+from re3_jax.returns import generalized_advantage
 
 
 def by_definition(reward, value, next_value, done, discount, gae_lambda):
