@@ -194,3 +194,4 @@ def test_holms_correction_rejects_what_its_steps_reject():
         corrected = np.sort(rules.holm(p))
         assert (corrected <= level).tolist() == rejected.astype(bool).tolist()
     assert rules.holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+    assert rules.holm([0.6, 0.9]) == [1, 1]

@@ -210,3 +210,11 @@ def test_many_seeds_need_little_memory():
 def test_what_is_no_number_separates_nothing():
     assert np.isnan(permutation_p_value(np.array([np.nan, 1.0]), np.array([0.0, 2.0])))
     assert np.isnan(permutation_p_value(np.array([0.0, 2.0]), np.array([np.nan, 1.0])))
+
+
+def test_samples_are_resampled_apart():
+    """The same indices for both would leave no difference between equal samples."""
+    values = np.arange(10.0)
+    low, high = bootstrap_interval(lambda x, y: (x - y).mean(axis=(-2, -1)), values, values)
+    spread = 2 * 1.96 * (2 * values.var() / 10) ** 0.5
+    np.testing.assert_allclose(high - low, spread, rtol=0.1)

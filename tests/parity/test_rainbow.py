@@ -212,3 +212,23 @@ def test_bytes_are_scaled(shape):
         for observation in (codes, codes.astype(jnp.float32) / 255)
     ]
     np.testing.assert_array_equal(*outputs)
+
+
+def test_every_layer_has_noise_of_its_own():
+    """And its outputs other than its inputs."""
+    agent = make_rainbow(dataclasses.replace(CONFIG, torso="mlp"), SPECS["mlp"])
+    noise = networks.draw_noise(jax.random.key(1), agent.init(jax.random.key(0)).online)
+    drawn = np.concatenate(jax.tree.leaves(noise))
+    assert len(np.unique(drawn)) > 0.99 * drawn.size
+
+
+def test_what_is_predicted_exactly_keeps_a_priority():
+    config = dataclasses.replace(CONFIG, torso="mlp", distributional=False, noisy=False)
+    agent = make_rainbow(config, SPECS["mlp"])
+    state = agent.init(jax.random.key(0))
+    silent = jax.tree.map(jnp.zeros_like, state.online)
+    state = state._replace(online=silent, target=jax.tree.map(jnp.copy, silent))
+    zeros, seen = jnp.zeros(3), jnp.ones((3, 7))
+    batch = RainbowBatch(seen, jnp.arange(3), zeros, zeros, zeros + 0.9, seen, zeros + 1)
+    _, priority, info = jax.jit(agent.update)(state, batch, jax.random.key(1))
+    assert info["loss"] == 0 and (priority > 0).all()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from re3_jax.replay import prioritized
+from re3_jax.replay import prioritized, sum_tree
 
 ROWS, LANES, GAMMA = 12, 2, 0.9
 
@@ -232,3 +232,29 @@ def test_one_replay_per_seed():
 def test_sizes_without_room_are_refused(sizes, words):
     with pytest.raises(ValueError, match=words):
         prioritized.init(frame_shape=(2,), dtype=jnp.uint8, **sizes)
+
+
+def test_large_replays_are_drawn_from_everywhere():
+    """Where a draw ends in its group of leaves does not depend on the group."""
+    rows = 2**16
+    replay = prioritized.init(rows, 1, (1,), jnp.uint8, n=1, stack=1)
+    tree = sum_tree.update(replay.tree, jnp.arange(rows), jnp.ones(rows))
+    replay = replay._replace(tree=tree)
+    draw = jax.jit(
+        lambda key, replay: prioritized.sample(key, replay, 16, n=1, stack=1, gamma=1.0).slot
+    )
+    drawn = jax.vmap(draw, (0, None))(jax.random.split(jax.random.key(0), 1024), replay)
+    # 16,384 uniform draws of 65,536 rows find 14,500 of them.
+    assert len(np.unique(drawn)) > 14_000
+
+
+def test_the_end_of_the_task_is_stored_where_a_time_limit_comes_with_it():
+    """As in the last step of DeepSea."""
+    replay = prioritized.init(12, 2, (2,), jnp.uint8, n=1, stack=1)
+    both, no = jnp.array([True, False]), jnp.zeros(2, bool)
+    frame, zeros = jnp.zeros((2, 2), jnp.uint8), jnp.zeros(2, jnp.int32)
+    for ends in (both, no):
+        replay = prioritized.add(
+            replay, frame, zeros, jnp.zeros(2), ends, ends, zeros, n=1, stack=1
+        )
+    np.testing.assert_array_equal(np.flatnonzero(replay.tree.levels[0]), [0, 1])

@@ -231,3 +231,13 @@ def test_each_of_several_copies_is_augmented_apart():
     assert draws.next_noise.shape == (2 * BATCH, 2) and draws.noise.shape == (BATCH, 2)
     first, second = draws.observation[:BATCH], draws.observation[BATCH:]
     assert np.sum(np.any(first != second, axis=(1, 2, 3))) >= BATCH - 1
+
+
+def test_every_draw_has_noise_and_offsets_of_its_own():
+    config = SACConfig(augmentation="shift", num_augmentations=2)
+    draws = draw(jax.random.key(0), make_batch(0), config)
+    for seen in (draws.observation, draws.next_observation):
+        first, second = seen[:BATCH], seen[BATCH:]
+        assert np.sum(np.any(first != second, axis=(1, 2, 3))) >= BATCH - 1
+    noise = np.concatenate([draws.next_noise, draws.noise])
+    assert len(np.unique(noise)) == noise.size

@@ -7,11 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from re3_jax.agents.off_policy import observe
 from re3_jax.agents.rainbow import learner as rainbow
 from re3_jax.envs.base import CountableStates, LaneStep
 from re3_jax.intrinsic import counts, e3b, ngu, noveld
-from re3_jax.intrinsic.base import IntrinsicBatch, chain
+from re3_jax.intrinsic.base import IntrinsicBatch, chain, none
 from re3_jax.intrinsic.sums import sum_of
+from re3_jax.replay.frame_stack import FrameStack
 from tests import episodic_reference
 from tests.equal import equal_arrays
 from tests.probe_envs import corridor
@@ -135,3 +137,15 @@ def test_restarted_episodes_are_forgotten_like_ended_ones(name):
     jax.tree.map(equal_arrays, in_two, restarted)
     differs = any((one != other).any() for one, other in zip(goes_on, restarted, strict=True))
     assert differs == (name != "counts")
+
+
+def test_a_lost_life_ends_no_episode_of_the_bonus():
+    told, frame = [], jnp.zeros((3, 1))
+    bonus = none()._replace(
+        observe=lambda state, step: (told.append(step), (state, jnp.arange(3)))[1]
+    )
+    terminated, truncated, lost = jnp.eye(3, dtype=bool)
+    step = LaneStep(frame, jnp.zeros(3), terminated, truncated, frame, terminated | lost)
+    observe(bonus, (), FrameStack(1), frame, jnp.zeros(3, jnp.int32), step)
+    np.testing.assert_array_equal(told[0].terminated, terminated)
+    np.testing.assert_array_equal(told[0].truncated, truncated)

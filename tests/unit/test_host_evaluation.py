@@ -28,15 +28,28 @@ class LosingLanes(DotLanes):
         return step._replace(frame=self._frame(), truncated=step.truncated | self.lost)
 
 
-def evaluate(act, seeds, lanes=DotLanes, film=None, episodes=EPISODES, lanes_of_a_seed=EPISODES):
+def newest_frame(memory, frame, begins):
+    """What is remembered is the newest frame."""
+    return frame
+
+
+def evaluate(
+    act,
+    seeds,
+    lanes=DotLanes,
+    film=None,
+    episodes=EPISODES,
+    lanes_of_a_seed=EPISODES,
+    see=newest_frame,
+    env_frames=0,
+):
     return evaluate_lanes(
         lanes(len(seeds) * lanes_of_a_seed),
-        # The memory is the newest frame.
         begin=lambda frame: frame,
         act=act,
-        see=lambda memory, frame, begins: frame,
+        see=see,
         seeds=seeds,
-        env_frames=0,
+        env_frames=env_frames,
         episodes=episodes,
         sharding=jax.sharding.SingleDeviceSharding(jax.devices()[0]),
         film=film,
@@ -176,3 +189,33 @@ def returns_of_lane_1(act):
         lanes.send(np.ones((EPISODES, 1)))
         total += lanes.receive().reward[1]
     return total
+
+
+def test_a_lost_life_begins_no_episode_of_an_evaluation():
+    class MortalLanes(DotLanes):
+        def receive(self):
+            return super().receive()._replace(task_ended=np.ones(self.num_lanes, bool))
+
+    begun = []
+
+    def see(memory, frame, begins):
+        begun.append(np.asarray(begins).any())
+        return frame
+
+    def act(memory, key, agent_steps):
+        return memory, jnp.zeros((*memory.shape[:2], 1))
+
+    stats = evaluate(act, np.arange(1), MortalLanes, see=see)
+    assert stats.length_mean[0] == EPISODE and begun == (EPISODE - 1) * [False]
+
+
+def test_every_evaluation_has_noise_of_its_own():
+    drawn = set()
+
+    def act(memory, key, agent_steps):
+        drawn.add(np.asarray(jax.random.key_data(key)).tobytes())
+        return memory, jnp.zeros((*memory.shape[:2], 1))
+
+    for env_frames in (0, 1000):
+        evaluate(act, np.arange(1), env_frames=env_frames)
+    assert len(drawn) == 2

@@ -1,5 +1,7 @@
 """The on-policy loop against a plain Python loop over the same environment."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ from scipy import stats
 from re3_jax.agents.a2c import learner as a2c_learner
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.a2c.learner import make_learner
-from re3_jax.agents.base import Acting
+from re3_jax.agents.base import Acting, LearnerState, OnPolicyLearner
 from re3_jax.envs.base import CountableStates
 from re3_jax.intrinsic.base import IntrinsicReward, none
 from re3_jax.training import coverage
@@ -265,3 +267,24 @@ def test_evaluation_leaves_out_what_follows_a_lanes_first_episode():
     mean = float(stats.return_mean)
     assert 0.5 < mean < 1
     np.testing.assert_allclose(stats.return_std**2, mean * (1 - mean), rtol=1e-5)
+
+
+def test_an_update_is_told_the_agent_steps_before_its_rollout():
+    """Not the env frames, of which a step has two here."""
+    env = countdown(5)
+    env = env._replace(spec=dataclasses.replace(env.spec, action_repeat=2))
+    still = Acting(
+        begin=lambda agent, frame: frame,
+        act=lambda agent, memory, key, explore: (memory, jnp.zeros(3, jnp.int32)),
+        see=lambda memory, frame, begins: frame,
+    )
+    learner = OnPolicyLearner(
+        env.spec, 3, 4, still,
+        init=lambda key, frame: LearnerState((), (), (), frame),
+        learn=lambda state, rollout, agent_steps, key: (state, {"told": agent_steps}),
+    )  # fmt: skip
+    state = init_state(env, learner, jax.random.key(0))
+    update = jax.jit(lambda state: train_update(env, learner, state))
+    for number in range(2):
+        state, (metrics, _) = update(state)
+        assert metrics["told"] == 12 * number

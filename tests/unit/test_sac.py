@@ -128,3 +128,10 @@ def test_updates_begin_after_the_random_actions_and_come_every_so_many_steps():
     learner = make_learner(config, aim(4).spec, none())
     due = [int(learner.updates_due(after - 2, after)) for after in range(2, 26, 2)]
     assert due == [0, 0, 0, 0, 0, 5, 0, 0, 5, 0, 0, 5]
+
+
+def test_rounds_of_updates_count_the_steps_of_each_lane():
+    config = SACConfig(num_envs=2, initial_agent_steps=9, update_every=4, updates_per_step=5)
+    learner = make_learner(config, aim(4).spec, none())
+    due = [int(learner.updates_due(after - 2, after)) for after in range(2, 26, 2)]
+    assert due == [0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 5]

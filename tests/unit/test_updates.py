@@ -1,5 +1,7 @@
 """Updates of the loops: what each is given, whose turn it is, and what is reported of them."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -98,3 +100,35 @@ def test_on_the_host_each_update_has_its_own_key_and_is_told_the_agent_steps():
             keys.add(tuple(np.asarray(info["key"]).tolist()))
     assert len(keys) == int(state.counters.updates) == 6
     assert int(state.counters.env_frames) == 6
+
+
+def test_on_the_host_so_many_first_actions_are_random():
+    sent = []
+    program = HostProgram(
+        counting(spec())._replace(random_agent_steps=6), DotLanes, seeds=SEEDS,
+        chunk_agent_steps=CHUNK, eval_episodes=1, eval_greedy=True,
+    )  # fmt: skip
+    state = program.init(jnp.asarray(SEEDS, jnp.int32))
+    program.compile(state)
+    lanes = program.lanes()
+    lanes.send = lambda action: (sent.append(bool(np.all(action))), DotLanes.send(lanes, action))[1]
+    for _ in range(2):
+        state, _ = program.train(state)
+    # The policy's own actions are zeros.
+    assert sent == 6 * [True] + 2 * [False]
+
+
+def test_on_the_device_each_update_is_told_the_agent_steps():
+    """Not the env frames, of which a step has two here."""
+    env = aim()
+    env = env._replace(spec=dataclasses.replace(env.spec, action_repeat=2))
+
+    def reporting(state, agent_steps, key):
+        return state, {"told": agent_steps.astype(jnp.float32)}
+
+    learner = counting(env.spec)._replace(phases=(reporting,))
+    program = make_off_policy_program(
+        env, learner, chunk_steps=CHUNK, eval_episodes=1, eval_greedy=True
+    )
+    _, metrics = program.train(program.init(jnp.asarray(SEEDS, jnp.int32)))
+    np.testing.assert_allclose(metrics["told"], [np.mean([1, 2, 2, 3, 3, 3])] * len(SEEDS))
