@@ -23,7 +23,7 @@ from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.network_training import descend
 from re3_jax.intrinsic.re3 import encoder_from
 from re3_jax.intrinsic.re3_config import RE3Config
-from re3_jax.intrinsic.state_entropy import Encoder, refuse_ensemble, state_entropy
+from re3_jax.intrinsic.state_entropy import Encoder, refuse_ensemble, scaled, state_entropy
 from re3_jax.networks import minigrid
 from re3_jax.random_encoder import EncoderParams, GreyEncoder
 
@@ -56,6 +56,15 @@ def contrastive(config: RE3Config, learned: LearnedEncoderConfig) -> IntrinsicRe
       ValueError: if `ensemble_size` is above 1.
     """
     return state_entropy(config, contrastive_encoder(config, learned), learned.neighbours)
+
+
+def from_config(config: RE3Config, learned: LearnedEncoderConfig) -> IntrinsicReward:
+    """The complete bonus: distance, normalisation, log(1 + .), beta_t.
+
+    Raises:
+      ValueError: if `ensemble_size` is above 1.
+    """
+    return scaled(config, contrastive(config, learned))
 
 
 def contrastive_encoder(config: RE3Config, learned: LearnedEncoderConfig) -> Encoder:

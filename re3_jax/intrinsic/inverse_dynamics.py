@@ -22,7 +22,7 @@ from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.network_training import NetworkConfig, descend
 from re3_jax.intrinsic.re3 import encoder_of
 from re3_jax.intrinsic.re3_config import RE3Config
-from re3_jax.intrinsic.state_entropy import Encoder, refuse_ensemble, state_entropy
+from re3_jax.intrinsic.state_entropy import Encoder, refuse_ensemble, scaled, state_entropy
 from re3_jax.networks import mlp
 from re3_jax.networks.mlp import MLP
 from re3_jax.random_encoder import EncoderParams
@@ -51,6 +51,15 @@ def inverse_dynamics(config: RE3Config, learned: LearnedEncoderConfig) -> Intrin
     """
     refuse_ensemble(config, "inverse_dynamics")
     return state_entropy(config, inverse_dynamics_encoder(config, learned), learned.neighbours)
+
+
+def from_config(config: RE3Config, learned: LearnedEncoderConfig) -> IntrinsicReward:
+    """The complete bonus: distance, normalisation, log(1 + .), beta_t.
+
+    Raises:
+      ValueError: if `ensemble_size` is above 1.
+    """
+    return scaled(config, inverse_dynamics(config, learned))
 
 
 def inverse_dynamics_encoder(config: EncoderConfig, learned: LearnedEncoderConfig) -> Encoder:

@@ -10,10 +10,20 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from re3_jax.intrinsic import counts, e3b, icm, ngu, noveld, re3, rise, rnd, vcse
+from re3_jax.intrinsic import (
+    contrastive,
+    counts,
+    e3b,
+    icm,
+    inverse_dynamics,
+    ngu,
+    noveld,
+    re3,
+    rise,
+    rnd,
+    vcse,
+)
 from re3_jax.intrinsic.base import IntrinsicReward, none
-from re3_jax.intrinsic.contrastive import contrastive
-from re3_jax.intrinsic.inverse_dynamics import inverse_dynamics
 from re3_jax.intrinsic.pretrained import IMAGENET_URL, atc, imagenet, load_atc, load_imagenet
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.intrinsic.state_entropy import scaled
@@ -95,7 +105,7 @@ _pretrained = partial(Bonus, groups=("re3", "pretrained"), is_entropy=True)
 _CONTRASTIVE = _learned(
     name="contrastive",
     label="SE w/ Contrastive",
-    make=lambda config, entropy: scaled(entropy, contrastive(entropy, config.learned)),
+    make=lambda config, entropy: contrastive.from_config(entropy, config.learned),
     inherits=(*_RE3_ENCODER, "learned.augmentation"),
     unused=("learned.hidden_dim",),
 )
@@ -159,7 +169,7 @@ BONUSES = Registry(
     _learned(
         name="inverse_dynamics",
         label="SE w/ Inverse dynamics",
-        make=lambda config, entropy: scaled(entropy, inverse_dynamics(entropy, config.learned)),
+        make=lambda config, entropy: inverse_dynamics.from_config(entropy, config.learned),
         inherits=(*_RE3_ENCODER, "learned.hidden_dim"),
         unused=_dotted("learned", _CURL),
     ),
