@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from re3_jax import compilation as compilation
     from re3_jax import initializers as initializers
     from re3_jax import intrinsic as intrinsic
     from re3_jax import knn as knn
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 __all__ = ["Run", "UsageError", "load", "train"]
 
 PARTS = (
-    *("initializers", "intrinsic", "knn", "random_encoder", "running_stats", "schedules"),
-    "state_entropy",
+    *("compilation", "initializers", "intrinsic", "knn", "random_encoder", "running_stats"),
+    *("schedules", "state_entropy"),
 )
 """Modules that are imported when they are first used as an attribute of the package."""
 

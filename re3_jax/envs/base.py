@@ -99,6 +99,9 @@ class EnvSpec:
         the device, where an environment that shows several puts them together itself.
       num_states: states that a count can tell apart (`CountableStates.num_counted`); None if the
         task numbers none. `registry.make` sets it.
+
+    Raises:
+      TypeError: if the shape or the space of actions is something else.
     """
 
     task: str
@@ -112,15 +115,15 @@ class EnvSpec:
     num_states: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuses what is no shape and no space of actions."""
-        if not isinstance(self.observation_shape, tuple):
+        """Refuses what is no shape and no space of actions, such as Gymnasium's."""
+        shape, space = self.observation_shape, self.action_space
+        if not isinstance(shape, tuple | list):
+            raise TypeError(f"observation_shape is {shape!r}: give a tuple, such as (4,)")
+        object.__setattr__(self, "observation_shape", tuple(shape))
+        if not isinstance(space, Discrete | Box):
             raise TypeError(
-                f"observation_shape is {self.observation_shape!r}: give a tuple, such as (4,)"
-            )
-        if not isinstance(self.action_space, Discrete | Box):
-            raise TypeError(
-                f"action_space is {self.action_space!r}: give a Discrete, such as Discrete(2), or "
-                "a Box"
+                f"action_space is a {type(space).__module__}.{type(space).__qualname__}: give a "
+                "Discrete or a Box of re3_jax.envs.base"
             )
 
     @property

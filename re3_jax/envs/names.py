@@ -19,7 +19,8 @@ def unknown_name(
     """
     by_lower_case = {candidate.lower(): candidate for candidate in known}
     # Gymnasium's names have a version, and their own namespace instead of a suite.
-    bare = re.sub(r"(noframeskip)?-v\d+$", "", name.lower().rpartition("/")[2])
+    bare = re.sub(r"(noframeskip)?-v\d+$", "", name.lower())
+    bare = re.sub(r"^minatar/(.*)", r"\1-minatar", bare.removeprefix("ale/"))
     near = [candidate for candidate in by_lower_case if bare == candidate.rpartition(":")[2]]
     near += difflib.get_close_matches(name.lower(), by_lower_case, n=3, cutoff=0.5)
     near = [*dict.fromkeys(near)][:3]

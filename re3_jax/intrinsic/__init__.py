@@ -1,9 +1,10 @@
 """Intrinsic rewards (one module per bonus), reward transforms, and `chain`.
 
 `re3.from_config(config)` is the complete bonus; `re3.re3(config)` is the bare distance, for your
-own `chain`. The other modules have the same two functions, `rise` the first; `from_config` at this
-level is RE3's. `pretrained` gives bare distances, which `state_entropy.scaled` completes, as it
-does that of `state_entropy.state_entropy` over your own encoder. `sum_of` adds complete bonuses.
+own `chain`. Modules of other bonuses have the same two functions, `rise` the first; `from_config`
+at this level is RE3's. `pretrained` gives bare distances, which `state_entropy.scaled` completes,
+as it does that of `state_entropy.state_entropy` over your own encoder. `sum_of` adds complete
+bonuses.
 """
 
 from re3_jax.intrinsic import (

@@ -16,10 +16,10 @@ class EncoderConfig:
     """Options of the encoder of a bonus.
 
     Attributes:
-      encoder_init: initialisation of all weights (see `initializers`).
+      encoder_init: initialisation of the weights (see `initializers`).
       latent_dim: length of a latent; a MiniGrid view always gives 64.
-      image_input: the part of a frame stack that is encoded, the whole newest frame (released
-        code) or the centre crop of all frames.
+      image_input: the part of a frame stack that is encoded, the whole newest frame (RE3's
+        released code) or the centre crop of all frames.
       image_crop: height and width of that crop in pixels.
       torso: the convolutions over colour frames, see `conv_stack.colour`.
       num_filters: filters of each of them.

@@ -49,7 +49,6 @@ def inverse_dynamics(config: RE3Config, learned: LearnedEncoderConfig) -> Intrin
     Raises:
       ValueError: if `ensemble_size` is above 1.
     """
-    refuse_ensemble(config, "inverse_dynamics")
     return state_entropy(config, inverse_dynamics_encoder(config, learned), learned.neighbours)
 
 
@@ -66,7 +65,12 @@ def inverse_dynamics_encoder(config: EncoderConfig, learned: LearnedEncoderConfi
     """RE3's encoder for `config`, but trained; observations are not augmented.
 
     `update` reports `inverse_dynamics_loss`.
+
+    Raises:
+      ValueError: if `config` is of an ensemble.
     """
+    if isinstance(config, RE3Config):
+        refuse_ensemble(config, "inverse_dynamics")
     network = encoder_of(config)
     optimizer = optax.adam(learned.learning_rate)
 

@@ -35,9 +35,6 @@ from re3_jax.training.host_loop import HostProgram
 from re3_jax.training.off_policy import make_off_policy_program
 from re3_jax.training.on_policy import make_on_policy_program
 
-MOST_CPU_DEVICES = 1000
-"""JAX makes so many within a second; the time grows with the square."""
-
 Runner = DeviceProgram | HostProgram
 """What drives a run, whichever side the environments live on; the two are used alike."""
 
@@ -222,23 +219,9 @@ def cpu_devices(config: RunConfig) -> int:
     Learning from pixels fills the cores; there each seed has its own device, so that its
     convolutions are not batched with another seed's. Where a seed's work is divided each of these
     devices becomes several.
-
-    Raises:
-      UsageError: they would be more than `MOST_CPU_DEVICES`.
     """
-    on_device, per_seed = suites.host_of(config.env) is None, config.devices_per_seed
-    count = per_seed * (side_by_side(config.seeds) if on_device else config.seeds)
-    if count > MOST_CPU_DEVICES:
-        if machine.has_accelerator():
-            return 1
-        shards = [option_name(name) for name, number in config.shards.items() if number > 1]
-        most = MOST_CPU_DEVICES // per_seed
-        remedy = f"give at most --seeds {most}" if most else f"lower {' or '.join(shards)}"
-        raise UsageError(
-            f"--seeds {config.seeds} would divide the CPU into {count} devices, and "
-            f"{MOST_CPU_DEVICES} are the most: {remedy}"
-        )
-    return count
+    on_device = suites.host_of(config.env) is None
+    return config.devices_per_seed * (side_by_side(config.seeds) if on_device else config.seeds)
 
 
 def side_by_side(seeds: int) -> int:
@@ -251,7 +234,7 @@ def side_by_side(seeds: int) -> int:
     """
     cores = min(machine.usable_cores(), seeds)
     small = [n for n in range(1, math.isqrt(seeds) + 1) if seeds % n == 0]
-    fit = [n for n in small + [seeds // n for n in small] if cores <= n <= MOST_CPU_DEVICES]
+    fit = [n for n in small + [seeds // n for n in small] if cores <= n <= machine.MOST_CPU_DEVICES]
     return min(fit, default=checks.largest_divisor(seeds, most=cores))
 
 
@@ -294,7 +277,7 @@ def fitted(config: RunConfig) -> RunConfig:
     if config.batch_shards > 1:
         undivided = dataclasses.replace(config.of_agent, batch_shards=1)
         config = dataclasses.replace(config, **{AGENTS[config.agent].group: undivided})
-    machine.use_cpu_devices(cpu_devices(config))
+    machine.use_cpu_devices(min(cpu_devices(config), machine.MOST_CPU_DEVICES))
     shards = math.gcd(config.re3.ring_shards, len(machine.devices()))
     re3 = dataclasses.replace(config.re3, ring_shards=shards)
     return dataclasses.replace(config, re3=re3)

@@ -21,6 +21,9 @@ from re3_jax.runs import installing
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.installing import PACKAGES, version
 
+MOST_CPU_DEVICES = 1000
+"""JAX makes so many within a second; the time grows with the square."""
+
 
 def describe() -> dict[str, Any]:
     """Versions, git state, device and command line, for config.json."""
@@ -91,11 +94,20 @@ def use_cpu_devices(count: int) -> None:
     One device lets a single large operation, such as an update from pixels, use every core.
     Does nothing if XLA_FLAGS sets the number of devices, if an accelerator does the work, or if
     the process has used JAX before.
+
+    Raises:
+      UsageError: they would be more than `MOST_CPU_DEVICES`.
     """
     if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
         return
     with contextlib.suppress(RuntimeError):
-        jax.config.update("jax_num_cpu_devices", count)
+        jax.config.update("jax_num_cpu_devices", min(count, MOST_CPU_DEVICES))
+        if count > MOST_CPU_DEVICES and not has_accelerator():
+            raise UsageError(
+                f"this process would divide the CPU into {count} devices, one for each seed from "
+                f"pixels and each shard of a seed, and {MOST_CPU_DEVICES} are the most: lower "
+                "--seeds, or the option that ends in -shards"
+            )
 
 
 def has_accelerator() -> bool:

@@ -33,14 +33,14 @@ NOT_NEGATIVE = "seed", "checkpoint_seconds"
 def validate(config: RunConfig) -> None:
     """Refuses what no task allows, in a sentence with the option and a value that works."""
     values, agent = flatten(config), AGENTS[config.agent]
-    for name, value in values.items():
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            _check_range(name, value)
     if config.evaluation.episodes > MOST_EPISODES:
         raise UsageError(
             f"--evaluation.episodes {config.evaluation.episodes} is too large: give at most "
             f"{MOST_EPISODES}"
         )
+    for name, value in values.items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            _check_range(name, value)
     loggers.names(config.loggers)
     if config.pretrain is not None and not bonuses.rewards(config.bonus):
         other = next(other.name for other in BONUSES.values() if other.rewards)
@@ -210,10 +210,11 @@ def _check_counts(config: RunConfig, spec: EnvSpec) -> None:
 
 def _check_range(name: str, value: Any) -> None:
     option = option_name(name)
-    if not math.isfinite(value):
-        raise UsageError(f"{option} {value} is not finite: give an ordinary number")
-    if abs(value) > FLOAT32_MAX:
-        raise UsageError(f"{option} {value} is too large: numbers are 32-bit, at most 3e38")
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise UsageError(f"{option} {value} is not finite: give an ordinary number")
+        if abs(value) > FLOAT32_MAX:
+            raise UsageError(f"{option} {value} is too large: numbers are 32-bit, at most 3e38")
     if name.endswith(WIDTHS) and value > MOST_WIDE:
         raise UsageError(
             f"{option} {value} is too large: nothing here is so wide, at most {MOST_WIDE}"

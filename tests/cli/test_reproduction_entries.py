@@ -222,7 +222,7 @@ def test_without_measurements_what_has_not_run_has_no_days(root):
         assert finding.verdict is NOT_RUN and "no committed time" in finding.result
 
 
-def test_fine_tuning_and_ablations(root):
+def test_fine_tuning(root):
     table = root / "results" / "fine_tuning" / "table.csv"
     of_rows = (
         ("RAD + RE3", (0.1, 0, 0.3, 0.03), 0),
@@ -236,21 +236,6 @@ def test_fine_tuning_and_ablations(root):
     assert fine_tuned.verdict is SMALLER and "--frames 600 " in fine_tuned.command
     assert found(root, "Figure 9 (b)", "other").verdict is NOT_RUN
     assert found(root, "Figure 9 (c)", "RAD + RE3").verdict is NOT_RUN
-
-    table = root / "results" / "minigrid_ablations" / "table.csv"
-    for group, label, better in (
-        ("", "recommended", NOTHING),
-        ("neighbours", "k = 1", (0.5, 0.4, 0.6, 0.9)),
-        ("neighbours", "k = 9", (0.45, 0.3, 0.6, 0.3)),
-        ("initialisation", "He", (0.2, 0.1, 0.3, 0.001)),
-        ("alone", "the 4th", (0.3, 0.2, 0.45, 0.02)),
-    ):
-        write(table, label, [0.5] * 30, {"larger_area_than_recommended": better}, group=group)
-    assert found(root, "Figure 10 (c)", "Hopper Hop").verdict is SMALLER
-    assert found(root, "Figure 10 (c)", "pixels").verdict is NOT_RUN
-    assert found(root, "Figure 10 (d)").reason == "1 of 1 differ"
-    assert found(root, "k-th alone").verdict is SMALLER
-    assert found(root, "Decaying").verdict is NOT_RUN
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,6 @@ def test_seeds_are_divided_among_the_fewest_devices_that_use_all_cores(cores, mo
     assert build.side_by_side(2**31 - 1) == 1
 
 
-def test_seeds_on_an_accelerator_need_no_devices_of_the_cpu(monkeypatch):
-    config = parse(["--env", "cheetah_run_sparse", "--preset", "debug", "--seeds", "2000"])
-    monkeypatch.setattr(build.machine, "has_accelerator", lambda: True)
-    assert build.cpu_devices(config) == 1
-
-
 def test_ensemble_has_a_ring_for_each_member(two_updates):
     config, seen = two_updates
     for i, (metrics, agent, bonus) in enumerate(seen):

@@ -78,6 +78,7 @@ def test_make_gives_the_task_that_was_named(task, shape, max_agent_steps):
         ("Ant-v4", "did you mean brax:ant"),
         ("ALE/Pong-v5", "did you mean atari:pong"),
         ("PongNoFrameskip-v4", "did you mean atari:pong"),
+        ("MinAtar/Breakout-v1", "did you mean gymnax:Breakout-MinAtar"),
         ("", "unknown task ''"),
         ("minigird:DoorKey-6x6", "unknown suite 'minigird'; did you mean minigrid?"),
         ("minigrid:DorKey-6x6", "did you mean DoorKey-6x6"),

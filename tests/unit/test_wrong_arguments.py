@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -74,12 +75,17 @@ def test_a_batch_without_indices_says_so():
     ("change", "words"),
     [
         ({"observation_shape": 4}, r"observation_shape is 4: give a tuple, such as \(4,\)"),
-        ({"action_space": 2}, r"action_space is 2: give a Discrete, such as Discrete\(2\)"),
+        ({"action_space": 2}, "action_space is a builtins.int: give a Discrete or a Box"),
+        (
+            {"action_space": gymnasium.spaces.Discrete(2)},
+            "a gymnasium.spaces.discrete.Discrete: give a Discrete or a Box of re3_jax.envs.base",
+        ),
     ],
 )
 def test_a_task_says_how_it_is_described(change, words):
     with pytest.raises(TypeError, match=words):
         dataclasses.replace(SPEC, **change)
+    assert dataclasses.replace(SPEC, observation_shape=[2]) == SPEC
 
 
 def test_options_are_no_bonus():
