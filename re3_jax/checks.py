@@ -7,6 +7,11 @@ import math
 from numbers import Integral
 from typing import Any, get_args
 
+import numpy as np
+
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+"""Largest finite float32."""
+
 
 def at_least(config: Any, minimum: int, *names: str) -> None:
     """Whole numbers of at least `minimum`."""

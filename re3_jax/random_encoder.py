@@ -208,8 +208,8 @@ def _encoded_shape(spec: EnvSpec, image_input: ImageInput, crop: int) -> tuple[i
     if channels % spec.colours:
         raise ValueError(
             f"there is no random encoder for images of shape {spec.observation_shape}: the "
-            f"channels must be whole frames of {number_of(spec.colours, 'channel')}: set colours "
-            f"of the EnvSpec to {1 if spec.colours == 3 else 3}"
+            f"channels must be whole frames of {number_of(spec.colours, 'channel')}: for grey "
+            "frames set colours of the EnvSpec to 1"
         )
     if image_input == "newest_frame":
         return height, width, spec.colours

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
 
+from re3_jax import checks
 from re3_jax.inheritance import inherits
 
 Options = TypeVar("Options", bound=Any)
@@ -45,7 +46,7 @@ def decay(beta: float, rho: float) -> Decay:
     Raises:
       ValueError: if beta is not a finite float32 or rho is not in [0, 1).
     """
-    if not abs(beta) <= float(np.finfo(np.float32).max):
+    if not abs(beta) <= checks.FLOAT32_MAX:
         raise ValueError(f"beta must be a finite 32-bit number, but it is {beta}")
     if not 0.0 <= rho < 1.0:
         raise ValueError(f"rho must be at least 0 and below 1, but it is {rho}")

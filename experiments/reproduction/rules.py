@@ -195,7 +195,7 @@ def alike(comparisons: Sequence[Comparison], reproduced: Verdict) -> Judged:
     differing = sum(not p.low <= 0.5 <= p.high for p in probabilities)
     if differing:
         return Verdict.NOT_REPRODUCED, f"{differing} of {len(comparisons)} differ"
-    return reproduced, ""
+    return reproduced, "no difference shown"
 
 
 def not_worse(comparisons: Sequence[Comparison], reproduced: Verdict) -> Judged:

@@ -138,6 +138,15 @@ def _hopper(options: str) -> str:
     return f'make run ENV=hopper_hop PRESET=released ARGS="{options}"'
 
 
+def _from_pixels(item: str, statement: str, group: str, judge: rules.Judge) -> Entry:
+    return Entry(
+        item,
+        f"{statement}, from pixels (here: on Pendulum Swingup).",
+        "make figure FIG=dmc_ablations",
+        _ablation(group, judge, PIXELS_OF_RAD),
+    )
+
+
 ENTRIES = (
     Entry(
         "Figure 10 (a)",
@@ -163,24 +172,14 @@ ENTRIES = (
         _hopper("--re3.first-neighbour 10 --re3.last-neighbour 10"),
         _ablation("neighbours", rules.alike),
     ),
-    Entry(
-        "Figure 10 (c)",
-        "RE3 is robust to k in 1, 3, 5, 7, 9, from pixels (here: on Pendulum Swingup).",
-        "make figure FIG=dmc_ablations",
-        _ablation("neighbours", rules.alike, PIXELS_OF_RAD),
-    ),
+    _from_pixels("Figure 10 (c)", "RE3 is robust to k in 1, 3, 5, 7, 9", "neighbours", rules.alike),
     Entry(
         "Figure 10 (d)",
         "RE3 is robust to Xavier, He and orthogonal initialisation (Hopper Hop).",
         _hopper("--re3.encoder-init xavier"),
         _ablation("initialisation", rules.alike),
     ),
-    Entry(
-        "Figure 10 (d)",
-        "RE3 is robust to these, from pixels (here: on Pendulum Swingup).",
-        "make figure FIG=dmc_ablations",
-        _ablation("initialisation", rules.alike, PIXELS_OF_RAD),
-    ),
+    _from_pixels("Figure 10 (d)", "RE3 is robust to these", "initialisation", rules.alike),
 )
 
 DECAY = (
@@ -190,12 +189,7 @@ DECAY = (
         _hopper("--re3.rho 0"),
         _ablation("decay", _improves),
     ),
-    Entry(
-        "Section 3.2",
-        "Decaying beta_t stabilises the performance, from pixels (here: on Pendulum Swingup).",
-        "make figure FIG=dmc_ablations",
-        _ablation("decay", _is_worse, PIXELS_OF_RAD),
-    ),
+    _from_pixels("Section 3.2", "Decaying beta_t stabilises the performance", "decay", _is_worse),
 )
 
 ALONE = Entry(
@@ -212,10 +206,7 @@ LOGARITHM = (
         _hopper("--re3.log1p"),
         _ablation("logarithm", rules.alike),
     ),
-    Entry(
-        "Appendix A.2",
-        "Results with the logarithm are similar, from pixels (here: on Pendulum Swingup).",
-        "make figure FIG=dmc_ablations",
-        _ablation("logarithm", rules.alike, PIXELS_OF_RAD),
+    _from_pixels(
+        "Appendix A.2", "Results with the logarithm are similar", "logarithm", rules.alike
     ),
 )

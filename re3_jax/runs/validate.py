@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from re3_jax import checks
 from re3_jax.envs.base import Box, Discrete, EnvSpec
 from re3_jax.plural import number_of
 from re3_jax.replay.frame_rows import row_size
@@ -14,7 +15,6 @@ from re3_jax.runs.errors import UsageError
 from re3_jax.runs.registry import Values
 
 INT32_MAX = 2**31 - 1
-FLOAT32_MAX = (2 - 2**-23) * 2.0**127
 
 WIDTHS = "_dim", "_pad", "_filters"
 """Ends of the names of options that say how wide a layer or a border is."""
@@ -213,7 +213,7 @@ def _check_range(name: str, value: Any) -> None:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise UsageError(f"{option} {value} is not finite: give an ordinary number")
-        if abs(value) > FLOAT32_MAX:
+        if abs(value) > checks.FLOAT32_MAX:
             raise UsageError(f"{option} {value} is too large: numbers are 32-bit, at most 3e38")
     if name.endswith(WIDTHS) and value > MOST_WIDE:
         raise UsageError(

@@ -270,6 +270,8 @@ CHEETAH = ("--env", "cheetah_run_sparse", *DEBUG)
         ((*DOORKEY, "--evaluation.episodes", "0"), ["--evaluation.episodes", "positive"]),
         ((*DOORKEY, "--evaluation.episodes", "9" * 20), ["--evaluation.episodes", "too large"]),
         ((*DOORKEY, "--re3.ring-size", "9" * 20), ["--re3.ring-size", "too large"]),
+        # More than a float holds.
+        ((*DOORKEY, "--seeds", "9" * 400), ["--seeds", "32-bit, at most 2147483647"]),
         (
             (*DOORKEY, "--re3.ring-size", "536870913"),
             ["536870912", "--re3.ring-size", "set --re3.no-merge-copies"],

@@ -1,11 +1,13 @@
 """Options of RE3 that no preset sets take effect from the command line."""
 
+import contextlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from re3_jax.runs import build
+from re3_jax.runs import build, machine
 from re3_jax.runs.build import device_program, refused_by_parts
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.options import parse
@@ -41,6 +43,20 @@ def test_seeds_are_divided_among_the_fewest_devices_that_use_all_cores(cores, mo
         assert build.side_by_side(seeds) == fewest
     # A prime has no other divisor than itself, and so many devices take minutes to make.
     assert build.side_by_side(2**31 - 1) == 1
+
+
+@pytest.mark.parametrize("has_accelerator", [True, False])
+def test_a_cpu_that_does_not_do_the_work_is_divided_no_further(has_accelerator, monkeypatch):
+    set_to = []
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    monkeypatch.setattr(machine, "has_accelerator", lambda: has_accelerator)
+    monkeypatch.setattr(jax.config, "update", lambda name, count: set_to.append(count))
+    machine.use_cpu_devices(1000)
+    with contextlib.nullcontext() if has_accelerator else pytest.raises(UsageError, match="1000"):
+        machine.use_cpu_devices(2000)
+    # A run that is only read never needs more.
+    build.fitted(parse(["--env", "cheetah_run_sparse", "--preset", "debug", "--seeds", "3000"]))
+    assert set_to == [1000, 1000, 1000]
 
 
 def test_ensemble_has_a_ring_for_each_member(two_updates):

@@ -106,7 +106,11 @@ def test_pixel_encoders_of_seeds_can_be_vmapped():
 @pytest.mark.parametrize(
     ("shape", "options", "sentence"),
     [
-        ((64, 64, 4), {}, "whole frames of 3 channel"),
+        (
+            (64, 64, 4),
+            {},
+            "whole frames of 3 channels: for grey frames set colours of the EnvSpec to 1",
+        ),
         ((14, 64, 9), {}, "images of 14x64 pixels are too small"),
         ((64, 64, 9), {"image_input": "stacked_crop"}, "a crop of 84x84 does not fit images of"),
     ],
