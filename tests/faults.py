@@ -130,16 +130,16 @@ FAULTS = [
     ),
     Fault(
         "state entropy: an observation is its own neighbour",
-        "re3_jax/intrinsic/state_entropy.py",
+        "re3_jax/intrinsic/stored_latents.py",
         "exclude=None if config.count_self else own_row,",
         "exclude=None,",
         "tests/parity/test_re3.py tests/unit/test_re3.py tests/property/test_re3.py",
     ),
     Fault(
         "state entropy: the bonus of another transition",
-        "re3_jax/intrinsic/state_entropy.py",
-        'row = store.row_at(ring, batch.required("bonus_index"))\n',
-        'row = store.row_at(ring, batch.required("bonus_index")[::-1])\n',
+        "re3_jax/intrinsic/stored_latents.py",
+        "row = _row_at(ring, place)\n",
+        "row = _row_at(ring, place[::-1])\n",
         "tests/parity/test_re3.py tests/unit/test_re3.py",
     ),
     Fault(

@@ -21,10 +21,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped, UInt32
 
-from re3_jax import batch_split, fingerprint, knn
+from re3_jax import fingerprint
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
-from re3_jax.intrinsic import diagnostics, transforms
+from re3_jax.intrinsic import diagnostics, stored_latents, transforms
 from re3_jax.intrinsic.base import (
     Info,
     IntrinsicBatch,
@@ -33,12 +33,9 @@ from re3_jax.intrinsic.base import (
     no_index,
 )
 from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.intrinsic.stored_latents import Ring, StoredLatents
 from re3_jax.intrinsic.weight import weighted
-from re3_jax.repeats import once_each, once_each_element
-from re3_jax.replay import distinct_ring, latent_ring, sharded_ring
-from re3_jax.replay.sharded_ring import ShardedRing
-
-Ring = knn.Ring | ShardedRing
+from re3_jax.repeats import once_each_element
 
 Neighbours = Literal["ring", "minibatch", "stored_minibatch"]
 
@@ -123,29 +120,22 @@ def state_entropy(
     """
     is_ensemble = config.ensemble_size > 1
     in_ring, has_ring = neighbours == "ring", neighbours != "minibatch"
-    has_newest = in_ring and config.search_size is not None
-    whole: Any = sharded_ring if in_ring and config.ring_shards > 1 else latent_ring
-    searched: Any = distinct_ring if in_ring and config.merge_copies else whole
-    # A ring that is not searched is only read by index, so copies need not be merged.
-    store = whole if has_newest else searched
 
     def over_members(function):
         return jax.vmap(function) if is_ensemble else function
+
+    def for_members(array: Array) -> Array:
+        """The same for every member."""
+        return jnp.broadcast_to(array, (config.ensemble_size, *array.shape))
 
     def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> StateEntropyState:
         del num_lanes
         if not has_ring:
             return StateEntropyState(encoder.init(key, spec), None)
-        latent_dim = encoder.latent_dim(spec)
-        rings = (
-            store.init(config.ring_size, latent_dim),
-            searched.init(config.search_size, latent_dim) if has_newest else None,
-        )
+        stored = stored_latents.init(config, encoder.latent_dim(spec), is_searched=in_ring)
         if is_ensemble:
-            rings = jax.tree.map(
-                lambda leaf: jnp.broadcast_to(leaf, (config.ensemble_size, *leaf.shape)), rings
-            )
-        return StateEntropyState(encoder.init(key, spec), *rings)
+            stored = jax.tree.map(for_members, stored)
+        return StateEntropyState(encoder.init(key, spec), *stored)
 
     def observe(
         state: StateEntropyState, step: Step
@@ -160,78 +150,41 @@ def state_entropy(
                 latents = once_each_element(encode, observation, identity)
             else:
                 latents = encode(observation)
-            ring, index = over_members(store.add)(state.ring, latents, identity)
-            newest = state.newest
-            if newest is not None:
-                newest, _ = over_members(searched.add)(newest, latents, identity)
-        index = index[0] if is_ensemble else index
-        return state._replace(ring=ring, newest=newest), index
+            add = over_members(stored_latents.add)
+            stored, place = add(stored_in(state), latents, identity)
+        place = place[0] if is_ensemble else place
+        return state._replace(**stored._asdict()), place
 
-    def row_in_newest(newest: Ring, ring: Ring, place: Int[Array, " batch"]):
-        """Rows in `newest` of latents at places of `ring`; -1 for those older than `newest`."""
-        assert config.search_size is not None
-        found = latent_ring.place_in_newest(
-            ring.cursor, config.ring_size, newest.cursor, config.search_size, place
-        )
-        return jnp.where(found >= 0, searched.row_at(newest, jnp.maximum(found, 0)), -1)
+    def stored_in(state: StateEntropyState) -> StoredLatents:
+        assert state.ring is not None
+        return StoredLatents(state.ring, state.newest)
 
     def fingerprints_of(state: StateEntropyState, observation) -> UInt32[Array, "*member batch"]:
         """Fingerprints of the visible part of observations, the same for every member."""
         found = fingerprint.of(encoder.visible(state.encoder, observation))
-        if is_ensemble:
-            return jnp.broadcast_to(found, (config.ensemble_size, *found.shape))
-        return found
+        return for_members(found) if is_ensemble else found
 
     def of_batch(state: StateEntropyState, batch: IntrinsicBatch) -> tuple[Array, Array]:
         """The batch's latents and fingerprints, stored or computed now."""
         if has_ring:
-            return over_members(lambda ring: _take(ring, batch.required("bonus_index")))(state.ring)
+            place = batch.required("bonus_index")
+            return over_members(lambda stored: stored_latents.at(stored, place))(stored_in(state))
         with jax.named_scope("encode"):
             latents = encoder.encode(state.encoder, batch.observation)
             return latents, fingerprints_of(state, batch.observation)
 
-    def nearest(latents: Array, identity: Array, among: Ring, own_row: Int[Array, " batch"]):
-        axis_name = None
-        if isinstance(among, ShardedRing):
-            among, axis_name = sharded_ring.own_slice(among), sharded_ring.AXIS
-
-        def search(latents: Array, identity: Array, own_row: Array):
-            return knn.nearest_and_mean(
-                latents,
-                among,
-                fingerprints=identity,
-                k=config.last_neighbour,
-                first=config.first_neighbour,
-                exclude=None if config.count_self else own_row,
-                axis_name=axis_name,
-            )
-
-        return batch_split.by_rows(search, latents, identity, own_row)
-
     def reward(
         state: StateEntropyState, batch: IntrinsicBatch
     ) -> tuple[Float[Array, " batch"], StateEntropyState, Info]:
-        def search_ring(ring: Ring, newest: Ring | None):
-            row = store.row_at(ring, batch.required("bonus_index"))
-            if isinstance(ring, distinct_ring.DistinctRing):
-                return once_each(lambda row: nearest(*_take(ring, row), ring, row), row)
-            latents, identity = _take(ring, row)
-            if newest is None:
-                return nearest(latents, identity, ring, row)
-            newest_row = row_in_newest(newest, ring, batch.required("bonus_index"))
-            return nearest(latents, identity, newest, newest_row)
-
-        def search_batch(latents: Float[Array, "batch latent"], identity: UInt32[Array, " batch"]):
-            check_minibatch(
-                len(latents), config.last_neighbour, "last_neighbour", config.count_self
-            )
-            return nearest(latents, identity, *_ring_of(latents, identity))
+        def search_stored(stored: StoredLatents):
+            return stored_latents.nearest_stored(config, stored, batch.required("bonus_index"))
 
         encoded = () if in_ring else of_batch(state, batch)
         with jax.named_scope("knn"):
             if in_ring:
-                distances, distance = over_members(search_ring)(state.ring, state.newest)
+                distances, distance = over_members(search_stored)(stored_in(state))
             else:
+                search_batch = partial(stored_latents.nearest_in_batch, config)
                 distances, distance = over_members(search_batch)(*encoded)
             info = diagnostics.of_neighbours(distances, count_self=config.count_self)
             return distance.mean(axis=0) if is_ensemble else distance, state, info
@@ -266,25 +219,3 @@ def scaled(
     if config.log1p:
         steps.append(transforms.log1p())
     return weighted(config, bonus, *steps)
-
-
-def _take(ring: Ring, row: Int[Array, " batch"]) -> tuple[Array, Array]:
-    """Latents and fingerprints of rows."""
-    if isinstance(ring, ShardedRing):
-        return sharded_ring.take(ring, row)
-    return ring.latents[row], ring.fingerprints[row]
-
-
-def _ring_of(
-    latents: Float[Array, "batch latent"], fingerprints: UInt32[Array, " batch"]
-) -> tuple[Ring, Int[Array, " batch"]]:
-    return latent_ring.add(latent_ring.init(*latents.shape), latents, fingerprints)
-
-
-def check_minibatch(batch_size: int, rank: int, field: str, count_self: bool = False) -> None:
-    """Refuses a batch without a neighbour of the rank that `field` says."""
-    if rank > batch_size - (0 if count_self else 1):
-        raise ValueError(
-            f"a minibatch of {batch_size} has no neighbour of rank {rank}: raise the batch size, "
-            f'lower {field} or set neighbours to "ring"'
-        )

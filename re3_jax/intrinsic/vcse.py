@@ -44,7 +44,8 @@ from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step
 from re3_jax.intrinsic.re3 import encoder_from
 from re3_jax.intrinsic.re3_config import RE3Config
-from re3_jax.intrinsic.state_entropy import EncoderState, check_minibatch
+from re3_jax.intrinsic.state_entropy import EncoderState
+from re3_jax.intrinsic.stored_latents import check_minibatch
 from re3_jax.intrinsic.weight import WeightConfig, weighted
 from re3_jax.repeats import AT_ONCE, first_places, once_each, once_each_element
 from re3_jax.replay import distinct_ring, latent_ring
