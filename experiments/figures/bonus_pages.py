@@ -14,8 +14,9 @@ from typing import Any
 
 from experiments.figures import command
 from re3_jax.runs.bonuses import BONUSES, Bonus
-from re3_jax.runs.config import config_class, option_name, option_with
+from re3_jax.runs.config import config_class
 from re3_jax.runs.errors import UsageError, refusing
+from re3_jax.runs.option_names import option_name, option_with
 from re3_jax.runs.options import OF_ENCODERS, OF_SEARCHES
 
 ENTRY = Path("bonuses.md")

@@ -23,9 +23,10 @@ from typing import Any, NamedTuple, Optional, TypeVar
 from experiments.figures import command
 from re3_jax.plural import number_of
 from re3_jax.runs import comparison, run_folder
-from re3_jax.runs.config import PresetName, RunConfig, flatten, option_name, option_with
+from re3_jax.runs.config import PresetName, RunConfig, flatten
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.given_files import DIGESTS
+from re3_jax.runs.option_names import option_name, option_with
 from re3_jax.runs.options import no_effect, parse
 from re3_jax.runs.resolve import resolve
 

@@ -25,8 +25,9 @@ from re3_jax.commands.profile import updates_per_step
 from re3_jax.envs.base import EnvSpec
 from re3_jax.plural import number_of
 from re3_jax.runs import build, installing, run_folder
-from re3_jax.runs.config import RunConfig, flatten, option_name
+from re3_jax.runs.config import RunConfig, flatten
 from re3_jax.runs.errors import Parser, UsageError, in_one_sentence, refusing
+from re3_jax.runs.option_names import option_name
 from re3_jax.runs.options import parse
 from re3_jax.training.host_loop import HostProgram
 

@@ -30,9 +30,9 @@ from re3_jax.runs import (
 )
 from re3_jax.runs.bonuses import BONUSES, PLUS
 from re3_jax.runs.comparison import Row
-from re3_jax.runs.config import option_name
 from re3_jax.runs.errors import Parser, UsageError, in_one_sentence
 from re3_jax.runs.html_page import Html, element
+from re3_jax.runs.option_names import option_name
 from re3_jax.training.whole_file import replacing
 
 MAKER = "re3_jax report"

@@ -1,10 +1,14 @@
-"""What an environment on the device returns, checked while it is traced, and by walking in it."""
+"""What environments return, on the device checked while they are traced, and by walking in them."""
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from re3_jax.envs.base import Box, DeviceEnv, EnvSpec, EnvState, TimeStep
+from re3_jax.envs.host.foreign import ForeignLanes
 from re3_jax.forms import as_float32, check_array, check_same_form, check_tuple
 
 
@@ -160,6 +164,66 @@ def check_env(env: DeviceEnv, num_lanes: int = 4, seed: int = 0) -> Float[Array,
             "as the next begins)"
         )
     return reward
+
+
+def check_lanes(
+    lanes: Any, spec: EnvSpec, num_lanes: int, num_steps: int = 1_000, seed: int = 0
+) -> Float[np.ndarray, " lane"]:
+    """Steps lanes of your own on the host with random actions.
+
+    Args:
+      lanes: a `HostEnv` of a plugin; `can_restore`, `lost` and the like may be missing.
+      spec: what the suite says of the task.
+      num_lanes: how many lanes there are.
+      num_steps: steps of all lanes; some episodes should end meanwhile.
+      seed: of the actions and the episodes.
+
+    Returns:
+      The reward that each lane got in all, float64 [lane].
+
+    Raises:
+      ValueError: a result has a wrong form, `reset` with the same seeds begins other episodes, an
+        episode is longer than `spec.max_agent_steps`, a frame or a reward is not finite,
+        `final_frame` is not the frame of a step that ended no episode, or the next episode does not
+        begin where one ends; one sentence.
+    """
+    checked, task, space = ForeignLanes(lanes, spec, num_lanes), spec.task, spec.action_space
+    seeds = np.arange(seed, seed + num_lanes)
+    first = checked.reset(seeds)
+    if not np.array_equal(first, checked.reset(seeds)):
+        raise ValueError(
+            f"reset of {task} with the same seeds begins other episodes: let nothing but the seed "
+            "of a lane decide how its episode begins"
+        )
+    keys = jax.random.split(jax.random.key(seed), num_steps)
+    actions = np.asarray(jax.jit(jax.vmap(lambda key: space.sample(key, num_lanes)))(keys))
+    returns, lengths = np.zeros(num_lanes), np.zeros(num_lanes, int)
+    ends = begins = 0
+    for action in actions:
+        checked.send(action.reshape(num_lanes, -1))
+        step = checked.receive()
+        returns, lengths, ended = returns + step.reward, lengths + 1, step.ended
+        if lengths.max() > spec.max_agent_steps:
+            raise ValueError(
+                f"an episode of {task} goes on for more than its max_agent_steps of "
+                f"{spec.max_agent_steps}: end it with terminated or truncated, and begin the next"
+            )
+        if not all(np.isfinite(leaf).all() for leaf in (step.frame, step.final_frame, step.reward)):
+            raise ValueError(f"a frame or a reward of {task} is NaN or infinite")
+        if not np.array_equal(step.frame[~ended], step.final_frame[~ended]):
+            raise ValueError(
+                f"final_frame of {task} is not the frame of a step that ended no episode: return "
+                "the same for both, and differ only where an episode ends"
+            )
+        ends += ended.sum()
+        begins += not np.array_equal(step.frame[ended], step.final_frame[ended])
+        lengths[ended] = 0
+    if ends and not begins:
+        raise ValueError(
+            f"where episodes of {task} end, frame is always the same as final_frame: return the "
+            "first frame of the next episode as frame, and the last of the old one as final_frame"
+        )
+    return returns
 
 
 def _are_equal(one: Array, other: Array) -> Bool[Array, ""]:

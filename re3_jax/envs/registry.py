@@ -1,10 +1,11 @@
 """Tasks by name: the paper's by a bare name, everything else as `suite:id`."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from re3_jax.envs.base import DeviceEnv
-from re3_jax.envs.device import minigrid
+from re3_jax.envs.device import bar, brax, gymnax, minigrid
 from re3_jax.envs.host import atari_games
 from re3_jax.envs.host import tasks as dmc_tasks
 from re3_jax.envs.names import unknown_name
@@ -24,14 +25,48 @@ OTHER_NAMES = {
 }
 """Bare name -> canonical name of the tasks of MiniGrid that the paper does not have."""
 
-SUITES = ("minigrid", "gymnax", "brax", "pixels", "dmc", "atari")
-"""The names before the colon of what this package has; `register` adds others."""
 
-HOST_SUITES = ("dmc", "atari")
-"""Suites whose environments run on the host: see `re3_jax.envs.host`, not `make`."""
+class Tasks(NamedTuple):
+    """The tasks of a suite.
 
-_REGISTERED: dict[str, dict[str, Callable[[], DeviceEnv]]] = {}
-"""Suite -> task -> what makes it, of suites that are registered from outside."""
+    Attributes:
+      names: what to suggest where a name is not known.
+      find: a name after the colon -> its canonical form; raises ValueError for an unknown one.
+      make: that name -> the environment; None for a suite whose environments run on the host (see
+        `re3_jax.envs.host`).
+    """
+
+    names: Iterable[str]
+    find: Callable[[str], str]
+    make: Callable[[str], DeviceEnv] | None
+
+
+def _among(kind: str, names: Iterable[str]) -> Callable[[str], str]:
+    """Finds a name that must be one of `names` as it is."""
+
+    def find(task_id: str) -> str:
+        if task_id not in names:
+            raise unknown_name(kind, task_id, names)
+        return task_id
+
+    return find
+
+
+def _find_dmc(task_id: str) -> str:
+    dmc_tasks.find(task_id)
+    return task_id
+
+
+SUITES = {
+    "minigrid": Tasks((), minigrid.canonical, minigrid.make),
+    # The packages of these two, which may be missing, know their names.
+    "gymnax": Tasks(gymnax.TASKS, str, gymnax.make),
+    "brax": Tasks(brax.TASKS, str, brax.make),
+    "pixels": Tasks(["bar"], _among("pixels task", ["bar"]), lambda _: bar.make()),
+    "dmc": Tasks(dmc_tasks.names(), _find_dmc, None),
+    "atari": Tasks(atari_games.GAMES, atari_games.find, None),
+}
+"""Name before the colon -> tasks, of this package's suites and of those that are registered."""
 
 
 def register(suite: str, tasks: Mapping[str, Callable[[], DeviceEnv]]) -> None:
@@ -44,9 +79,28 @@ def register(suite: str, tasks: Mapping[str, Callable[[], DeviceEnv]]) -> None:
     Raises:
       ValueError: there is a suite of this name.
     """
-    if suite in SUITES or suite in _REGISTERED:
+    made = dict(tasks)
+    _add(suite, Tasks(made, _among(f"{suite} task", made), lambda task_id: made[task_id]()))
+
+
+def register_host(suite: str, tasks: Iterable[str]) -> None:
+    """Adds a suite of environments on the host; `HostSuite.make` of `re3_jax.runs` makes them.
+
+    Args:
+      suite: its name, before the colon.
+      tasks: the names after the colon.
+
+    Raises:
+      ValueError: there is a suite of this name.
+    """
+    names = tuple(tasks)
+    _add(suite, Tasks(names, _among(f"{suite} task", names), None))
+
+
+def _add(suite: str, tasks: Tasks) -> None:
+    if suite in SUITES:
         raise ValueError(f"there is a suite {suite} already: choose another name")
-    _REGISTERED[suite] = dict(tasks)
+    SUITES[suite] = tasks
 
 
 def canonical(task: str) -> str:
@@ -66,28 +120,16 @@ def canonical(task: str) -> str:
     if not colon:
         if minigrid.is_task(task):
             return canonical(f"minigrid:{task}")
-        suites = ", ".join((*SUITES, *_REGISTERED))
+        suites = ", ".join(SUITES)
         where = f"give SUITE:TASK; the suites are {suites}, and 'SUITE:' alone lists its tasks"
         raise unknown_name("task", task, _suggestions(), where)
-    if name in _REGISTERED:
-        if task_id not in _REGISTERED[name]:
-            raise unknown_name(f"{name} task", task_id, _REGISTERED[name])
-        return task
     if name not in SUITES:
-        raise unknown_name("suite", name, (*SUITES, *_REGISTERED))
-    if name == "minigrid":
-        return f"minigrid:{minigrid.canonical(task_id)}"
-    if name == "dmc":
-        dmc_tasks.find(task_id)
-    if name == "pixels" and task_id != "bar":
-        raise unknown_name("pixels task", task_id, ["bar"])
-    if name == "atari":
-        return f"atari:{atari_games.find(task_id)}"
-    return task
+        raise unknown_name("suite", name, SUITES)
+    return f"{name}:{SUITES[name].find(task_id)}"
 
 
 def suite(task: str) -> str:
-    """The suite of `task`: one of `SUITES`, or one that was registered.
+    """The suite of `task`, a key of `SUITES`.
 
     Raises:
       ValueError: if there is no such task.
@@ -96,12 +138,12 @@ def suite(task: str) -> str:
 
 
 def is_host(task: str) -> bool:
-    """Whether `task` runs on the host (`re3_jax.envs.host.make`) and not on the device (`make`).
+    """Whether `task` runs on the host (`re3_jax.envs.host`) and not on the device (`make`).
 
     Raises:
       ValueError: if there is no such task.
     """
-    return suite(task) in HOST_SUITES
+    return SUITES[suite(task)].make is None
 
 
 def make(task: str) -> DeviceEnv:
@@ -116,41 +158,17 @@ def make(task: str) -> DeviceEnv:
         the host.
       ImportError: if the suite's package is missing; the message says what to install.
     """
-    env = _make(task)
+    name, _, task_id = canonical(task).partition(":")
+    make_task = SUITES[name].make
+    if make_task is None:
+        raise ValueError(f"{task} is stepped on the host, not on the device: see re3_jax.envs.host")
+    env = make_task(task_id)
     if env.states is None:
         return env
     return env._replace(spec=dataclasses.replace(env.spec, num_states=env.states.num_counted))
 
 
-def _make(task: str) -> DeviceEnv:
-    name, _, task_id = canonical(task).partition(":")
-    if name in HOST_SUITES:
-        raise ValueError(
-            f"{task} is stepped on the host, not on the device: make it with re3_jax.envs.host.make"
-        )
-    if name in _REGISTERED:
-        return _REGISTERED[name][task_id]()
-    if name == "minigrid":
-        return minigrid.make(task_id)
-    if name == "pixels":
-        from re3_jax.envs.device import bar
-
-        return bar.make()
-    if name == "brax":
-        from re3_jax.envs.device import brax
-
-        return brax.make(task_id)
-    from re3_jax.envs.device import gymnax
-
-    return gymnax.make(task_id)
-
-
 def _suggestions() -> list[str]:
-    from re3_jax.envs.device import brax, gymnax
-
-    known = [*PAPER_TASKS, *PAPER_TASKS.values(), *OTHER_NAMES, "pixels:bar"]
-    known += [f"dmc:{name}" for name in dmc_tasks.names() if name not in PAPER_TASKS]
-    known += [f"brax:{name}" for name in brax.TASKS]
-    known += [f"atari:{name}" for name in atari_games.GAMES]
-    known += [f"{suite}:{name}" for suite, tasks in _REGISTERED.items() for name in tasks]
-    return [*known, *(f"gymnax:{name}" for name in gymnax.TASKS)]
+    bare = [*PAPER_TASKS, *PAPER_TASKS.values(), *OTHER_NAMES]
+    known = [f"{suite}:{name}" for suite, tasks in SUITES.items() for name in tasks.names]
+    return [*bare, *(name for name in known if name not in bare)]

@@ -80,6 +80,11 @@ class Bonus:
     values: Values = field(default_factory=dict)
     label: str = ""
 
+    @property
+    def group(self) -> str | None:
+        """Its group of options, the one that has its weight."""
+        return self.groups[0] if self.groups else None
+
 
 def _dotted(group: str, names: str) -> tuple[str, ...]:
     return tuple(f"{group}.{name}" for name in names.split())
@@ -266,7 +271,7 @@ def parts(name: str) -> tuple[Bonus, ...]:
                 f"--bonus {name} adds {part.name}, which rewards nothing: leave it out"
             )
         # Without options of its own it has nothing that a second part could share.
-        weight = part.groups[0] if part.groups else part.name
+        weight = part.group or part.name
         if (other := of_weight.get(weight)) == part.name:
             raise ValueError(f"--bonus {name} adds {part.name} to itself: name it once")
         if other is not None:

@@ -25,8 +25,9 @@ from re3_jax.intrinsic.sums import sum_of
 from re3_jax.plural import number_of
 from re3_jax.runs import bonuses, machine, suites
 from re3_jax.runs.agents import AGENTS
-from re3_jax.runs.config import RunConfig, option_name, with_options, with_ring_of
+from re3_jax.runs.config import RunConfig
 from re3_jax.runs.errors import UsageError, refusing
+from re3_jax.runs.option_names import option_name, with_options, with_ring_of
 from re3_jax.runs.validate import validate_for_task
 from re3_jax.schedules import unweighted
 from re3_jax.training.device_program import DeviceProgram
@@ -80,7 +81,7 @@ def task_spec(config: RunConfig) -> EnvSpec:
     if suite.host is None:
         return make_environment(config.env).spec
     with refusing(ValueError, ImportError):
-        return suite.host.spec(task_id, config)
+        return suite.host.spec(task_id, getattr(config, suite.host.group))
 
 
 def make_environment(task: str) -> DeviceEnv:
@@ -143,7 +144,7 @@ def build(
 
     def make_env(num_lanes: int) -> HostEnv:
         with refusing(ValueError, ImportError):
-            return host.make(task_id, options, num_lanes, report)
+            return on_host.make(task_id, options, num_lanes, report)
 
     with refused_by_parts(config):
         return HostProgram(

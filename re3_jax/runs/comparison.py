@@ -13,9 +13,10 @@ from matplotlib.axes import Axes
 
 from re3_jax.envs.registry import PAPER_TASKS
 from re3_jax.runs import curves, labels, run_folder, statistics
-from re3_jax.runs.config import is_compared, option_name, option_with
+from re3_jax.runs.config import is_compared
 from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError
+from re3_jax.runs.option_names import option_name, option_with
 
 POOLED = "seed", "seeds", "chunk_updates"
 """Options that make other runs of the same row; the default of `chunk_updates` follows `seeds`."""

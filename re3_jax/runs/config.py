@@ -8,11 +8,9 @@ import dataclasses
 import functools
 import keyword
 import math
-import re
 import typing
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import tyro
 from flax.traverse_util import flatten_dict, unflatten_dict
@@ -30,9 +28,9 @@ from re3_jax.intrinsic.pretrained import PretrainedConfig
 from re3_jax.intrinsic.re3_config import RE3Config
 from re3_jax.plural import number_of
 from re3_jax.runs import bonuses, option_types
-from re3_jax.runs.agents import AGENTS, Agent
-from re3_jax.runs.bonuses import BONUSES, Bonus
-from re3_jax.runs.registry import Values
+from re3_jax.runs.agents import AGENTS
+from re3_jax.runs.bonuses import BONUSES
+from re3_jax.runs.option_names import with_options
 
 AgentName = str
 """One of `agents.AGENTS`."""
@@ -231,21 +229,41 @@ class RunConfig:
         return checks.largest_divisor(interval, most=limit)
 
 
+OF_SUITES: dict[str, type] = {}
+"""Group -> dataclass of the options of suites on the host that plugins register."""
+
+
+class Entry(Protocol):
+    """An agent, a bonus or a suite that may have a group of options of its own."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def group(self) -> str | None:
+        """The group, a field of `RunConfig`."""
+
+    @property
+    def config(self) -> type | None:
+        """Its dataclass; of a bonus or a suite None if `RunConfig` has the group."""
+
+
 def config_class() -> type[RunConfig]:
     """`RunConfig` with the names of all agents and bonuses, and with plugins' groups of options.
 
     A plugin's group of options is a field; its agents and bonuses are values of their fields.
     """
-    return _class_of(tuple(AGENTS), tuple(BONUSES))
+    return _class_of(tuple(AGENTS), tuple(BONUSES), tuple(OF_SUITES.items()))
 
 
-def check_group_of(entry: Agent | Bonus) -> None:
+def check_group_of(entry: Entry) -> None:
     """Refuses an entry with options of its own whose group is no name, or another's.
 
     Raises:
       ValueError: one sentence.
     """
-    group = _group_of(entry)
+    group = entry.group
     if group is None:
         raise ValueError(
             f"{entry.name} has a config without a group: name it, as in groups=('{entry.name}',)"
@@ -261,18 +279,14 @@ def check_group_of(entry: Agent | Bonus) -> None:
         raise ValueError(f"the group {group} of {entry.name} is another's: choose another name")
 
 
-def _group_of(entry: Agent | Bonus) -> str | None:
-    if isinstance(entry, Agent):
-        return entry.group
-    return entry.groups[0] if entry.groups else None
-
-
 @functools.cache
-def _class_of(agents: tuple[str, ...], names: tuple[str, ...]) -> type[RunConfig]:
-    entries: list[Agent | Bonus] = [*AGENTS.values(), *BONUSES.values()]
+def _class_of(
+    agents: tuple[str, ...], names: tuple[str, ...], of_suites: tuple[tuple[str, type], ...]
+) -> type[RunConfig]:
+    entries: list[Entry] = [*AGENTS.values(), *BONUSES.values()]
     groups: dict[str, Any] = {
-        str(_group_of(entry)): entry.config for entry in entries if entry.config is not None
-    }
+        str(entry.group): entry.config for entry in entries if entry.config is not None
+    } | dict(of_suites)
     own = {item.name for item in dataclasses.fields(RunConfig)}
     literal = typing.cast(Any, Literal)
     fields: list[Any] = [
@@ -342,50 +356,3 @@ def from_dict(values: dict[str, Any], cls: Any = None, prefix: str = "") -> Any:
 def unflatten(flat: dict[str, Any]) -> RunConfig:
     """Inverse of `flatten`."""
     return from_dict(unflatten_dict(flat, sep="."))
-
-
-def option_name(dotted: str) -> str:
-    """The command-line spelling of a field: `a2c.num_envs` -> `--a2c.num-envs`."""
-    group, dot, leaf = dotted.rpartition(".")
-    spelled = "bonus" if group == "pretrained" else group
-    return f"--{spelled}{dot}{leaf}".replace("_", "-")
-
-
-def option_with(dotted: str, value: Any) -> str:
-    """The words that give a field this value: `--a2c.num-envs 4`, `--evaluation.no-greedy`."""
-    if isinstance(value, bool):
-        group, dot, leaf = dotted.rpartition(".")
-        return option_name(dotted if value else f"{group}{dot}no_{leaf}")
-    return f"{option_name(dotted)} {value}"
-
-
-def with_options(sentence: str, names: Iterable[str]) -> str:
-    """A sentence of the library with these fields, dotted, replaced by their options.
-
-    If two groups have a field of the same name, the first group's option is used. A switch has no
-    value: "set greedy to false" becomes "set --evaluation.no-greedy".
-    """
-    dotted: dict[str, str] = {}
-    for name in names:
-        dotted.setdefault(name.rpartition(".")[2], name)
-
-    def option(found: re.Match[str]) -> str:
-        name, value = found.groups()
-        return option_with(dotted[name], value == "true") if value else option_name(dotted[name])
-
-    fields = rf"(?<![\w.-])({'|'.join(dotted)})\b(?: to (false|true)\b)?"
-    return re.sub(fields, option, sentence)
-
-
-def with_ring_of(agent: Agent, sentence: str) -> str:
-    """A sentence that names, for the ring's size, the option that has an effect with the agent."""
-    return sentence.replace(option_name("re3.ring_size"), option_name(agent.ring))
-
-
-def neighbours_option(values: Values, bonus: Bonus) -> str | None:
-    """The option, dotted, that says where a bonus searches neighbours; None if it has none."""
-    agent = AGENTS[values["agent"]]
-    own = agent.bonuses.get(bonus.name)
-    if own is not None:
-        return own.neighbours and f"{agent.group}.{own.neighbours}"
-    return bonus.neighbours

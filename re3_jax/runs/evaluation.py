@@ -74,8 +74,8 @@ def described(config: RunConfig, stats: EvalStats, env_frames: int) -> dict[str,
 
 def check_films(config: RunConfig) -> None:
     """Refuses a film of a task that shows no frames."""
-    if suites.host_of(config.env) is None:
+    if not suites.shows_frames(config.env):
         raise UsageError(
-            f"a video or a strip needs a task of DeepMind Control or Atari, which {config.env} is "
-            "not: leave it out"
+            f"a video or a strip needs a task on the host that is seen as pixels, such as one of "
+            f"DeepMind Control or Atari, which {config.env} is not: leave it out"
         )

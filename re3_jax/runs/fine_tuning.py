@@ -15,9 +15,10 @@ from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.runs import bonuses, run_folder
 from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.build import task_spec
-from re3_jax.runs.config import RunConfig, flatten, option_name, option_with
+from re3_jax.runs.config import RunConfig, flatten
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.given_files import DIGESTS
+from re3_jax.runs.option_names import option_name, option_with
 from re3_jax.training import transfer
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.train_state import TrainState

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from re3_jax.runs import plugins
-from re3_jax.runs.config import RunConfig, flatten, option_name
+from re3_jax.runs.config import RunConfig, flatten
 from re3_jax.runs.errors import UsageError
+from re3_jax.runs.option_names import option_name
 
 WEIGHTS, PLUGIN = "pretrained.weights", "plugin"
 

@@ -24,10 +24,11 @@ from re3_jax.runs import (
     video,
 )
 from re3_jax.runs.build import cpu_devices, fitted, task_spec
-from re3_jax.runs.config import RunConfig, option_name
+from re3_jax.runs.config import RunConfig
 from re3_jax.runs.errors import UsageError, refuse_lack_of_memory, refusing
 from re3_jax.runs.interrupt import deferred
 from re3_jax.runs.observers import Checkpoints, Display, Rows
+from re3_jax.runs.option_names import option_name
 from re3_jax.runs.options import checked, parse, words_of
 from re3_jax.runs.run import opening_lines, record, restored
 from re3_jax.runs.session import Session, ready

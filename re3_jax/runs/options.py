@@ -17,20 +17,11 @@ from re3_jax.envs import registry
 from re3_jax.runs import bonuses, option_types, plugins, run_folder, suites
 from re3_jax.runs.agents import AGENTS, Agent
 from re3_jax.runs.bonuses import BONUSES, Bonus
-from re3_jax.runs.config import (
-    RunConfig,
-    config_class,
-    field_types,
-    flatten,
-    neighbours_option,
-    option_name,
-    option_with,
-    unflatten,
-    with_ring_of,
-)
+from re3_jax.runs.config import RunConfig, config_class, field_types, flatten, unflatten
 from re3_jax.runs.errors import UsageError, refusing, with_home
 from re3_jax.runs.given_files import DIGESTS
 from re3_jax.runs.help import show
+from re3_jax.runs.option_names import neighbours_option, option_name, option_with, with_ring_of
 from re3_jax.runs.registry import Values
 from re3_jax.runs.resolve import resolve
 from re3_jax.runs.validate import validate
@@ -145,7 +136,6 @@ def no_effect(name: str, values: Values) -> str | None:
     group, _, leaf = name.rpartition(".")
     env, agent = values["env"], AGENTS[values["agent"]]
     (suite, task_id), parts = suites.find(env), bonuses.parts(values["bonus"])
-    of_suites = {other.host.group: other.host for other in suites.SUITES.values() if other.host}
     of_agents = [other.name for other in AGENTS.values() if other.group == group]
     of_bonus = any(group in other.groups for other in BONUSES.values())
     where = f"on {env}" if suite.in_pixels else f"on {env}, which is not seen as pixels"
@@ -160,10 +150,12 @@ def no_effect(name: str, values: Values) -> str | None:
     bare = values["pretrain"] is not None and values["pretrain_reward"] == "bare"
     if bare and of_bonus and leaf in ("beta", "rho"):
         return "with --pretrain-reward bare: leave it out or use --pretrain-reward weighted"
-    if name == "video" and values[name] and suite.host is None and agent.foresees is None:
+    if name == "video" and values[name] and not (suites.shows_frames(env) or agent.foresees):
         return f"{where}: leave it out or choose a task such as cheetah_run_sparse"
-    if group in of_suites and (suite.host is None or group != suite.host.group):
-        return f"{where}: leave it out or choose a task such as {of_suites[group].example}"
+    owner = next((one for one in suites.SUITES.values() if one.host and one.group == group), suite)
+    if owner.host and owner.name != suite.name:
+        here = where if owner.in_pixels else f"on {env}"
+        return f"{here}: leave it out or choose a task such as {owner.host.example}"
     if suite.host and group == suite.host.group:
         return suite.host.no_effect(leaf, task_id, values)
     if of_agents and agent.name not in of_agents:

@@ -224,7 +224,7 @@ def _report(session: Session, folder: Path, film: Film | None, say: Say) -> None
     for path in film.write(session, folder) if film else ():
         say(f"video       {path}")
     film_file = folder / video.EVALUATION
-    is_filmed = suites.host_of(session.config.env) is not None
+    is_filmed = suites.shows_frames(session.config.env)
     if film and is_filmed and session.complete and not film_file.exists():
         # The frames ended with the process that failed to write them, or was killed.
         say(f"video       none was written; to make one: {installing.filming(folder, film_file)}")

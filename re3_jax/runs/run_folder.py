@@ -16,9 +16,10 @@ from typing import Any
 from re3_jax.runs import checkpoint_path, given_files, lock, loggers, machine, plugins
 from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.bonuses import BONUSES, PLUS
-from re3_jax.runs.config import RunConfig, flatten, from_dict, is_compared, option_name
+from re3_jax.runs.config import RunConfig, flatten, from_dict, is_compared
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.given_files import DIGESTS
+from re3_jax.runs.option_names import option_name
 from re3_jax.runs.validate import validate
 from re3_jax.training.whole_file import part_of, replacing
 

@@ -1,24 +1,31 @@
 """The suites of tasks: one entry each, with the presets of its tasks.
 
 Another suite is another `Suite(...)` in `SUITES`, or `register(Suite(...))` in a file that
-`--plugin` names; its tasks are registered with `re3_jax.envs.registry.register`.
+`--plugin` names; its tasks are registered with `re3_jax.envs.registry.register`, those on the host
+with `register_host`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from re3_jax.envs import registry
+from re3_jax.envs import host, registry
 from re3_jax.envs.base import EnvSpec
 from re3_jax.envs.host import atari, atari_games, dmc, tasks
+from re3_jax.envs.host.base import HostEnv
+from re3_jax.envs.host.config import AtariConfig, DMCConfig
+from re3_jax.envs.host.foreign import ForeignLanes
 from re3_jax.runs import machine
-from re3_jax.runs.config import AgentName, PresetName, RunConfig
+from re3_jax.runs.config import OF_SUITES, AgentName, PresetName, RunConfig
 from re3_jax.runs.errors import UsageError, refusing
 from re3_jax.runs.installing import ensure_envpool
 from re3_jax.runs.presets import atari as atari_presets
 from re3_jax.runs.presets import brax, gymnax, minigrid, pixels
 from re3_jax.runs.presets import dmc as dmc_presets
 from re3_jax.runs.registry import Registry
+
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -28,9 +35,13 @@ class HostSuite:
     Attributes:
       group: its group of options, a field of `RunConfig`.
       example: one of its tasks.
-      spec: (task id, run) -> what the task looks like to an agent; raises ValueError or
-        ImportError.
-      is_drawn: whether frames are rendered, with the options `renderer` and `image_size`.
+      spec: (task id, options of the group) -> what the task looks like to an agent; raises
+        ValueError or ImportError.
+      make: (task id, options of the group, number of lanes, report) -> lanes; `report` takes a
+        sentence on what happens to one. Raises ValueError or ImportError.
+      config: dataclass of the group, if `RunConfig` does not have that group.
+      is_drawn: whether `host.drawn_by` says what renders frames, with the options `renderer` and
+        `image_size`.
       fixed_filters: whether random encoders have filters of their own.
       no_effect: (option of the group, task id, all options) -> why it has no effect, and the
         remedy; None if it has one.
@@ -38,7 +49,9 @@ class HostSuite:
 
     group: str
     example: str
-    spec: Callable[[str, RunConfig], EnvSpec]
+    spec: Callable[[str, Any], EnvSpec]
+    make: Callable[[str, Any, int, Report], HostEnv]
+    config: type | None = None
     is_drawn: bool = False
     fixed_filters: bool = False
     no_effect: Callable[[str, str, Mapping[str, Any]], str | None] = lambda *_: None
@@ -77,11 +90,21 @@ class Suite:
     fine_tuned: Callable[[str, RunConfig], RunConfig] = lambda task_id, config: config
     with_learned_encoder: Callable[[str, RunConfig], RunConfig] = lambda task_id, config: config
 
+    @property
+    def group(self) -> str | None:
+        """Its group of options."""
+        return self.host.group if self.host else None
 
-def _dmc_spec(task_id: str, config: RunConfig) -> EnvSpec:
-    if config.dmc.engine == "envpool":
+    @property
+    def config(self) -> type | None:
+        """Dataclass of the group, if `RunConfig` does not have it."""
+        return self.host.config if self.host else None
+
+
+def _dmc_spec(task_id: str, options: DMCConfig) -> EnvSpec:
+    if options.engine == "envpool":
         ensure_envpool()
-    return dmc.spec(task_id, config.dmc)
+    return dmc.spec(task_id, options)
 
 
 def _no_effect_on_dmc(option: str, task_id: str, values: Mapping[str, Any]) -> str | None:
@@ -92,9 +115,9 @@ def _no_effect_on_dmc(option: str, task_id: str, values: Mapping[str, Any]) -> s
     return None
 
 
-def _atari_spec(task_id: str, config: RunConfig) -> EnvSpec:
+def _atari_spec(task_id: str, options: AtariConfig) -> EnvSpec:
     ensure_envpool()
-    return atari.spec(task_id, config.atari)
+    return atari.spec(task_id, options)
 
 
 SUITES = Registry(
@@ -110,7 +133,9 @@ SUITES = Registry(
         in_pixels=True,
         fine_tuned=dmc_presets.fine_tuned,
         host=HostSuite(
-            *("dmc", "cheetah_run_sparse", _dmc_spec), is_drawn=True, no_effect=_no_effect_on_dmc
+            *("dmc", "cheetah_run_sparse", _dmc_spec, host.make),
+            is_drawn=True,
+            no_effect=_no_effect_on_dmc,
         ),
     ),
     Suite("brax", "brax tasks", "rad", brax.preset, fine_tuned=dmc_presets.fine_tuned),
@@ -127,10 +152,35 @@ SUITES = Registry(
             "human_normalised_return": atari_games.human_normalised(game, final_return)
         },
         with_learned_encoder=atari_presets.with_learned_encoder,
-        host=HostSuite("atari", "montezuma_revenge", _atari_spec, fixed_filters=True),
+        host=HostSuite("atari", "montezuma_revenge", _atari_spec, host.make, fixed_filters=True),
     ),
 )
-register = SUITES.register
+
+
+def register(suite: Suite) -> None:
+    """Adds a suite; what the lanes of one on the host return is checked in every step.
+
+    Raises:
+      ValueError: its name is taken, or one on the host has no options, or some that cannot be a
+        group; one sentence.
+    """
+    if suite.host is not None:
+        if suite.host.config is None:
+            raise ValueError(
+                f"the suite {suite.name} has lanes on the host but no config: give the HostSuite a "
+                "frozen dataclass of its options, also an empty one"
+            )
+        suite = replace(suite, host=replace(suite.host, make=partial(_foreign, suite.host)))
+    SUITES.register(suite)
+    if suite.group is not None and suite.config is not None:
+        OF_SUITES[suite.group] = suite.config
+
+
+def _foreign(
+    on_host: HostSuite, task_id: str, options: Any, num_lanes: int, report: Report
+) -> HostEnv:
+    lanes = on_host.make(task_id, options, num_lanes, report)
+    return ForeignLanes(lanes, on_host.spec(task_id, options), num_lanes, UsageError)
 
 
 def find(task: str) -> tuple[Suite, str]:
@@ -157,6 +207,12 @@ def default_preset(task: str) -> PresetName:
 def host_of(task: str) -> HostSuite | None:
     """The suite of a task on the host; None for one on the device."""
     return find(task)[0].host
+
+
+def shows_frames(task: str) -> bool:
+    """Whether an episode of the task can be filmed: its lanes on the host show pixels."""
+    suite = find(task)[0]
+    return suite.host is not None and suite.in_pixels
 
 
 def drawn_by(config: RunConfig) -> str | None:

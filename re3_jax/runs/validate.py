@@ -10,8 +10,9 @@ from re3_jax.replay.frame_rows import row_size
 from re3_jax.runs import bonuses, loggers, suites
 from re3_jax.runs.agents import AGENTS, Agent
 from re3_jax.runs.bonuses import BONUSES, Bonus
-from re3_jax.runs.config import MOST_EPISODES, RunConfig, flatten, neighbours_option, option_name
+from re3_jax.runs.config import MOST_EPISODES, RunConfig, flatten
 from re3_jax.runs.errors import UsageError
+from re3_jax.runs.option_names import neighbours_option, option_name
 from re3_jax.runs.registry import Values
 
 INT32_MAX = 2**31 - 1
@@ -157,8 +158,10 @@ def _what_fits(needed_bytes: int, available_bytes: int, config: RunConfig) -> st
 
 def _least_bytes_per_transition(config: RunConfig) -> int:
     """Fewest bytes that one more transition adds to a seed's state."""
-    suite, task = suites.find(config.env)
-    frame = 0 if suite.host is None else row_size(suite.host.spec(task, config).frame_shape)
+    (suite, task), frame = suites.find(config.env), 0
+    if suite.host is not None:
+        spec = suite.host.spec(task, getattr(config, suite.host.group))
+        frame = row_size(spec.frame_shape)
     has_latents = bonuses.keeps_latents(flatten(config))
     latents = config.re3.ensemble_size * config.re3.latent_dim if has_latents else 0
     action_reward_discount = 3

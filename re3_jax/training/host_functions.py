@@ -17,12 +17,12 @@ class SeedFunctions:
     """What the programs compute for one seed: pure functions around a learner."""
 
     def __init__(self, learner: Learner):
-        """`learner` is made for a task of frames."""
+        """`learner` is made for a task on the host."""
         self.learner = learner
 
     def init(self, seed: Int[Array, ""], frame: Array) -> TrainState:
         """State at env frame 0, the lanes showing `frame`."""
-        is_grey = frame.shape[-1] == 1
+        is_grey = self.learner.spec.is_image and frame.shape[-1] == 1
         visited = screens.see(screens.none_seen(), frame[..., 0]) if is_grey else None
         keys = jax.random.split(jax.random.key(seed), 3)
         return TrainState.begin(self.learner, frame, {}, visited, *keys)

@@ -70,7 +70,7 @@ class HostProgram:
         """Builds the programs; no environment is started yet.
 
         Args:
-          learner: learns a task of frames.
+          learner: learns a task of frames, or one whose observations are vectors.
           make_env: number of lanes -> environment; called once for training and once for
             evaluation.
           seeds: numbers of the seeds.
@@ -259,7 +259,7 @@ class HostProgram:
 
         Args:
           state: may be trained further (and so donated) before the episodes are played.
-          film: receives every frame of the first seed's first episode.
+          film: receives every frame of the first seed's first episode, of a task seen as pixels.
         """
         agent = self._snapshot(state.agent)
         env_frames = int(state.counters.env_frames[0])
@@ -276,7 +276,7 @@ class HostProgram:
             env_frames=env_frames,
             episodes=self._eval_episodes,
             sharding=self._sharding,
-            film=film,
+            film=film if self.spec.is_image else None,
         )
 
     def close(self) -> None:
@@ -313,4 +313,5 @@ class HostProgram:
 
     def _zero_step(self) -> LaneStep:
         num_lanes = len(self._seeds) * self.learner.num_lanes
-        return LaneStep.zeros(np.zeros((num_lanes, *self.spec.frame_shape), np.uint8))
+        shape = num_lanes, *self.spec.frame_shape
+        return LaneStep.zeros(np.zeros(shape, self.spec.observation_dtype))

@@ -14,7 +14,8 @@ from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.intrinsic.base import IntrinsicBatch, Step
 from re3_jax.runs.bonuses import BONUSES
 from re3_jax.runs.build import make_bonus
-from re3_jax.runs.config import config_class, flatten, option_name
+from re3_jax.runs.config import config_class, flatten
+from re3_jax.runs.option_names import option_name
 from re3_jax.runs.options import OF_ENCODERS, OF_SEARCHES
 from re3_jax.runs.resolve import resolve
 

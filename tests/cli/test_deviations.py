@@ -12,7 +12,8 @@ from re3_jax.envs import registry
 from re3_jax.envs.registry import PAPER_TASKS
 from re3_jax.runs import statistics
 from re3_jax.runs.bonuses import BONUSES
-from re3_jax.runs.config import RunConfig, field_types, flatten, option_name
+from re3_jax.runs.config import RunConfig, field_types, flatten
+from re3_jax.runs.option_names import option_name
 from re3_jax.runs.resolve import resolve
 
 ROOT = Path(__file__).parents[2]

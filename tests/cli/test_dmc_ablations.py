@@ -7,7 +7,8 @@ import pytest
 from experiments.figures import dmc, dmc_ablations
 from experiments.figures.dmc_ablations import FIRST_SEED, GROUPS, RUN
 from experiments.figures.runs import Runs
-from re3_jax.runs.config import flatten, option_with
+from re3_jax.runs.config import flatten
+from re3_jax.runs.option_names import option_with
 from re3_jax.runs.options import parse
 from tests.cli.written_runs import finish
 

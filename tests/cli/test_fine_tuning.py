@@ -13,8 +13,8 @@ import pytest
 from re3_jax.commands import profile, train
 from re3_jax.runs import fine_tuning, machine, run_folder
 from re3_jax.runs.build import task_spec
-from re3_jax.runs.config import option_with
 from re3_jax.runs.errors import UsageError
+from re3_jax.runs.option_names import option_with
 from re3_jax.runs.options import parse
 from re3_jax.runs.resolve import resolve
 from re3_jax.training.train_state import TrainState

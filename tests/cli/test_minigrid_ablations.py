@@ -8,7 +8,8 @@ from experiments.figures import minigrid_ablations
 from experiments.figures.minigrid import VARIANTS
 from experiments.figures.minigrid_ablations import DEFAULT, GROUPS
 from experiments.figures.runs import Runs
-from re3_jax.runs.config import flatten, option_with
+from re3_jax.runs.config import flatten
+from re3_jax.runs.option_names import option_with
 from re3_jax.runs.options import parse
 
 CHANGES = [(group, change) for group, (_, changes) in GROUPS.items() for change in changes.items()]

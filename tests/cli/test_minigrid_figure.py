@@ -12,8 +12,8 @@ from experiments.figures import minigrid, minigrid_betas
 from experiments.figures.minigrid import TASKS, VARIANTS
 from experiments.figures.runs import Runs, first_run
 from re3_jax.runs import curves
-from re3_jax.runs.config import option_with
 from re3_jax.runs.errors import UsageError
+from re3_jax.runs.option_names import option_with
 from re3_jax.runs.options import parse
 from tests.cli.written_runs import finish
 

@@ -13,8 +13,9 @@ from experiments.figures.minigrid_hard import BUDGETS, LABELS, TASKS
 from experiments.figures.runs import Runs
 from re3_jax.envs.registry import make
 from re3_jax.runs import curves
-from re3_jax.runs.config import flatten, option_with
+from re3_jax.runs.config import flatten
 from re3_jax.runs.curves import Curve
+from re3_jax.runs.option_names import option_with
 from re3_jax.runs.options import parse
 from re3_jax.runs.presets import ppo
 from re3_jax.runs.resolve import resolve

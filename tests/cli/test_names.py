@@ -8,7 +8,8 @@ import pytest
 
 from re3_jax.runs.agents import AGENTS
 from re3_jax.runs.bonuses import BONUSES
-from re3_jax.runs.config import PresetName, option_name
+from re3_jax.runs.config import PresetName
+from re3_jax.runs.option_names import option_name
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -33,6 +33,13 @@ EXAMPLES = {
     "suite": (("--env", "corridor:10"), {"env": "corridor:10"}),
 }
 
+ON_THE_HOST = (
+    ("gymnasium:CartPole-v1", "a2c", ()),
+    pytest.param(
+        *("gymnasium:Pendulum-v1", "rad", ("--gymnasium.processes",)), marks=pytest.mark.slow
+    ),
+)
+
 
 def command(*argv):
     """Runs in its own process, because a process keeps what a plugin registers."""
@@ -61,6 +68,23 @@ def test_a_plugins_task_is_trained(tmp_path):
     config = json.loads((tmp_path / "config.json").read_text())["config"]
     assert {name: config[name] for name in stored} == stored
     assert json.loads((tmp_path / "summary.json").read_text())["complete"]
+
+
+@pytest.mark.parametrize(("task", "agent", "more"), ON_THE_HOST)
+def test_lanes_of_a_plugin_are_trained_and_resumed(task, agent, more, tmp_path):
+    file = "examples/plugin_gymnasium.py"
+    assert len((ROOT / file).read_text().splitlines()) <= 100
+    words = ("--env", task, "--agent", agent, *more, "--preset", "debug", "--plugin", file)
+    done = command(*words, "--seeds", "1", "--steps", "600", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    done = command("--resume", "--steps", "1800", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "new episodes begin" in done.stdout + done.stderr
+    assert "Warning" not in done.stderr
+    config = json.loads((tmp_path / "config.json").read_text())["config"]
+    assert config["gymnasium"] == {"processes": bool(more)}
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["complete"] and summary["env_frames"] >= 1800
 
 
 @pytest.mark.slow

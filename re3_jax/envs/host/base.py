@@ -11,9 +11,11 @@ class HostEnv(Protocol):
     """Several independent episodes of one task, stepped together.
 
     `spec.observation_shape` is the stack (height, width, colours * frame_stack) that an agent sees,
-    newest frame last; lanes return single frames, and the device stacks them. If `can_restore` is
-    false, `get_state` and `set_state` raise. `lost` says in which lanes [lane] the step that was
-    received last cut an episode that the task had not ended, because its process was lost.
+    newest frame last; lanes return single frames, `spec.frame_shape`, and the device stacks them. A
+    `frame_stack` of 1 leaves observations of any shape as they are. If `can_restore` is false,
+    `get_state` and `set_state` are not called, and a resumed run begins new episodes. `lost` says
+    in which lanes [lane] the step that was received last cut an episode that the task had not
+    ended, because its process was lost.
     """
 
     spec: EnvSpec
@@ -24,11 +26,11 @@ class HostEnv(Protocol):
     def reset(self, seeds: np.ndarray) -> np.ndarray:
         """Starts a new episode in every lane, lane i from `seeds[i]`, a whole number.
 
-        Returns the first frames, uint8 [lane, height, width, colours].
+        Returns the first frames, [lane, *frame_shape] of the spec's dtype.
         """
 
     def send(self, action: np.ndarray) -> None:
-        """Starts one step with `action` [lane, action]; returns at once."""
+        """Starts one step with `action` [lane, action], whole numbers [lane, 1] where discrete."""
 
     def receive(self) -> LaneStep:
         """Waits for the step that `send` started."""
