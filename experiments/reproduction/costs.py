@@ -6,9 +6,6 @@ from re3_jax.runs.resolve import resolve
 MEASURED = "benchmarks/results"
 SECONDS_PER_DAY = 86_400
 
-DREAMER_UPDATES = 50_000
-"""Of 500,000 env frames: 100 after every 1,000."""
-
 RAINBOW_UPDATES = 12_500_000
 """Of 200 million env frames, as in Rainbow's papers: one for every four agent steps of four frames.
 
@@ -25,13 +22,15 @@ def rad(results: Results, task: str = "hopper_hop") -> str:
     return _words("run of RAD + RE3", seconds, updates)
 
 
-def dreamer(results: Results, task: str = "") -> str:
-    """Of one run of Dreamer + RE3, 500,000 env frames, on any task."""
-    del task
+def dreamer(results: Results, task: str = "finger_spin") -> str:
+    """Of one run of Dreamer + RE3, 500,000 env frames."""
+    config = resolve(task, "dreamer", preset="released")
+    every, prefill = config.dreamer.env_frames_per_burst, config.dreamer.prefill_env_frames
+    bursts = config.steps // every - (prefill - 1) // every
     seconds = None
     if measured := results.json(f"{MEASURED}/dreamer_update.json"):
         seconds = measured["of_one_update"]["re3_jax+re3"]["seconds"]
-    return _words("run of Dreamer + RE3", seconds, DREAMER_UPDATES)
+    return _words("run of Dreamer + RE3", seconds, bursts * config.dreamer.updates_per_burst)
 
 
 def rainbow(results: Results) -> str:

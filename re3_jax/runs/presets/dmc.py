@@ -111,7 +111,8 @@ SMALL: Values = {
     **options("evaluation", every_env_frames=25_000, episodes=2),
 }
 """What one core learns in about an hour (`results/small_search`): one seed for each run, so that
-runs of several seeds share a machine. The learning rate is that of the RAD paper. With one update
+runs of several seeds share a machine. The learning rate is that of the RAD paper, but for cheetah's
+2e-4. With one update
 a step, pendulum_swingup and cartpole_swingup stayed at a small part of their return, and so did
 cartpole_swingup with returns of one step."""
 
