@@ -110,6 +110,16 @@ def test_better_is_an_interval_above_one_half_and_a_small_p(probabilities, neede
     assert rules.better(comparisons, needed, SMALLER)[0] is smaller
 
 
+def test_a_comparison_has_as_many_seeds_as_the_smaller_of_its_rows():
+    few, many = (Curve("", np.array([0, 10]), np.ones((seeds, 2))) for seeds in (3, 9))
+    assert rules.by_area(few, many).seeds == rules.by_area(many, few).seeds == 3
+    row = {"better_than_first": "1", "better_than_first_low": "1", "better_than_first_high": "1"}
+    row["better_than_first_p"] = "0.01"
+    for pair in ("3", "9"), ("9", "3"):
+        ours, theirs = ({**row, "seeds": seeds} for seeds in pair)
+        assert rules.by_column(ours, theirs, "better_than_first").seeds == 3
+
+
 def test_comparisons_of_too_few_seeds_decide_nothing():
     few, won, lost = compared(1, 1, 3, 0.1), compared(0.6, 1.0), compared(0.0, 0.4)
     assert rules.better([few, won], 1, SMALLER) == (SMALLER, "")

@@ -155,6 +155,22 @@ def test_episodes_are_drawn_uniformly_and_then_their_beginnings():
     assert stats.chisquare(counts).pvalue > 1e-4
 
 
+def test_where_a_sequence_begins_does_not_depend_on_its_episode():
+    """As many episodes as beginnings, so that the same bits would give both the same number."""
+    length, count = 4, 6
+    steps = length + count - 1
+    replay, nothing = begin(100, length, images([0])), np.zeros(1, int)
+    for number in range(count * steps):
+        reward, done = np.full(1, number, np.float32), np.array([(number + 1) % steps == 0])
+        step = reward[:, None], reward, done, images([0]), images([0]), done, nothing
+        replay = add(replay, *step, length=length)
+    *_, drawn = jax.device_get(ask(jax.random.key(0), replay, 20_000, length))
+    # The reward that led to the second frame.
+    episode, start = np.divmod(drawn.reward[:, 1].astype(int), steps)
+    counts = np.bincount(count * episode + start, minlength=count**2)
+    assert stats.chisquare(counts).pvalue > 1e-4
+
+
 @pytest.mark.parametrize(("rows", "always"), [(12, False), (13, True)])
 def test_a_lane_keeps_an_episode_until_the_next_is_whole(rows, always):
     """Episodes of T = 6 steps: 2 T + 1 rows are the fewest that always have one to draw from."""

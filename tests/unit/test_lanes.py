@@ -83,6 +83,16 @@ def test_a_killed_worker_is_replaced_and_its_episode_cut(start):
     assert len(workers()) == 2
 
 
+def test_every_replacement_begins_another_episode(start):
+    env, _ = start(num_lanes=1)
+    env.reset(np.array([1]))
+    begun = []
+    for _ in range(2):
+        workers()[0].kill()
+        begun.append(step(env).frame)
+    assert (begun[0] != begun[1]).any()
+
+
 def test_a_simulation_that_diverged_is_reported(start):
     env, said = start()
     env.reset(np.array([1, 2]))

@@ -83,6 +83,8 @@ def test_it_steps_stores_acts_and_learns_from_what_is_stored(monkeypatch, termin
         return 100.0 * batch.agent_steps + batch.bonus_index.astype(jnp.float32), state, {}
 
     def observe(count, step):
+        # The state that was acted in, not the one that the action led to.
+        np.testing.assert_array_equal(step.state_number, step.observation[:, 1])
         return count + LANES, (count + jnp.arange(LANES)) % CAPACITY
 
     bonus = none()._replace(
@@ -217,6 +219,14 @@ def test_evaluation_leaves_the_state_alone_and_repeats_itself(program):
     first, second = program.evaluate(state), program.evaluate(state)
     jax.tree.map(equal_arrays, first, second)
     np.testing.assert_array_equal(first.length_mean, [LENGTH] * 2)
+
+
+def test_every_evaluation_has_episodes_of_its_own(program):
+    state = program.init(jnp.array([1, 2]))
+    env_frames = state.counters.env_frames + program.env_frames_per_chunk
+    later = state._replace(counters=state.counters._replace(env_frames=env_frames))
+    first, second = program.evaluate(state), program.evaluate(later)
+    assert (first.return_mean != second.return_mean).all()
 
 
 @pytest.mark.parametrize(

@@ -103,10 +103,13 @@ def test_counters_metrics_and_a_single_compilation(program):
 
 def test_the_agent_gets_the_bonus_of_its_own_rollout(monkeypatch):
     """Observed before rewarded, in the order of the rollout, with the agent steps so far."""
-    env = countdown(5)
+    states = CountableStates(lambda steps: steps, num_states=6, num_reachable=5)
+    env = countdown(5)._replace(states=states)
     stored = jnp.zeros((0, 6))
 
     def observe(stored, step):
+        # The state that was acted in, not the one that the action led to.
+        np.testing.assert_array_equal(step.state_number, jnp.argmax(step.observation, -1))
         rows = stored.shape[0] + jnp.arange(step.observation.shape[0])
         return jnp.concatenate([stored, step.observation]), rows
 
@@ -288,3 +291,36 @@ def test_an_update_is_told_the_agent_steps_before_its_rollout():
     for number in range(2):
         state, (metrics, _) = update(state)
         assert metrics["told"] == 12 * number
+
+
+def test_every_step_of_every_lane_has_noise_of_its_own():
+    """That of the policy and of the environment, within a rollout and from one to the next."""
+    env, lanes, length = aim(3), 3, 4
+    noisy = Acting(
+        begin=lambda agent, frame: frame,
+        act=lambda agent, memory, key, explore: (memory, jax.random.uniform(key, (lanes, 1))),
+        see=lambda memory, frame, begins: frame,
+    )
+    learner = OnPolicyLearner(
+        env.spec, lanes, length, noisy,
+        init=lambda key, frame: LearnerState((), (), (), frame),
+        learn=lambda state, rollout, agent_steps, key: (state, {"rollout": rollout}),
+    )  # fmt: skip
+    state, rollouts = init_state(env, learner, jax.random.key(0)), []
+    update = jax.jit(lambda state: train_update(env, learner, state))
+    for _ in range(2):
+        state, (metrics, _) = update(state)
+        rollouts.append(metrics["rollout"])
+    for name in ("observation", "action"):
+        drawn = np.stack([getattr(rollout, name)[..., 0] for rollout in rollouts])
+        assert np.unique(drawn).size == 2 * length * lanes
+
+
+def test_episodes_of_an_evaluation_begin_differently():
+    still = Acting(
+        begin=lambda agent, frame: (),
+        act=lambda agent, memory, key, explore: ((), jnp.zeros(40, jnp.int32)),
+        see=lambda memory, frame, begins: (),
+    )
+    found = evaluate(recall(), still, (), jax.random.key(0), episodes=40, greedy=True)
+    assert 0 < found.return_mean < 1

@@ -282,6 +282,17 @@ def test_episodes_that_are_not_restored_are_forgotten_between_rollouts_only(trai
     assert_same((begun.agent, begun.intrinsic), expected)
 
 
+def test_the_bonus_forgets_episodes_that_are_not_restored():
+    bonus = none()._replace(
+        init=lambda key, spec, num_lanes: jnp.ones(num_lanes),
+        restart=lambda state, lanes: jnp.where(lanes, 0.0, state),
+    )
+    learner = ppo(bonus)
+    frame = jnp.zeros((LANES, *learner.spec.observation_shape))
+    _, forgotten = learner.forget(learner.init(jax.random.key(0), frame))
+    np.testing.assert_array_equal(forgotten, np.zeros(LANES))
+
+
 def test_ppos_sums_of_rewards_end_with_episodes_that_are_not_restored():
     """The bonus's go on, as they do from one episode to the next."""
     learner = ppo(re3(), scaled_rewards="all", intrinsic_value_head=True)

@@ -54,6 +54,11 @@ def test_observations_of_several_axes_are_flattened():
     )
 
 
+def test_members_of_an_ensemble_differ():
+    params = random_encoder.init(jax.random.key(0), MINIGRID, ensemble_size=2)
+    assert all((one != other).all() for one, other in jax.tree.leaves(params))
+
+
 def test_seeds_can_be_vmapped():
     init = partial(random_encoder.init, spec=MINIGRID, ensemble_size=2)
     keys = jax.random.split(jax.random.key(1), 2)

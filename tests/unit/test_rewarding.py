@@ -13,7 +13,7 @@ from re3_jax.agents.ppo.learner import make_learner
 from re3_jax.agents.ppo.minibatches import shuffled, steps_of
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.intrinsic import RE3Config, encoder_config, from_config
-from re3_jax.intrinsic.base import IntrinsicBatch, Step
+from re3_jax.intrinsic.base import IntrinsicBatch, Step, none
 from re3_jax.intrinsic.icm import ICMConfig
 from re3_jax.intrinsic.icm import from_config as icm
 from re3_jax.intrinsic.inverse_dynamics import inverse_dynamics
@@ -102,6 +102,20 @@ def test_updates_are_given_what_a_fixed_network_says_of_their_rows():
     fixed = state.parts["rnd"].bonus.target
     expected = encoder_config.encode(fixed, batch.observation, RNDConfig(**SIZES))
     np.testing.assert_allclose(np.array(given), expected[STEPS], rtol=1e-5, atol=1e-6)
+
+
+def test_each_minibatch_is_learned_with_a_key_of_its_own():
+    drawn = []
+
+    def update(state, batch, key):
+        jax.debug.callback(lambda key: drawn.append(key.tobytes()), jax.random.key_data(key))
+        return state + 1, {}
+
+    _, batch = begun(RE3)
+    learned = jax.jit(partial(reward_batch, none()._replace(update=update)))
+    _, updates, _ = learned(jnp.int32(0), batch, jax.random.key(2), STEPS)
+    jax.effects_barrier()
+    assert len(set(drawn)) == updates == len(STEPS)
 
 
 def test_what_never_learns_is_left_alone():

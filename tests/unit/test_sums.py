@@ -135,6 +135,25 @@ def test_a_replay_keeps_the_index_of_every_part():
     np.testing.assert_allclose(info["intrinsic_reward_mean"], of_a + of_b, rtol=1e-6)
 
 
+def test_each_part_learns_from_its_own_index_and_targets():
+    told = {}
+
+    def part(name, offset):
+        def update(state, batch, key):
+            told[name] = batch.bonus_index.tolist(), batch.targets
+            return state, {}
+
+        return numbered(offset, False)._replace(update=update, targets=lambda state, batch: offset)
+
+    bonus = sum_of({"a": part("a", 0), "b": part("b", 100)})
+    seen = jnp.zeros((2, *SPEC.observation_shape))
+    state, index = bonus.observe(bonus.init(jax.random.key(0), SPEC), Step(seen))
+    batch = make_batch("vectors")._replace(observation=seen, bonus_index=index)
+    batch = batch._replace(targets=bonus.targets(state, batch))
+    bonus.update(state, batch, jax.random.key(0))
+    assert told == {"a": ([0, 1], 0), "b": ([100, 101], 100)}
+
+
 def test_a_fine_tuned_run_inherits_what_each_part_hands_on():
     inherited, afresh = split(abstract("doorkey_6x6", "re3+rnd"))
     below = "intrinsic/parts"

@@ -11,9 +11,9 @@ from re3_jax.agents.base import Acting, Learner, LearnerState
 from re3_jax.envs.base import LaneStep
 from re3_jax.training.host_functions import SeedFunctions
 from re3_jax.training.host_loop import HostProgram
-from re3_jax.training.off_policy import make_off_policy_program
+from re3_jax.training.off_policy import init_state, make_off_policy_program, train_step
 from tests.probe_envs import aim
-from tests.probe_host_env import DotLanes, spec
+from tests.probe_host_env import EPISODE, DotLanes, spec
 
 PHASES, CHUNK, SEEDS = 4, 4, [1, 2]
 
@@ -111,11 +111,35 @@ def test_on_the_host_so_many_first_actions_are_random():
     state = program.init(jnp.asarray(SEEDS, jnp.int32))
     program.compile(state)
     lanes = program.lanes()
-    lanes.send = lambda action: (sent.append(bool(np.all(action))), DotLanes.send(lanes, action))[1]
+    lanes.send = lambda action: (sent.append(np.array(action)), DotLanes.send(lanes, action))[1]
     for _ in range(2):
         state, _ = program.train(state)
     # The policy's own actions are zeros.
-    assert sent == 6 * [True] + 2 * [False]
+    assert [bool(np.all(action)) for action in sent] == 6 * [True] + 2 * [False]
+    assert np.unique(sent[:6]).size == 6 * len(SEEDS)
+
+
+def test_on_the_host_every_step_of_an_evaluation_has_noise_of_its_own():
+    sent = []
+
+    class NotedLanes(DotLanes):
+        def send(self, action):
+            sent.append(np.array(action))
+            super().send(action)
+
+    learner = counting(spec())
+    noisy = learner.acting._replace(
+        act=lambda agent, memory, key, explore: (
+            memory,
+            jax.random.uniform(key, (len(memory), 1)),
+        )
+    )
+    program = HostProgram(
+        learner._replace(acting=noisy), NotedLanes, seeds=SEEDS,
+        chunk_agent_steps=CHUNK, eval_episodes=3, eval_greedy=False,
+    )  # fmt: skip
+    program.start_evaluation(program.init(jnp.asarray(SEEDS, jnp.int32)))()
+    assert np.unique(sent).size == EPISODE * len(SEEDS) * 3
 
 
 def test_on_the_device_each_update_is_told_the_agent_steps():
@@ -132,3 +156,38 @@ def test_on_the_device_each_update_is_told_the_agent_steps():
     )
     _, metrics = program.train(program.init(jnp.asarray(SEEDS, jnp.int32)))
     np.testing.assert_allclose(metrics["told"], [np.mean([1, 2, 2, 3, 3, 3])] * len(SEEDS))
+
+
+def played(env, learner, steps):
+    """Targets [step, lane] that the lanes of `aim` showed, and the actions chosen then."""
+    states = [init_state(env, learner, jax.random.key(0))]
+    step = jax.jit(lambda state: train_step(env, learner, state)[0])
+    for _ in range(steps):
+        states.append(step(states[-1]))
+    return (
+        np.stack([state.memory[:, 0] for state in states]),
+        np.stack([state.lanes.action[:, 0] for state in states]),
+    )
+
+
+def test_on_the_device_so_many_first_actions_are_random():
+    env = aim()
+    _, action = played(env, counting(env.spec)._replace(random_agent_steps=6), 7)
+    # The policy's own actions are zeros.
+    assert action.any(axis=1).tolist() == 6 * [True] + 2 * [False]
+    assert np.unique(action[:6]).size == 6
+
+
+def test_on_the_device_every_step_of_every_lane_has_noise_of_its_own():
+    env, lanes = aim(), 3
+    learner = counting(env.spec)
+    noisy = learner.acting._replace(
+        act=lambda agent, memory, key, explore: (memory, jax.random.uniform(key, (lanes, 1)))
+    )
+    learner = learner._replace(
+        num_lanes=lanes,
+        acting=noisy,
+        store=lambda state, action, step: state._replace(memory=step.frame),
+    )
+    for drawn in played(env, learner, 7):
+        assert np.unique(drawn).size == 8 * lanes
