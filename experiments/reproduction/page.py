@@ -30,7 +30,10 @@ SECTIONS = (
     Section("Section 4.1, Ensembles and sensitivity", sensitivity.ENTRIES),
     Section("Section 4.2, MiniGrid", minigrid.MAIN),
     Section("Section 4.3, Atari", atari.MAIN),
-    Section("Appendix A, Details on DeepMind Control", (*appendix.CONTROL, *sensitivity.LOGARITHM)),
+    Section(
+        "Appendix A, Details on DeepMind Control",
+        (*appendix.CONTROL, *sensitivity.LOGARITHM, sensitivity.WEIGHT),
+    ),
     Section("Appendix B, More tasks of DeepMind Control", control.MORE_TASKS),
     Section("Appendix C, Details on MiniGrid", (*minigrid.DETAILS, sensitivity.ALONE)),
     Section("Appendix D, Details on Atari", atari.DETAILS),

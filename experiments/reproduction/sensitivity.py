@@ -110,7 +110,7 @@ def _ablation(group: str, judge: rules.Judge, figure: Ablations = MINIGRID) -> F
         }
         of_group = {label: one for (of, label), one in every.items() if of == group}
         if default is None or not of_group:
-            return not_run("no committed result of the ablations")
+            return not_run("no committed result of these ablations")
         corrected = dict(zip(every, rules.holm([one.p for one in every.values()]), strict=True))
         verdict, reason = judge([*of_group.values()], Verdict.SMALLER)
         words = "; ".join(
@@ -209,4 +209,11 @@ LOGARITHM = (
     _from_pixels(
         "Appendix A.2", "Results with the logarithm are similar", "logarithm", rules.alike
     ),
+)
+
+WEIGHT = _from_pixels(
+    "Appendix A.2",
+    "Of the weights 0.05 and 0.25 a search chose the larger for this task",
+    "weight",
+    _is_worse,
 )
