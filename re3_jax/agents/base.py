@@ -51,8 +51,8 @@ class Acting(NamedTuple):
 
     begin(agent, frame[lane]) -> memory of lanes at the beginning of an episode
     act(agent, memory, key, explore) -> (memory, action[lane]); `explore` is static: True acts as
-      in training, False takes the mode of the policy. An `OnPolicyLearner` may choose actions
-      outside of a `Box`, which its loop clips
+      in training, False takes the mode of the policy. Actions outside of a `Box` are stored as
+      they were chosen, and clipped for the environment
     see(memory, frame[lane], begins[lane]) -> memory; `begins` where the frame is an episode's first
     """
 

@@ -14,6 +14,7 @@ import jax
 
 from re3_jax import checks
 from re3_jax.agents.base import Learner, OnPolicyLearner
+from re3_jax.agents.checking import validated as validated_agent
 from re3_jax.agents.reward_free import reward_free
 from re3_jax.envs import host, registry
 from re3_jax.envs.base import DeviceEnv, EnvSpec
@@ -115,7 +116,19 @@ def make_learner(config: RunConfig, spec: EnvSpec) -> Learner | OnPolicyLearner:
     Raises:
       ValueError: it cannot act in the task, or its options contradict each other.
     """
-    made = AGENTS[config.agent].make(config.of_agent, spec, make_bonus(config))
+    agent = AGENTS[config.agent]
+    made = validated_agent(agent.make(config.of_agent, spec, make_bonus(config)))
+    kind = OnPolicyLearner if agent.on_policy else Learner
+    if not isinstance(made, kind):
+        raise ValueError(
+            f"make of --agent {agent.name} returns a {type(made).__name__}, but its entry says "
+            f"on_policy={agent.on_policy}: return a {kind.__name__}, or change the entry"
+        )
+    if made.num_lanes != config.of_agent.num_envs:
+        raise ValueError(
+            f"the learner of --agent {agent.name} has {made.num_lanes} lanes, but its num_envs is "
+            f"{config.of_agent.num_envs}: make one from the other"
+        )
     return made if config.pretrain is None else reward_free(made)
 
 
@@ -160,13 +173,17 @@ def build(
 def refused_by_parts(config: RunConfig) -> Iterator[None]:
     """Turns a ValueError of the library into a `UsageError` that names options, not fields.
 
-    One that an installed package raised is a fault of a program, whose traceback tells where.
+    One that an installed package raised is a fault of a program, whose traceback tells where. For
+    one that a user's own file raised, the sentence tells where.
     """
     try:
         yield
     except ValueError as error:
-        if not _is_ours(error):
+        raised = traceback.extract_tb(error.__traceback__)[-1]
+        file = Path(raised.filename)
+        if not _is_ours(file):
             raise
+        where = "" if _is_of_package(file) else f" ({file.name}, line {raised.lineno})"
         groups = [AGENTS[config.agent].group]
         groups += [group for part in bonuses.parts(config.bonus) for group in part.groups]
         if (on_host := suites.host_of(config.env)) is not None:
@@ -174,19 +191,20 @@ def refused_by_parts(config: RunConfig) -> Iterator[None]:
         names = [f"{group}.{name}" for group in groups for name in vars(getattr(config, group))]
         # Other fields have names that are ordinary words.
         fields = [name for name in names if "_" in name.rpartition(".")[2]]
-        sentence = with_options(str(error), fields)
-        raise UsageError(with_ring_of(AGENTS[config.agent], sentence)) from None
+        sentence = with_ring_of(AGENTS[config.agent], with_options(str(error), fields))
+        raise UsageError(sentence + where) from None
 
 
-def _is_ours(error: ValueError) -> bool:
-    """Whether this package or a user's own file raised an error, and no installed package."""
-    last = Path(
-        [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1].f_code.co_filename
-    )
-    if last.is_relative_to(Path(__file__).parents[1]):
+def _is_of_package(file: Path) -> bool:
+    return file.is_relative_to(Path(__file__).parents[1])
+
+
+def _is_ours(file: Path) -> bool:
+    """Whether a file is this package's or a user's own, and no installed package's."""
+    if _is_of_package(file):
         return True
-    installed = {"site-packages", "dist-packages"} & set(last.parts)
-    return not installed and not last.is_relative_to(sysconfig.get_path("stdlib"))
+    installed = {"site-packages", "dist-packages"} & set(file.parts)
+    return not installed and not file.is_relative_to(sysconfig.get_path("stdlib"))
 
 
 def device_program(

@@ -44,7 +44,8 @@ def train_step(
     assert lanes.action is not None
     with jax.named_scope("env"):
         env_keys = jax.random.split(env_key, learner.num_lanes)
-        env_state, timestep = jax.vmap(env.step)(lanes.env, lanes.action, env_keys)
+        executed = env.spec.action_space.executed(lanes.action)
+        env_state, timestep = jax.vmap(env.step)(lanes.env, executed, env_keys)
     with jax.named_scope("store"):
         step = LaneStep.of_device(timestep, coverage.counted(env, lanes.env))
         learned = learner.store(state.learner, lanes.action, step)
