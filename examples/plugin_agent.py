@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
-from re3_jax.agents.base import LearnerState, OnPolicyLearner, acting_on
+from re3_jax.agents.base import LearnerState, OnPolicyLearner, acting_on, reported
 from re3_jax.envs.base import Discrete
 from re3_jax.intrinsic.rewarding import rollout_with_bonus
 from re3_jax.replay.frame_stack import FrameStack
@@ -42,7 +42,7 @@ def make_learner(config, spec, bonus):
         return -jnp.mean(chosen[..., 0] * (returns - returns.mean()))
 
     def learn(state, rollout, agent_steps, key):
-        rollout, intrinsic, info = rollout_with_bonus(
+        rollout, intrinsic, of_bonus = rollout_with_bonus(
             bonus, state.intrinsic, rollout, agent_steps, key
         )
         reward = rollout.reward + rollout.bonus
@@ -50,7 +50,8 @@ def make_learner(config, spec, bonus):
         returns = discounted_sums(reward, discount)
         value, gradient = jax.value_and_grad(loss)(state.agent, rollout, returns)
         weights = state.agent - config.learning_rate * gradient
-        return state._replace(agent=weights, intrinsic=intrinsic), {**info, "loss": value}
+        info = reported({"loss": value}, of_bonus)
+        return state._replace(agent=weights, intrinsic=intrinsic), info
 
     return OnPolicyLearner(
         spec=spec,

@@ -24,7 +24,9 @@ from re3_jax.agents.base import (
 from re3_jax.envs.base import EnvSpec, LaneStep
 from re3_jax.intrinsic.base import IntrinsicReward, IntrinsicState, Step
 from re3_jax.intrinsic.rewarding import ValueOf, value_if
+from re3_jax.replay import transition_ring
 from re3_jax.replay.frame_stack import FrameStack
+from re3_jax.replay.transition_ring import TransitionRing
 
 Replay = Any
 """What is kept of the steps: a pytree."""
@@ -43,6 +45,45 @@ class Storage(NamedTuple):
     cut: Callable[[Replay, Frame], Replay]
     add: Callable[[Replay, Observation, Action, LaneStep, Int[Array, " lane *index"]], Replay]
     sample: Callable[[PRNGKeyArray, Replay], Any]
+
+
+def transition_storage(
+    capacity: int, batch_size: int, spec: EnvSpec, index_shape: tuple[int, ...]
+) -> Storage:
+    """Stores whole transitions of observations that are single frames, such as vectors.
+
+    It samples `Transitions` and their bonus_index [batch, ...].
+
+    Args:
+      capacity: transitions of all lanes together, of which new ones overwrite the oldest.
+      batch_size: transitions of one sample.
+      spec: the task.
+      index_shape: of the bonus, whose index is stored with each transition.
+    """
+
+    def add(
+        replay: TransitionRing,
+        observation: Observation,
+        action: Action,
+        step: LaneStep,
+        index: Int[Array, " lane *index"],
+    ) -> TransitionRing:
+        return transition_ring.add(
+            replay,
+            observation,
+            action,
+            step.reward,
+            1.0 - step.task_ended.astype(jnp.float32),
+            step.final_frame,
+            index,
+        )
+
+    return Storage(
+        init=lambda frame: transition_ring.init(capacity, spec, index_shape),
+        cut=lambda replay, frame: replay,
+        add=add,
+        sample=lambda key, replay: transition_ring.sample(key, replay, batch_size),
+    )
 
 
 def off_policy_learner(

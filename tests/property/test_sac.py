@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from re3_jax.agents.off_policy import transition_storage
 from re3_jax.agents.sac import networks, replays
 from re3_jax.agents.sac.agent import draw, make_sac
 from re3_jax.agents.sac.config import SACConfig
@@ -111,7 +112,7 @@ def test_its_replay_bootstraps_from_all_but_the_end_of_the_task(seen):
     store = (
         replays.of_frames(config, spec, 2, ())
         if seen.is_image
-        else replays.of_transitions(config, spec, ())
+        else transition_storage(config.replay_capacity, config.batch_size, spec, ())
     )
     frame = jnp.zeros((4, *spec.frame_shape), spec.observation_dtype)
     terminated, truncated, lost_life = jnp.eye(4, 3, dtype=bool).T

@@ -8,7 +8,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from re3_jax import batch_split
 from re3_jax.agents.base import Info, Learner, LearnerState, Phase, acting_on, reported
-from re3_jax.agents.off_policy import off_policy_learner
+from re3_jax.agents.off_policy import off_policy_learner, transition_storage
 from re3_jax.agents.sac import replays
 from re3_jax.agents.sac.agent import Update, make_sac
 from re3_jax.agents.sac.config import SACConfig
@@ -45,7 +45,9 @@ def make_learner(config: SACConfig, spec: EnvSpec, bonus: IntrinsicReward) -> Le
     if spec.is_image:
         storage = replays.of_frames(config, spec, agent.action_dim, bonus.index_shape)
     else:
-        storage = replays.of_transitions(config, spec, bonus.index_shape)
+        storage = transition_storage(
+            config.replay_capacity, config.batch_size, spec, bonus.index_shape
+        )
 
     def updates_due(before: Any, after: Any) -> Any:
         del before

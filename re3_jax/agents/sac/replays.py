@@ -1,4 +1,4 @@
-"""Where soft actor-critic stores transitions: images frame by frame, flat observations whole."""
+"""Where soft actor-critic stores transitions of images: each frame once."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
@@ -6,9 +6,8 @@ from jaxtyping import Array, Float, Int, Shaped
 from re3_jax.agents.off_policy import Storage
 from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs.base import EnvSpec, LaneStep
-from re3_jax.replay import frame_ring, transition_ring
+from re3_jax.replay import frame_ring
 from re3_jax.replay.frame_ring import FrameReplay
-from re3_jax.replay.transition_ring import TransitionRing
 
 
 def of_frames(
@@ -57,32 +56,4 @@ def of_frames(
         sample=lambda key, replay: frame_ring.sample(
             key, replay, config.batch_size, spec.frame_stack, config.n_steps, config.discount
         ),
-    )
-
-
-def of_transitions(config: SACConfig, spec: EnvSpec, index_shape: tuple[int, ...]) -> Storage:
-    """Whole transitions; it samples what `of_frames` does."""
-
-    def add(
-        replay: TransitionRing,
-        observation: Shaped[Array, " lane *observation"],
-        action: Float[Array, "lane action"],
-        step: LaneStep,
-        index: Int[Array, " lane *index"],
-    ) -> TransitionRing:
-        return transition_ring.add(
-            replay,
-            observation,
-            action,
-            step.reward,
-            1.0 - step.task_ended.astype(jnp.float32),
-            step.final_frame,
-            index,
-        )
-
-    return Storage(
-        init=lambda frame: transition_ring.init(config.replay_capacity, spec, index_shape),
-        cut=lambda replay, frame: replay,
-        add=add,
-        sample=lambda key, replay: transition_ring.sample(key, replay, config.batch_size),
     )
