@@ -154,8 +154,8 @@ def make(task: str) -> DeviceEnv:
         `gymnax:CartPole-v1`, `brax:halfcheetah`).
 
     Raises:
-      ValueError: if the task is not known (the message offers the nearest names) or runs on
-        the host.
+      ValueError: if the task is not known (the message offers the nearest names), runs on the
+        host, or is made by a function that returns no `DeviceEnv`.
       ImportError: if the suite's package is missing; the message says what to install.
     """
     name, _, task_id = canonical(task).partition(":")
@@ -163,6 +163,11 @@ def make(task: str) -> DeviceEnv:
     if make_task is None:
         raise ValueError(f"{task} is stepped on the host, not on the device: see re3_jax.envs.host")
     env = make_task(task_id)
+    if not isinstance(env, DeviceEnv):
+        raise ValueError(
+            f"the function registered for {task} returns a {type(env).__name__}: return a "
+            "re3_jax.envs.base.DeviceEnv"
+        )
     if env.states is None:
         return env
     return env._replace(spec=dataclasses.replace(env.spec, num_states=env.states.num_counted))

@@ -60,8 +60,7 @@ class OwnBonus:
 class Agent:
     """What `re3_jax.runs` knows of an agent.
 
-    The config of an on-policy agent has the fields `num_envs` and `rollout_length`, that of any
-    other `num_envs`, `batch_size` and `replay_capacity`.
+    Its config has the fields that `sizes` names.
 
     Attributes:
       name: on the command line.
@@ -127,10 +126,17 @@ class Agent:
         return "re3.ring_size" if self.on_policy else f"{self.group}.replay_capacity"
 
     @property
+    def sizes(self) -> tuple[str, ...]:
+        """Options that the group of every such agent has: whole numbers of at least 1."""
+        if self.on_policy:
+            return "num_envs", "rollout_length"
+        return "num_envs", "batch_size", "replay_capacity"
+
+    @property
     def batch(self) -> tuple[str, ...]:
         """Options of the group whose product is the number of states in a batch."""
         if self.on_policy:
-            return "num_envs", "rollout_length"
+            return self.sizes
         return ("batch_size", self.sequence) if self.sequence else ("batch_size",)
 
 
@@ -195,6 +201,7 @@ def _check_annealing(values: Values, spec: EnvSpec) -> None:
 
 AGENTS = Registry(
     "an agent",
+    Agent,
     Agent(
         name="a2c",
         group="a2c",

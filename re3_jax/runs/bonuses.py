@@ -117,6 +117,7 @@ _CONTRASTIVE = _learned(
 
 BONUSES = Registry(
     "a bonus",
+    Bonus,
     Bonus("none", lambda config, entropy: none(), rewards=False),
     Bonus(
         name="re3",

@@ -6,7 +6,6 @@ The command line is this dataclass (`re3_jax.runs.options`), the presets fill it
 
 import dataclasses
 import functools
-import keyword
 import math
 import typing
 from dataclasses import dataclass, field
@@ -255,28 +254,6 @@ def config_class() -> type[RunConfig]:
     A plugin's group of options is a field; its agents and bonuses are values of their fields.
     """
     return _class_of(tuple(AGENTS), tuple(BONUSES), tuple(OF_SUITES.items()))
-
-
-def check_group_of(entry: Entry) -> None:
-    """Refuses an entry with options of its own whose group is no name, or another's.
-
-    Raises:
-      ValueError: one sentence.
-    """
-    group = entry.group
-    if group is None:
-        raise ValueError(
-            f"{entry.name} has a config without a group: name it, as in groups=('{entry.name}',)"
-        )
-    if not group.isidentifier() or keyword.iskeyword(group):
-        raise ValueError(
-            f"the group '{group}' of {entry.name} is no name of a field in Python: choose another"
-        )
-    taken = typing.get_type_hints(config_class()).get(group)
-    # Of the class itself, such as its properties.
-    is_own = taken is None and hasattr(RunConfig, group)
-    if is_own or (taken is not None and taken is not entry.config):
-        raise ValueError(f"the group {group} of {entry.name} is another's: choose another name")
 
 
 @functools.cache

@@ -122,6 +122,7 @@ def _atari_spec(task_id: str, options: AtariConfig) -> EnvSpec:
 
 SUITES = Registry(
     "a suite",
+    Suite,
     Suite("minigrid", "MiniGrid tasks", "a2c", minigrid.preset, fine_tuned=minigrid.fine_tuned),
     Suite(
         "dmc",
@@ -161,17 +162,12 @@ def register(suite: Suite) -> None:
     """Adds a suite; what the lanes of one on the host return is checked in every step.
 
     Raises:
-      ValueError: its name is taken, or one on the host has no options, or some that cannot be a
-        group; one sentence.
+      ValueError: its name is taken, or `entries.check` refuses it; one sentence.
     """
-    if suite.host is not None:
-        if suite.host.config is None:
-            raise ValueError(
-                f"the suite {suite.name} has lanes on the host but no config: give the HostSuite a "
-                "frozen dataclass of its options, also an empty one"
-            )
-        suite = replace(suite, host=replace(suite.host, make=partial(_foreign, suite.host)))
     SUITES.register(suite)
+    if suite.host is not None:
+        checked = replace(suite.host, make=partial(_foreign, suite.host))
+        SUITES[suite.name] = replace(suite, host=checked)
     if suite.group is not None and suite.config is not None:
         OF_SUITES[suite.group] = suite.config
 

@@ -1,6 +1,7 @@
 """Ranges and combinations of options that a group of options does not check itself."""
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 from re3_jax import checks
@@ -39,9 +40,10 @@ def validate(config: RunConfig) -> None:
             f"--evaluation.episodes {config.evaluation.episodes} is too large: give at most "
             f"{MOST_EPISODES}"
         )
+    positive = {*POSITIVE, *(f"{agent.group}.{name}" for name in agent.sizes)}
     for name, value in values.items():
         if isinstance(value, int | float) and not isinstance(value, bool):
-            _check_range(name, value)
+            _check_range(name, value, positive)
     loggers.names(config.loggers)
     if config.pretrain is not None and not bonuses.rewards(config.bonus):
         other = next(other.name for other in BONUSES.values() if other.rewards)
@@ -211,7 +213,7 @@ def _check_counts(config: RunConfig, spec: EnvSpec) -> None:
         )
 
 
-def _check_range(name: str, value: Any) -> None:
+def _check_range(name: str, value: Any, positive: Collection[str]) -> None:
     option = option_name(name)
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -224,7 +226,7 @@ def _check_range(name: str, value: Any) -> None:
         )
     if isinstance(value, int) and value > INT32_MAX:
         raise UsageError(f"{option} {value} is too large: counters are 32-bit, at most {INT32_MAX}")
-    if name in POSITIVE and value <= 0:
+    if name in positive and value <= 0:
         raise UsageError(f"{option} {value} is not positive: give a number above 0")
     if name in NOT_NEGATIVE and value < 0:
         raise UsageError(f"{option} {value} is negative: give 0 or more")

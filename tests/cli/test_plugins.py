@@ -233,6 +233,15 @@ bonuses.register(replace(bonuses.BONUSES['rnd'], {}))
             "the group 'my-count' of mine is no name of a field in Python",
         ),
         (OWN.format("name='a+b'"), "a+b has a +, which adds bonuses: choose another name"),
+        (
+            "from re3_jax.runs import bonuses\nbonuses.register('mine')",
+            "cannot be imported (ValueError: a value of type str cannot be registered as a bonus: "
+            "give Bonus(name=..., ...), as in docs/extending.md): fix the file",
+        ),
+        (
+            OWN.format("name='mine', inherits=('rnd.latent',)"),
+            "(ValueError: unknown option in inherits of mine 'rnd.latent'; did you mean ",
+        ),
     ],
 )
 def test_a_bad_file_is_one_sentence(text, words, tmp_path, capsys):
