@@ -113,7 +113,7 @@ def test_a_run_is_that_of_the_command_line_and_writes_nothing(reference, capsys,
         re3_jax.train("doorkey_6x6", a2c=3)
     with pytest.raises(re3_jax.UsageError, match="--episodes 1.5 is not possible"):
         run.evaluate(episodes=1.5)
-    with pytest.raises(re3_jax.UsageError, match="needs a task of DeepMind Control"):
+    with pytest.raises(re3_jax.UsageError, match="needs a task on the host that is seen as pixels"):
         run.video()
 
 
@@ -341,7 +341,7 @@ def test_a_run_without_a_checkpoint_is_neither_loaded_nor_evaluated_nor_changed(
         re3_jax.load(tmp_path)
     (tmp_path / "checkpoints" / "1").mkdir()
     for words, said in (
-        (["--video", "a.mp4"], "a video or a strip needs a task of DeepMind Control"),
+        (["--video", "a.mp4"], "a video or a strip needs a task on the host that is seen"),
         (["--episodes", "9999999999"], "give a whole number from 1 to 1,000,000"),
     ):
         assert evaluate.main(["--run", str(tmp_path), *words]) == 2
