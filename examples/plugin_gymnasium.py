@@ -93,5 +93,5 @@ def preset(task_id, name, agent):
 
 
 registry.register_host("gymnasium", gymnasium.registry)
-host = suites.HostSuite("gymnasium", "gymnasium:CartPole-v1", spec, Lanes, GymnasiumConfig)
+host = suites.HostSuite("gymnasium", "gymnasium:CartPole-v1", GymnasiumConfig, spec, Lanes)
 suites.register(suites.Suite("gymnasium", "tasks of Gymnasium", "ppo", preset, host=host))

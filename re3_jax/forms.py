@@ -48,6 +48,23 @@ def as_float32(value: Any) -> Any:
     return value
 
 
+def checked_info(function: str, info: Any, *, strict: bool = False) -> dict[str, Any]:
+    """The info that a function returned: float32 scalars, made of other numbers if not `strict`.
+
+    Raises:
+      ValueError: it is no dict, or holds something else; one sentence.
+    """
+    if not isinstance(info, dict):
+        raise ValueError(
+            f"the info that {function} returns is a {type(info).__name__}: return a dict of "
+            "float32 scalars, {} if there is nothing to log"
+        )
+    found = dict(info) if strict else {name: as_float32(value) for name, value in info.items()}
+    for name, value in found.items():
+        check_array(f"{name!r} in the info of {function}", value, (), jnp.float32)
+    return found
+
+
 def check_same_form(what: str, after: Any, before: Any) -> None:
     """Raises a ValueError unless two pytrees have equal structures, shapes and dtypes."""
     structures: list[Any] = [jax.tree.structure(tree) for tree in (after, before)]

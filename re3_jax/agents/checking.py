@@ -7,17 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from re3_jax.agents.base import (
-    OF_THE_LOOP,
     Acting,
     Info,
     Learner,
     LearnerState,
     OnPolicyLearner,
     Phase,
+    reported,
 )
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import EnvSpec, LaneStep
-from re3_jax.forms import as_float32, check_array, check_same_form, check_tuple, described
+from re3_jax.forms import check_array, check_same_form, check_tuple, checked_info
 
 AnyLearner = TypeVar("AnyLearner", bound=Learner | OnPolicyLearner)
 
@@ -37,6 +37,7 @@ def validated(learner: AnyLearner) -> AnyLearner:
             acting=_acting(learner.acting, learner.spec),
             init=_beginning(learner.init),
             learn=_changing("learn", learner.learn),
+            forget=_forgetting(learner.forget),
         )
     if not isinstance(learner, Learner):
         raise ValueError(
@@ -88,6 +89,7 @@ def check_learner(learner: Learner | OnPolicyLearner) -> dict[str, jax.ShapeDtyp
         step = jax.tree.map(jnp.asarray, LaneStep.zeros(np.zeros(frame.shape, frame.dtype)))
         step = step._replace(state_number=number)
         if isinstance(whole, OnPolicyLearner):
+            whole.forget(state)
             return whole.learn(state, _rollout(whole, state, action, step), steps, key)[1]
         state = whole.restart(whole.store(state, action, step), frame)
         whole.updates_due(steps, steps + lanes)
@@ -171,26 +173,18 @@ def _changing(name: str, function: Any) -> Any:
         returned = function(state, *arguments)
         after, info = check_tuple(f"{name} of the agent", returned, "state, info")
         check_same_form(f"the state that {name} of the agent returns", _state(name, after), state)
-        return after, _info(name, info)
+        return after, reported(checked_info(f"{name} of the agent", info), {})
 
     return checked
 
 
-def _info(name: str, info: Any) -> Info:
-    if not isinstance(info, dict):
-        raise ValueError(
-            f"the info that {name} of the agent returns is a {type(info).__name__}: return a dict "
-            "of float32 scalars, {} if there is nothing to log"
-        )
-    if taken := info.keys() & OF_THE_LOOP:
-        raise ValueError(
-            f"{name} of the agent reports {', '.join(sorted(taken))}, as the loop does: give it "
-            "another name"
-        )
-    info = {key: as_float32(value) for key, value in info.items()}
-    for key, value in info.items():
-        check_array(f"{key!r} in the info of {name} of the agent", value, (), jnp.float32)
-    return info
+def _forgetting(forget: Any) -> Any:
+    def checked(state: LearnerState) -> tuple[Any, Any]:
+        kept: tuple[Any, Any] = check_tuple("forget of the agent", forget(state), "agent, bonus")
+        check_same_form("what forget of the agent returns", kept, (state.agent, state.intrinsic))
+        return kept
+
+    return checked
 
 
 def _alike(phases: tuple[Phase, ...]) -> tuple[Phase, ...]:
@@ -218,12 +212,11 @@ def _alike(phases: tuple[Phase, ...]) -> tuple[Phase, ...]:
 def _counting(updates_due: Any) -> Any:
     def checked(before: Any, after: Any) -> Any:
         number = updates_due(before, after)
-        found = jax.eval_shape(lambda: jnp.asarray(number))
-        if found.shape or not jnp.issubdtype(found.dtype, jnp.integer) and found.dtype != jnp.bool_:
-            raise ValueError(
-                f"updates_due of the agent returns {described(found)}: return the whole number of "
-                "updates that are due"
-            )
-        return number * 1 if found.dtype == jnp.bool_ else number
+        # Asked by the host in every step.
+        if isinstance(number, int | np.integer | np.bool_):
+            return int(number)
+        number = number * 1 if jnp.result_type(number) == jnp.bool_ else number
+        check_array("what updates_due of the agent returns", number, (), jnp.int32)
+        return number
 
     return checked

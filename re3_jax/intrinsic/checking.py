@@ -1,15 +1,12 @@
 """What a bonus returns, checked while its functions are traced: nothing is left in the program."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from re3_jax.envs.base import EnvSpec
-from re3_jax.forms import as_float32, check_array, check_same_form, check_tuple
+from re3_jax.forms import as_float32, check_array, check_same_form, check_tuple, checked_info
 from re3_jax.intrinsic.base import (
-    Info,
     IntrinsicBatch,
     IntrinsicReward,
     IntrinsicState,
@@ -33,17 +30,6 @@ def validated(bonus: IntrinsicReward, strict: bool = False) -> IntrinsicReward:
     check_is_bonus(bonus)
     number = (lambda value: value) if strict else as_float32
 
-    def checked_info(function: str, info: Any) -> Info:
-        if not isinstance(info, dict):
-            raise ValueError(
-                f"the info that {function} of the bonus returns is a {type(info).__name__}: return "
-                "a dict of float32 scalars, {} if there is nothing to log"
-            )
-        info = {name: number(value) for name, value in info.items()}
-        for name, value in info.items():
-            check_array(f"{name!r} in the info of {function} of the bonus", value, (), jnp.float32)
-        return info
-
     def observing(observe: Observe, name: str, axes: int) -> Observe:
         def checked(state: IntrinsicState, step: Step):
             after, index = check_tuple(f"{name} of the bonus", observe(state, step), "state, index")
@@ -65,13 +51,13 @@ def validated(bonus: IntrinsicReward, strict: bool = False) -> IntrinsicReward:
         rows, value = batch.observation.shape[:1], number(value)
         check_array("the reward that reward of the bonus returns", value, rows, jnp.float32)
         check_same_form("the state that reward of the bonus returns", after, state)
-        return value, after, checked_info("reward", info)
+        return value, after, checked_info("reward of the bonus", info, strict=strict)
 
     def update(state: IntrinsicState, batch: IntrinsicBatch, key: PRNGKeyArray):
         returned = bonus.update(state, batch, key)
         after, info = check_tuple("update of the bonus", returned, "state, info")
         check_same_form("the state that update of the bonus returns", after, state)
-        return after, checked_info("update", info)
+        return after, checked_info("update of the bonus", info, strict=strict)
 
     def targets(state: IntrinsicState, batch: IntrinsicBatch):
         found, rows = bonus.targets(state, batch), len(batch.observation)

@@ -245,7 +245,7 @@ class Entry(Protocol):
 
     @property
     def config(self) -> type | None:
-        """Its dataclass; of a bonus or a suite None if `RunConfig` has the group."""
+        """Its dataclass; of a bonus None if another entry or `RunConfig` has the group."""
 
 
 def config_class() -> type[RunConfig]:

@@ -107,13 +107,10 @@ def _check_bonus(bonus: Bonus) -> None:
 
 def _check_suite(suite: Suite) -> None:
     _check_takes(suite.name, "preset", suite.preset, "task id", "preset", "agent")
-    if suite.host is None or suite.host.config is not None:
-        return
     others = {other.group for other in SUITES.values() if other.name != suite.name}
-    if suite.group in others or suite.group not in typing.get_type_hints(RunConfig):
+    if suite.group is not None and suite.group in others:
         raise ValueError(
-            f"the suite {suite.name} has lanes on the host but no config: give the HostSuite a "
-            "frozen dataclass of its options, also an empty one"
+            f"the group {suite.group} of {suite.name} is another suite's: choose another name"
         )
 
 

@@ -76,6 +76,6 @@ def check_films(config: RunConfig) -> None:
     """Refuses a film of a task that shows no frames."""
     if not suites.shows_frames(config.env):
         raise UsageError(
-            f"a video or a strip needs a task on the host that is seen as pixels, such as one of "
+            "a video or a strip needs a task on the host that is seen as pixels, such as one of "
             f"DeepMind Control or Atari, which {config.env} is not: leave it out"
         )

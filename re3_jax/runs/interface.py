@@ -28,7 +28,6 @@ from re3_jax.runs.config import RunConfig
 from re3_jax.runs.errors import UsageError, refuse_lack_of_memory, refusing
 from re3_jax.runs.interrupt import deferred
 from re3_jax.runs.observers import Checkpoints, Display, Rows
-from re3_jax.runs.option_names import option_name
 from re3_jax.runs.options import checked, parse, words_of
 from re3_jax.runs.run import opening_lines, record, restored
 from re3_jax.runs.session import Session, ready
@@ -215,7 +214,7 @@ class Run:
         session = self._whole()
         if steps is not None:
             length = self.config.length
-            frames = checked(option_name(length), str(steps), int)
+            frames = checked(f"--{length}", str(steps), int)
             config = dataclasses.replace(self.config, **{"steps": frames, length: frames})
             run_folder.refuse_shorter(config, self.config, "this run")
             validate(config)

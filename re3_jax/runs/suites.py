@@ -35,11 +35,11 @@ class HostSuite:
     Attributes:
       group: its group of options, a field of `RunConfig`.
       example: one of its tasks.
+      config: dataclass of these options.
       spec: (task id, options of the group) -> what the task looks like to an agent; raises
         ValueError or ImportError.
       make: (task id, options of the group, number of lanes, report) -> lanes; `report` takes a
         sentence on what happens to one. Raises ValueError or ImportError.
-      config: dataclass of the group, if `RunConfig` does not have that group.
       is_drawn: whether `host.drawn_by` says what renders frames, with the options `renderer` and
         `image_size`.
       fixed_filters: whether random encoders have filters of their own.
@@ -49,9 +49,9 @@ class HostSuite:
 
     group: str
     example: str
+    config: type
     spec: Callable[[str, Any], EnvSpec]
     make: Callable[[str, Any, int, Report], HostEnv]
-    config: type | None = None
     is_drawn: bool = False
     fixed_filters: bool = False
     no_effect: Callable[[str, str, Mapping[str, Any]], str | None] = lambda *_: None
@@ -97,7 +97,7 @@ class Suite:
 
     @property
     def config(self) -> type | None:
-        """Dataclass of the group, if `RunConfig` does not have it."""
+        """Dataclass of the group."""
         return self.host.config if self.host else None
 
 
@@ -134,7 +134,7 @@ SUITES = Registry(
         in_pixels=True,
         fine_tuned=dmc_presets.fine_tuned,
         host=HostSuite(
-            *("dmc", "cheetah_run_sparse", _dmc_spec, host.make),
+            *("dmc", "cheetah_run_sparse", DMCConfig, _dmc_spec, host.make),
             is_drawn=True,
             no_effect=_no_effect_on_dmc,
         ),
@@ -153,7 +153,9 @@ SUITES = Registry(
             "human_normalised_return": atari_games.human_normalised(game, final_return)
         },
         with_learned_encoder=atari_presets.with_learned_encoder,
-        host=HostSuite("atari", "montezuma_revenge", _atari_spec, host.make, fixed_filters=True),
+        host=HostSuite(
+            *("atari", "montezuma_revenge", AtariConfig, _atari_spec, host.make), fixed_filters=True
+        ),
     ),
 )
 

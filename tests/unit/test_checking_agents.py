@@ -102,7 +102,10 @@ WRONG = [
         off_policy(store=lambda state, action, step: state._replace(agent=jnp.zeros(3))),
         r"the state that store of the agent returns has float32\[3\] at .agent, but it was",
     ),
-    (off_policy(updates_due=lambda before, after: 0.5), r"updates_due .* returns float32\[\]"),
+    (
+        off_policy(updates_due=lambda before, after: 0.5),
+        r"updates_due .* is float32\[\], where",
+    ),
     (off_policy(updates_due=lambda before, after: jnp.ones(2, int)), r"updates_due .* int32\[2\]"),
     (off_policy(phases=()), "phases of the agent are no functions in a tuple"),
     (off_policy(phases=phase), "phases of the agent are no functions in a tuple"),
@@ -119,7 +122,7 @@ WRONG = [
     ),
     (
         off_policy(phases=ending(lambda state, info: (state, {"reward_mean": jnp.float32(9)}))),
-        "a phase of the agent reports reward_mean, as the loop does",
+        "the agent reports reward_mean, as the loop does",
     ),
     (
         off_policy(phases=(phase, *ending(lambda state, info: (state, {"other": info["loss"]})))),

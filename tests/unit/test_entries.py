@@ -8,6 +8,7 @@ import pytest
 
 from re3_jax.envs import registry
 from re3_jax.envs.base import Box
+from re3_jax.envs.host.config import DMCConfig
 from re3_jax.runs import entries, suites
 from re3_jax.runs.agents import AGENTS, Agent, OwnBonus
 from re3_jax.runs.bonuses import BONUSES, Bonus
@@ -63,7 +64,7 @@ def unused(*_):
 # Without their types, because most tests give an attribute a wrong one.
 AGENT: Any = Agent("mine", "mine", Options, unused, Box)
 BONUS: Any = Bonus("mine", unused)
-HOST: Any = HostSuite("mine", "mine:a", unused, unused)
+HOST: Any = HostSuite("mine", "mine:a", Options, unused, unused)
 SUITE: Any = Suite("mine", "tasks", "a2c", unused)
 
 
@@ -159,10 +160,9 @@ def test_whole_entries_pass(entry):
             replace(SUITE, preset=lambda task: None),
             "preset of mine cannot be called with 3",
         ),
-        (replace(SUITE, host=HOST), "has lanes on the host but no config"),
         (
-            replace(SUITE, host=replace(HOST, group="dmc")),
-            "has lanes on the host but no config",
+            replace(SUITE, host=replace(HOST, group="dmc", config=DMCConfig)),
+            "the group dmc of mine is another suite's",
         ),
         (
             replace(SUITE, host=replace(HOST, config=Plain)),

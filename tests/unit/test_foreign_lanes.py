@@ -156,13 +156,6 @@ def test_a_walk_finds_episodes_that_seeds_do_not_decide():
         check_lanes(Other(), SPEC, LANES)
 
 
-def test_a_suite_on_the_host_without_options_is_refused():
-    host = suites.HostSuite("mine", "mine:counter", lambda *_: SPEC, lambda *_: Counter())
-    with pytest.raises(ValueError, match="the suite mine has lanes on the host but no config"):
-        suites.register(suites.Suite("mine", "counters", "ppo", lambda *_: None, host=host))
-    assert "mine" not in suites.SUITES
-
-
 @pytest.fixture(scope="module")
 def plugin_gymnasium():
     """The example, without the suite that it registers for the whole process."""

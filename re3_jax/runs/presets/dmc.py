@@ -112,9 +112,8 @@ SMALL: Values = {
 }
 """What one core learns in about an hour (`results/small_search`): one seed for each run, so that
 runs of several seeds share a machine. The learning rate is that of the RAD paper, but for cheetah's
-2e-4. With one update
-a step, pendulum_swingup and cartpole_swingup stayed at a small part of their return, and so did
-cartpole_swingup with returns of one step."""
+2e-4. With one update a step, pendulum_swingup and cartpole_swingup stayed at a small part of their
+return, and so did cartpole_swingup with returns of one step."""
 
 DEBUG: Values = {
     **tables.TINY,
