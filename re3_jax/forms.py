@@ -52,7 +52,8 @@ def checked_info(function: str, info: Any, *, strict: bool = False) -> dict[str,
     """The info that a function returned: float32 scalars, made of other numbers if not `strict`.
 
     Raises:
-      ValueError: it is no dict, or holds something else; one sentence.
+      ValueError: it is no dict, a name does not suit a table, or it holds something else; one
+        sentence.
     """
     if not isinstance(info, dict):
         raise ValueError(
@@ -61,6 +62,11 @@ def checked_info(function: str, info: Any, *, strict: bool = False) -> dict[str,
         )
     found = dict(info) if strict else {name: as_float32(value) for name, value in info.items()}
     for name, value in found.items():
+        if not isinstance(name, str) or not name.isprintable() or {*name} & {*",\"'"}:
+            raise ValueError(
+                f"the info of {function} names a number {name!r}, which a column of a table cannot "
+                "be called: give a string without commas, quotes and line ends"
+            )
         check_array(f"{name!r} in the info of {function}", value, (), jnp.float32)
     return found
 

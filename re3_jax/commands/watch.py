@@ -25,6 +25,7 @@ from re3_jax.plural import number_of
 from re3_jax.runs import installing, statistics, text_chart
 from re3_jax.runs.errors import Parser, UsageError, in_one_sentence
 from re3_jax.runs.progress import Columns, Progress, read
+from re3_jax.runs.terminal import redraws
 
 WIDEST = 100
 """Columns of the view."""
@@ -126,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return view(folder, seen, console.width, console.height)
 
     seen = read(folder)
-    if not console.is_terminal:
+    if not redraws(console):
         console.print(show(seen))
         _say_how_to_continue(folder, seen)
         return 0

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from re3_jax import checks
 from re3_jax.envs.base import Box, DeviceEnv, EnvSpec, EnvState, TimeStep
 from re3_jax.envs.host.foreign import ForeignLanes
 from re3_jax.forms import as_float32, check_array, check_same_form, check_tuple
@@ -73,6 +74,17 @@ def _check_spec(spec: EnvSpec) -> None:
         )
 
 
+def _check_bounds(spec: EnvSpec) -> None:
+    """Refuses actions that cannot be drawn uniformly."""
+    space = spec.action_space
+    if isinstance(space, Box) and not space.high - space.low <= checks.FLOAT32_MAX:
+        raise ValueError(
+            f"the actions of {spec.task} lie between {space.low:g} and {space.high:g}, from which "
+            "none can be drawn at random: give the Box bounds that are finite, such as -1 and 1, "
+            "and scale actions in step"
+        )
+
+
 def check_env(env: DeviceEnv, num_lanes: int = 4, seed: int = 0) -> Float[Array, " lane"]:
     """Walks through an environment of your own with random actions for two of its time limits.
 
@@ -85,10 +97,11 @@ def check_env(env: DeviceEnv, num_lanes: int = 4, seed: int = 0) -> Float[Array,
       The reward that each lane got in all, float32 [lane].
 
     Raises:
-      ValueError: actions, observations or frames are as no agent takes them, a result has a wrong
-        form, an episode is longer than `spec.max_agent_steps`, an observation or a reward is not
-        finite, `final_observation` is not the observation of a step that ended no episode, or the
-        next episode does not begin where one ends; one sentence.
+      ValueError: actions, observations or frames are as no agent takes them, actions have no bounds
+        to draw them from, a result has a wrong form, an episode is longer than
+        `spec.max_agent_steps`, an observation or a reward is not finite, `final_observation` is not
+        the observation of a step that ended no episode, or the next episode does not begin where
+        one ends; one sentence.
 
     Example:
       >>> from re3_jax.envs import registry
@@ -97,6 +110,7 @@ def check_env(env: DeviceEnv, num_lanes: int = 4, seed: int = 0) -> Float[Array,
       (4,)
     """
     spec, checked = env.spec, validated(env, strict=True)
+    _check_bounds(spec)
     space, limit = spec.action_space, spec.max_agent_steps
 
     def one_lane(key: PRNGKeyArray):
@@ -182,11 +196,12 @@ def check_lanes(
       The reward that each lane got in all, float64 [lane].
 
     Raises:
-      ValueError: a result has a wrong form, `reset` with the same seeds begins other episodes, an
-        episode is longer than `spec.max_agent_steps`, a frame or a reward is not finite,
-        `final_frame` is not the frame of a step that ended no episode, or the next episode does not
-        begin where one ends; one sentence.
+      ValueError: actions have no bounds to draw them from, a result has a wrong form, `reset` with
+        the same seeds begins other episodes, an episode is longer than `spec.max_agent_steps`, a
+        frame or a reward is not finite, `final_frame` is not the frame of a step that ended no
+        episode, or the next episode does not begin where one ends; one sentence.
     """
+    _check_bounds(spec)
     checked, task, space = ForeignLanes(lanes, spec, num_lanes), spec.task, spec.action_space
     seeds = np.arange(seed, seed + num_lanes)
     first = checked.reset(seeds)

@@ -35,11 +35,14 @@ class NumpyBonusState(NamedTuple):
       intrinsic: state of the bonus.
       key: random stream of its updates; each takes the second half of a split and leaves the first.
       agent_steps: steps observed so far, int64, summed over lanes.
+      num_indices: the largest index that `observe` has returned, and 1, int64; at first 1, because
+        a bonus that uses no index is given zeros.
     """
 
     intrinsic: IntrinsicState
     key: PRNGKeyArray
     agent_steps: Any
+    num_indices: Any
 
 
 class NumpyBonus:
@@ -104,8 +107,7 @@ class NumpyBonus:
             return *rewarding.reward_rollout(bonus, intrinsic, steps, agent_steps, key), stream
 
         intrinsic, stream = compilation.jit(init)(jax.random.key(seed))
-        self._state = NumpyBonusState(intrinsic, stream, np.int64(0))
-        self._num_indices = 1  # Zeros are for a bonus that uses none.
+        self._state = NumpyBonusState(intrinsic, stream, np.int64(0), np.int64(1))
         self._observe = compilation.jit(bonus.observe, donate_argnums=0)
         self._restart = compilation.jit(bonus.restart, donate_argnums=0)
         self._reward = compilation.jit(bonus.reward, donate_argnums=0)
@@ -178,7 +180,8 @@ class NumpyBonus:
         intrinsic, index = self._observe(self._state.intrinsic, step)
         self._advance(step.observation.shape[0], intrinsic)
         found = np.array(index)
-        self._num_indices = max(self._num_indices, int(found.max()) + 1)
+        num_indices = np.int64(max(self._state.num_indices, int(found.max()) + 1))
+        self._state = self._state._replace(num_indices=num_indices)
         return found
 
     def reward(self, batch: IntrinsicBatch) -> tuple[Float32[np.ndarray, " batch"], Info]:
@@ -190,6 +193,9 @@ class NumpyBonus:
 
         Returns:
           The rewards, float32 [batch], and the info.
+
+        Raises:
+          ValueError: if the batch is empty, or an index is none that `observe` has returned.
         """
         value, intrinsic, info = self._reward(self._state.intrinsic, self._checked_batch(batch))
         self._state = self._state._replace(intrinsic=intrinsic)
@@ -250,7 +256,6 @@ class NumpyBonus:
             bonus's; the state is then left as it was.
         """
         self._state = state_file.restore(path, self._state)
-        self._num_indices = np.iinfo(np.int32).max
 
     def _advance(self, steps: int, intrinsic: IntrinsicState) -> None:
         agent_steps = np.int64(self.agent_steps + steps)
@@ -298,12 +303,14 @@ class NumpyBonus:
 
     def _checked_batch(self, batch: IntrinsicBatch) -> IntrinsicBatch:
         rows = (len(batch.observation),)
+        if rows[0] < 1:
+            raise ValueError("the batch has no transition: leave out a reward or update of none")
         step: Any = self._checked(Step(*batch[:3], value=batch.value), rows)
         index = _array(
             "bonus_index", batch.bonus_index, rows, self._index_shape, np.dtype(np.int32)
         )
         if index is not None:
-            _check_range("bonus_index", index, self._num_indices)
+            _check_range("bonus_index", index, int(self._state.num_indices))
         known = _array("next_is_known", batch.next_is_known, rows, (), np.dtype(bool))
         agent_steps: Any = _as_int32(batch.agent_steps)
         seen = step.observation, step.action, step.next_observation

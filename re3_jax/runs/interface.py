@@ -19,6 +19,7 @@ from re3_jax.runs import (
     lock,
     loggers,
     machine,
+    python_options,
     run_folder,
     summary,
     video,
@@ -28,7 +29,8 @@ from re3_jax.runs.config import RunConfig
 from re3_jax.runs.errors import UsageError, refuse_lack_of_memory, refusing
 from re3_jax.runs.interrupt import deferred
 from re3_jax.runs.observers import Checkpoints, Display, Rows
-from re3_jax.runs.options import checked, parse, words_of
+from re3_jax.runs.options import checked, parse
+from re3_jax.runs.python_options import words_of
 from re3_jax.runs.run import opening_lines, record, restored
 from re3_jax.runs.session import Session, ready
 from re3_jax.runs.terminal import Terminal
@@ -87,22 +89,9 @@ def train(
       >>> run.metrics["intrinsic_reward_mean"].shape  # [seed, chunk]
       (2, 1)
     """
-    if bonus is None:
-        raise UsageError("bonus is None: give 'none' for no bonus, or leave it out for re3")
-    if "resume" in options:
-        raise UsageError("resume has no effect here: use re3_jax.load(folder).train(steps=...)")
-    if "help" in options:
-        raise UsageError("help is of the command line: print re3_jax.train.__doc__ instead")
-    if options.get("video") and out is None:
-        raise UsageError("video has no effect without out: leave it out and use Run.video")
-    if options.get("loggers", loggers.NONE) != loggers.NONE and out is None:
-        raise UsageError("loggers has no effect without out: leave it out, or give a folder as out")
-    if out is not None and (Path(out).expanduser() / run_folder.CONFIG).exists():
-        raise UsageError(
-            f"out {out} already holds a run: choose another, go on with it there by "
-            f"python -m re3_jax.commands.train --resume --out {out}, or load it with "
-            "re3_jax.load, train it further and save it elsewhere"
-        )
+    # A notebook may change its working directory before it goes on.
+    out = None if out is None else Path(out).expanduser().absolute()
+    python_options.check(bonus, out, options)
     named = {"env": env, "agent": agent, "bonus": bonus, "seeds": seeds, "steps": steps}
     config = parse(words_of({**named, "preset": preset, "out": out, **options}))
     if config.video and out is not None:
@@ -113,12 +102,13 @@ def train(
     return Run(session, {}, progress)._go_on()
 
 
-def load(folder: str | Path, progress: bool = True) -> "Run":
+def load(folder: str | Path, progress: bool = True, *, plugin: str | Path | None = None) -> "Run":
     """The run in a folder at its newest whole checkpoint; the folder is left as it is.
 
     Args:
       folder: the run folder of a command line, of `train(out=...)` or of `Run.save`.
       progress: whether `Run.train` shows a live line.
+      plugin: file of the run's plugin, if it is not where it was as the run was trained.
 
     Raises:
       UsageError: the folder holds no run of this version, or no whole checkpoint.
@@ -132,7 +122,8 @@ def load(folder: str | Path, progress: bool = True) -> "Run":
       >>> re3_jax.load(folder, progress=False)
       <Run of minigrid:DoorKey-5x5: a2c + re3, preset debug, 2 seeds: 1,024 of 1,024 env frames>
     """
-    folder = Path(folder).expanduser()
+    folder = Path(folder).expanduser().absolute()
+    run_folder.load_plugin(folder, None if plugin is None else Path(plugin).expanduser())
     config = run_folder.stored_config(folder, "name the folder of a run")
     run_folder.check_files(config, folder, [given_files.WEIGHTS])
     nothing = UsageError(f"{folder} has no checkpoint to load: train it first")
@@ -211,16 +202,20 @@ class Run:
         Raises:
           UsageError: the run would be shorter, or another process has continued it in its folder.
         """
-        session = self._whole()
+        session, before = self._whole(), self.config
         if steps is not None:
-            length = self.config.length
-            frames = checked(f"--{length}", str(steps), int)
-            config = dataclasses.replace(self.config, **{"steps": frames, length: frames})
-            run_folder.refuse_shorter(config, self.config, "this run")
+            frames = checked(f"--{before.length}", str(steps), int)
+            config = dataclasses.replace(before, **{"steps": frames, before.length: frames})
+            run_folder.refuse_shorter(config, before, "this run")
             validate(config)
             validate_for_task(config, task_spec(config))
             session.config = config
-        return self._go_on()
+        try:
+            return self._go_on()
+        except UsageError:
+            if self._is_whole:
+                session.config = before
+            raise
 
     def evaluate(self, episodes: int | None = None, greedy: bool | None = None) -> dict[str, Any]:
         """Statistics of episodes of the present state, as `re3_jax.commands.evaluate` prints.

@@ -12,7 +12,7 @@ import numpy as np
 from re3_jax.plural import plural
 from re3_jax.runs import summary, video
 from re3_jax.runs.agents import AGENTS
-from re3_jax.runs.errors import UsageError
+from re3_jax.runs.errors import UsageError, refusing
 from re3_jax.runs.pace import Pace
 from re3_jax.runs.session import Metrics, Observer, Session
 from re3_jax.runs.terminal import Standing, Terminal, clock
@@ -32,20 +32,23 @@ class Rows(Observer):
     """Records chunks, evaluations and digests of states in tables."""
 
     def __init__(self, tables: Tables):
-        """`tables` go on from the session's record."""
+        """`tables` go on from the session's record; other columns there are a UsageError."""
         self._tables = tables
 
     def evaluating(self, session: Session, sha256: Sequence[str]) -> None:
         """Adds the digest of each seed's state to the tables."""
-        self._tables.states(session.record.env_frames, session.wall_seconds(), sha256)
+        with refusing(ValueError):
+            self._tables.states(session.record.env_frames, session.wall_seconds(), sha256)
 
     def evaluated(self, session: Session, stats: EvalStats) -> None:
         """Adds the evaluation to the tables."""
-        self._tables.evaluation(session.record.evaluated_at, session.wall_seconds(), stats)
+        with refusing(ValueError):
+            self._tables.evaluation(session.record.evaluated_at, session.wall_seconds(), stats)
 
     def trained(self, session: Session, metrics: Metrics) -> None:
         """Adds the chunk to the tables."""
-        self._tables.train(session.record.env_frames, session.wall_seconds(), metrics)
+        with refusing(ValueError):
+            self._tables.train(session.record.env_frames, session.wall_seconds(), metrics)
 
 
 class Display(Observer):

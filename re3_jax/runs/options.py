@@ -8,7 +8,7 @@ import dataclasses
 import difflib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -64,7 +64,8 @@ def parse(argv: list[str], check: bool = True) -> RunConfig:
     of_preset = partial(resolve, **named, fine_tunes=given.get("init") is not None)
     asks_help = len(words) < len(argv)
     if given.get("resume"):
-        folder = Path(given["out"]) if "out" in given else run_folder.newest(_named(given))
+        out = given.get("out")
+        folder = run_folder.newest(_named(given)) if out is None else Path(out)
         stored = run_folder.stored_config(folder, run_folder.START_ONE)
         default = dataclasses.replace(stored, out=str(folder), resume=True)
     elif "env" not in given and not asks_help:
@@ -86,10 +87,10 @@ def parse(argv: list[str], check: bool = True) -> RunConfig:
             values[name] = str(Path(values[name]).resolve())
     agent = AGENTS[values["agent"]]
     values["re3.ring_size"] = values[agent.ring]
-    if "re3.search_size" not in given and values["re3.search_size"] is not None:
+    searched = None if given.get("resume") else values["re3.search_size"]
+    if "re3.search_size" not in given and searched and searched >= values["re3.ring_size"]:
         # The preset's bound does not apply to a smaller ring that was asked for.
-        if values["re3.search_size"] >= values["re3.ring_size"]:
-            values["re3.search_size"] = None
+        values["re3.search_size"] = None
     try:
         config = unflatten(values)
     except ValueError as error:
@@ -105,30 +106,6 @@ def _load_plugin(words: list[str]) -> None:
     if "--resume" in words and (out := plugins.named_in(words, "--out")):
         run_folder.load_plugin(Path(out), Path(named) if named else None)
     plugins.load(named)
-
-
-def words_of(options: Mapping[str, Any]) -> list[str]:
-    """The words of the command line that give these options.
-
-    Args:
-      options: value by the option's name in a configuration; a group of options is a mapping from
-        their names in it. None leaves an option to the preset, but in a group it is a value.
-
-    Raises:
-      UsageError: a group is given as its dataclass, which would replace all that the preset sets.
-    """
-    given: dict[str, Any] = {}
-    for name, value in options.items():
-        if dataclasses.is_dataclass(value):
-            raise UsageError(
-                f"{name} is a {type(value).__name__}: give a dict of the options to change, such "
-                f"as {name}={{'{dataclasses.fields(value)[0].name}': ...}}"
-            )
-        if isinstance(value, Mapping):
-            given |= {f"{name}.{leaf}": one for leaf, one in value.items()}
-        elif value is not None:
-            given[name] = value
-    return [option_with(name, value).replace(" ", "=", 1) for name, value in given.items()]
 
 
 def no_effect(name: str, values: Values) -> str | None:

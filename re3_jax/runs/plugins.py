@@ -1,13 +1,20 @@
 """`--plugin PATH`: a user's file that registers an agent, a bonus or a suite (io)."""
 
 import ast
+import contextlib
 import hashlib
 import importlib.util
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+from re3_jax.envs import registry
+from re3_jax.runs import suites
+from re3_jax.runs.agents import AGENTS
+from re3_jax.runs.bonuses import BONUSES
+from re3_jax.runs.config import OF_SUITES
 from re3_jax.runs.errors import UsageError
 
 _loaded: dict[Path, str] = {}
@@ -44,12 +51,7 @@ def load(path: str | None, sha256: str | None = None) -> None:
         return
     file = Path(path).resolve()
     if file in _loaded:
-        if file.is_file() and digest(file) != _loaded[file]:
-            raise UsageError(
-                f"--plugin {path} has changed since this process imported it: start a new process, "
-                "such as the kernel of a notebook again, or give the changed file another name and "
-                "what it registers, too"
-            )
+        refuse_changed(path)
         return
     if not file.is_file():
         raise UsageError(f"--plugin {path} is not a file: name a Python file")
@@ -62,20 +64,61 @@ def load(path: str | None, sha256: str | None = None) -> None:
     if str(file.parent) not in sys.path:
         # Last: a file beside it must not hide a package that is installed.
         sys.path.append(str(file.parent))
-    try:
-        spec.loader.exec_module(module)
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"--plugin {path} imports {error.name}, which is not installed in this environment: "
-            "install it, or mend the import"
-        ) from error
-    # A user's file may raise anything, and exit.
-    except (Exception, SystemExit) as error:
-        raise UsageError(
-            f"--plugin {path} cannot be imported ({type(error).__name__}: {error}): fix the file"
-        ) from error
-    _refuse_others(path, file)
+    with _whole_or_not_at_all(file):
+        try:
+            spec.loader.exec_module(module)
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"--plugin {path} imports {error.name}, which is not installed in this "
+                "environment: install it, or mend the import"
+            ) from error
+        # A user's file may raise anything, and exit.
+        except (Exception, SystemExit) as error:
+            raise UsageError(
+                f"--plugin {path} cannot be imported ({type(error).__name__}: {error}): fix the "
+                "file"
+            ) from error
+        _refuse_others(path, file)
     _loaded[file] = now
+
+
+@contextlib.contextmanager
+def _whole_or_not_at_all(file: Path) -> Iterator[None]:
+    """Takes back what a file registered and imported from its folder if the block fails.
+
+    Once it is mended, the same process can import it.
+    """
+    tables: list[dict[str, Any]] = [AGENTS, BONUSES, suites.SUITES, registry.SUITES, OF_SUITES]
+    entries, modules = [dict(table) for table in tables], {*sys.modules}
+    try:
+        yield
+    except BaseException:
+        for table, before in zip(tables, entries, strict=True):
+            table.clear()
+            table.update(before)
+        own = {file, *_imported(file)}
+        for name in {*sys.modules} - modules:
+            place = getattr(sys.modules[name], "__file__", None)
+            if place is not None and Path(place).resolve() in own:
+                del sys.modules[name]
+        raise
+
+
+def refuse_changed(path: str | None) -> None:
+    """Refuses a plugin that has changed since this process imported it: the old one is in use."""
+    if path is None:
+        return
+    try:
+        now = digest(path)
+    except OSError:
+        # What needs the file says so.
+        return
+    if not is_loaded(now):
+        raise UsageError(
+            f"--plugin {path} has changed since this process imported it: start a new process, "
+            "such as the kernel of a notebook again, or give the changed file another name and "
+            "what it registers, too"
+        )
 
 
 def _refuse_others(path: str, file: Path) -> None:

@@ -137,7 +137,8 @@ def _load_plugin(stored: dict[str, Any], sha256: str | None, folder: Path) -> No
         if not Path(path).is_file():
             raise UsageError(
                 f"{folder} was trained with the plugin {path}, which is not there, and no file of "
-                "its contents was named: put it there again, or name it with --plugin FILE"
+                "its contents was named: put it there again, or name it with --plugin FILE (in "
+                "Python plugin=FILE)"
             )
         if not plugins.is_of(path, sha256):
             raise given_files.not_the_file("plugin", path, folder)
@@ -181,8 +182,8 @@ def claim(config: RunConfig) -> Path:
     """Makes the folder of a new run, or checks the folder of a resumed one.
 
     Raises:
-      UsageError: the folder cannot be written, or it holds another run, or the package of a logger
-        is missing.
+      UsageError: the folder cannot be written, or it holds another run, or the plugin has changed
+        since it was imported, or the package of a logger is missing.
     """
     loggers.check_installed(config)
     folder = Path(config.out) if config.out else default_folder(config)
@@ -199,6 +200,7 @@ def claim(config: RunConfig) -> Path:
         _make_writable(folder)
         return folder
     _refuse_a_run(folder)
+    plugins.refuse_changed(config.plugin)
     if not str(folder).isprintable():
         # A byte that is not UTF-8, above all, which checkpoints cannot have in their path.
         raise UsageError(f"--out {ascii(str(folder))} cannot be shown: choose another name")

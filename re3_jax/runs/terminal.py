@@ -44,6 +44,14 @@ class Standing:
         )
 
 
+def redraws(console: Console) -> bool:
+    """Whether a console can draw anew what it has shown.
+
+    FORCE_COLOR makes rich call a file a terminal, and a dumb terminal is one.
+    """
+    return console.is_terminal and not console.is_dumb_terminal and console.file.isatty()
+
+
 class _LastingConsole(Console):
     """Says nothing more after its reader has gone, such as `head`, and lets the run go on."""
 
@@ -64,7 +72,7 @@ class Terminal:
         )
         # Without ipywidgets, rich warns and shows nothing in a notebook.
         in_notebook = self._console.is_jupyter and importlib.util.find_spec("ipywidgets")
-        self._is_live = not quiet and (self._console.is_terminal or bool(in_notebook))
+        self._is_live = not quiet and (redraws(self._console) or bool(in_notebook))
         self._last_plain = 0.0
         self._bar = Progress(
             BarColumn(bar_width=10),

@@ -42,7 +42,11 @@ class CsvTable:
             self._columns = list(columns)
             self._file.write(f"{','.join(columns)}\n".encode())
         if list(columns) != self._columns:
-            raise ValueError(f"{self._name} has columns {self._columns}, not {list(columns)}")
+            raise ValueError(
+                f"{self._name} has the columns {', '.join(self._columns)}, but this run gives "
+                f"{', '.join(columns)}: other code began it, so go on with that, or start a new "
+                "run in another folder"
+            )
         for row in zip(*columns.values(), strict=True):
             self._file.write(f"{','.join(map(_text, row))}\n".encode())
         self._file.flush()

@@ -8,7 +8,7 @@ from re3_jax.runs.config import RunConfig, flatten, from_dict, unflatten
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.options import parse
 from re3_jax.runs.resolve import resolve
-from re3_jax.runs.run_folder import write_config
+from re3_jax.runs.run_folder import claim, write_config
 from re3_jax.runs.validate import check_memory, validate
 
 TABLE = {
@@ -155,6 +155,24 @@ def test_chunk_when_evaluations_cannot_fall_on_chunk_ends():
         ["--env", "doorkey_6x6", "--seeds", "1", "--evaluation.every-env-frames", "1000"]
     )
     assert config.choose_chunk_updates(1) == 7
+
+
+def test_a_search_in_all_of_the_ring_is_resumed_as_it_was_asked_for(tmp_path):
+    """Only the preset's own bound gives way to a smaller ring."""
+    ring = ("--re3.ring-size", "20000", "--re3.search-size", "20000")
+    ranks = ("--re3.no-count-self", "--re3.first-neighbour", "1", "--re3.last-neighbour", "3")
+    out = ("--out", str(tmp_path))
+    started = parse(["--env", "doorkey_6x6", *ring, *ranks, *out])
+    claim(started)
+    resumed = parse(["--resume", *out])
+    assert started.re3.search_size == resumed.re3.search_size == 20_000
+    assert claim(resumed) == tmp_path
+
+
+def test_none_is_no_folder_to_resume(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="there is no run of this kind under runs/ to resume"):
+        parse(["--resume", "--out", "None"])
 
 
 def test_help_shows_the_values_of_the_run_that_is_resumed(tmp_path, capsys):

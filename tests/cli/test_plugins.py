@@ -5,12 +5,13 @@ import hashlib
 import json
 import re
 import shutil
+import sys
 
 import pytest
 
 import re3_jax
 from re3_jax.commands import evaluate, look, train
-from re3_jax.runs import plugins, run_folder
+from re3_jax.runs import bonuses, plugins, run_folder
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.resolve import resolve
 from tests.cli.plugin_runs import ROOT, command
@@ -151,6 +152,20 @@ def test_a_bad_file_is_one_sentence(text, words, tmp_path, capsys):
     said = capsys.readouterr().err
     assert words in said and said.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_a_file_that_failed_can_be_mended(tmp_path, capsys):
+    """In the same process, as in a notebook: nothing of the first attempt is left."""
+    text = (ROOT / "examples/plugin_bonus.py").read_text().replace("episodic_count", "mended_count")
+    file, helper = tmp_path / "mended.py", tmp_path / "mended_helper.py"
+    file.write_text(f"import mended_helper\n{text}\nmended_helper.go()\n")
+    helper.write_text("")
+    with pytest.raises(UsageError, match="cannot be imported .AttributeError: module 'mended_help"):
+        plugins.load(str(file))
+    assert "mended_count" not in bonuses.BONUSES and "mended_helper" not in sys.modules
+    helper.write_text("def go():\n    pass\n")
+    plugins.load(str(file))
+    assert "mended_count" in bonuses.BONUSES
 
 
 def test_a_plugin_that_changed_after_its_import_is_refused(tmp_path):

@@ -15,10 +15,11 @@ import re3_jax
 from examples import python_api
 from re3_jax.commands import evaluate, train
 from re3_jax.intrinsic import RE3Config
-from re3_jax.runs import history, machine, observers, run_folder
+from re3_jax.runs import history, lock, machine, observers, plugins, run_folder
 from re3_jax.runs import run as run_module
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.observers import Display
+from re3_jax.runs.python_options import words_of
 from re3_jax.runs.resolve import resolve
 from re3_jax.training import digests
 from re3_jax.training.replay_journal import without_frames
@@ -107,7 +108,7 @@ def test_a_run_is_that_of_the_command_line_and_writes_nothing(reference, capsys,
     assert run.plot()._repr_png_().startswith(b"\x89PNG")
     with pytest.raises(re3_jax.UsageError, match="already holds a run: save this one in"):
         run.save("saved")
-    with pytest.raises(re3_jax.UsageError, match="out saved already holds a run: .* --resume"):
+    with pytest.raises(re3_jax.UsageError, match="out .*/saved already holds a run: .* --resume"):
         re3_jax.train("doorkey_6x6", out="saved")
     with pytest.raises(re3_jax.UsageError, match="a2c is a group of options: .* --a2c.NAME VALUE"):
         re3_jax.train("doorkey_6x6", a2c=3)
@@ -234,8 +235,51 @@ def test_a_run_with_a_folder_goes_on_in_it(reference, longer):
     with pytest.raises(re3_jax.UsageError, match="--steps 256 is less than the 1280 of this run"):
         run.train(steps=256)
     assert train.main(["--out", "run", "--resume", "--steps", "1536"]) == 0
-    with pytest.raises(re3_jax.UsageError, match="another process has continued the run in run"):
+    with pytest.raises(re3_jax.UsageError, match="another process has continued the run in /.*"):
         run.train(steps=1536)
+
+
+def test_a_run_goes_on_in_its_folder_from_elsewhere(reference, monkeypatch, tmp_path):
+    """A notebook changes its working directory in between."""
+    run = trained(steps=256, out="here")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    run.train(steps=STEPS)
+    assert_same_run(tmp_path / "here", reference)
+    assert not any(Path.cwd().iterdir())
+
+
+def test_a_run_that_may_not_go_on_is_as_long_as_before():
+    run = trained(steps=256, out="run")
+    with lock.held(Path("run")):
+        with pytest.raises(UsageError, match="another process"):
+            run.train(steps=LONGER)
+    assert run.config.steps == 256
+    assert run.train(steps=512).curves["env_frames"][-1] == 512
+
+
+def test_a_run_is_loaded_with_its_plugin_from_where_it_is_now(tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text("# of this test alone\n")
+    run = trained(steps=256, out="run", plugin=str(file))
+    moved = file.rename(tmp_path / "moved.py")
+    plugins._loaded.clear()
+    with pytest.raises(UsageError, match="or name it with --plugin FILE .in Python plugin=FILE"):
+        re3_jax.load("run")
+    again = re3_jax.load("run", progress=False, plugin=moved)
+    assert digests.of_seeds(again.state) == digests.of_seeds(run.state)
+
+
+def test_a_plugin_that_was_edited_is_not_saved_as_the_one_that_trained(tmp_path):
+    file = tmp_path / "edited.py"
+    file.write_text("before = 1\n")
+    run = trained(steps=256, plugin=str(file))
+    file.write_text("after = 2\n")
+    with pytest.raises(UsageError, match="edited.py has changed since this process imported it"):
+        run.save("saved")
+    assert not Path("saved").exists()
+    file.write_text("before = 1\n")
+    run.save("saved")
 
 
 def test_evaluations_follow_the_interval_and_not_the_one_before():
@@ -376,8 +420,6 @@ def test_none_is_no_name_of_a_bonus():
 
 def test_values_of_switches_and_groups_become_words():
     """As the command line spells them; floats are written with all their digits."""
-    from re3_jax.runs.options import words_of
-
     re3 = {"beta": 1e-3, "search_size": None}
     words = ["--no-video", "--re3.beta=0.001", "--re3.search-size=None", "--seed=3"]
     assert words_of({"video": False, "re3": re3, "agent": None, "seed": 3}) == words

@@ -1,6 +1,8 @@
 """The live line shows progress within the width of a terminal."""
 
 import math
+import os
+import pty
 import shlex
 import signal
 import subprocess
@@ -36,6 +38,42 @@ def test_line(standing, line):
 def test_the_name_of_a_task_is_no_emoji(capsys):
     Terminal().say("brax:ant: rad")
     assert capsys.readouterr().out == "brax:ant: rad\n"
+
+
+@pytest.mark.parametrize(
+    ("variables", "redrawn"),
+    [({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False), ({"FORCE_COLOR": "1"}, True)],
+)
+def test_a_dumb_terminal_gets_plain_lines(variables, redrawn):
+    """Such as the shell of Emacs; elsewhere the line is drawn anew."""
+    assert ("\x1b[" in shown_on_a_terminal(variables)) == redrawn
+    assert "400k frames" in shown_on_a_terminal(variables)
+
+
+def shown_on_a_terminal(variables):
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", **variables}
+    subprocess.run([sys.executable, "-c", SHOWN], stdout=theirs, env=environment, check=True)
+    os.close(theirs)
+    with open(ours, "rb", buffering=0) as file:
+        return file.read(4096).decode()
+
+
+SHOWN = """
+from re3_jax.runs.terminal import Standing, Terminal
+terminal = Terminal()
+terminal.show(Standing(100, 400_000, 1.0, 1.0, 1.0, 1.0))
+terminal.close()
+"""
+
+
+def test_a_file_is_no_terminal_whatever_its_colours():
+    """CI often sets FORCE_COLOR."""
+    environment = {**os.environ, "FORCE_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", SHOWN], capture_output=True, env=environment, check=True
+    )
+    assert done.stdout.decode().startswith("0% 100/400k frames") and b"\x1b" not in done.stdout
 
 
 def test_a_reader_that_leaves_does_not_end_the_run():

@@ -116,6 +116,7 @@ def test_whether_a_process_trains_the_run_is_seen_and_changes_nothing(run):
 @pytest.fixture
 def terminal(monkeypatch) -> io.StringIO:
     shown = io.StringIO()
+    shown.isatty = lambda: True
     console = functools.partial(Console, file=shown, force_terminal=True, width=80, height=30)
     monkeypatch.setattr(watch, "Console", console)
     return shown

@@ -77,7 +77,7 @@ def test_events_after_the_checkpoint_are_hidden(tmp_path):
 def test_other_columns_are_refused(tmp_path):
     recorder = open_recorder(tmp_path)
     recorder.train(1, 0.5, values(1, 2))
-    with pytest.raises(ValueError, match="has columns"):
+    with pytest.raises(ValueError, match="train.csv has the columns seed, .* gives .*other: "):
         recorder.train(2, 0.5, {"other": np.zeros(2)})
     recorder.close()
 

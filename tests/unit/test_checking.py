@@ -129,6 +129,10 @@ WRONG = {
         {"update": lambda state, batch, key: (state, {"loss": "small"})},
         "'loss' in the info of update of the bonus is a str, where float32[] is needed",
     ),
+    "a name with a comma": (
+        {"update": lambda state, batch, key: (state, {"novelty, mean": jnp.float32(1.0)})},
+        "the info of update of the bonus names a number 'novelty, mean', which a column of a table",
+    ),
     "targets of no row": (
         {"targets": lambda state, batch: jnp.zeros(3)},
         "targets of the bonus returns an array of shape [3]: its first axis must be that of the",
@@ -333,3 +337,11 @@ def test_options_in_place_of_a_bonus_are_told_what_to_give(use):
 def test_a_sum_of_nothing_is_refused():
     with pytest.raises(TypeError, match="give each bonus a name"):
         sum_of({})
+
+
+@pytest.mark.parametrize("bounds", [(-jnp.inf, jnp.inf), (0.0, jnp.inf), (-3e38, 3e38)])
+def test_actions_without_bounds_are_named_and_not_the_observations_that_they_make(bounds):
+    env = registry.make("gymnax:Pendulum-v1")
+    unbounded = dataclasses.replace(env.spec, action_space=Box((1,), *bounds))
+    with pytest.raises(ValueError, match="lie between .*, from which none can be drawn at random"):
+        check_env(env._replace(spec=unbounded))

@@ -117,6 +117,26 @@ def test_frames_that_are_no_bytes_are_refused():
         ForeignLanes(Picture(), spec, LANES).reset(np.arange(LANES))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "of_lanes", "held"),
+    [(np.uint8, np.uint16, 300), (np.int32, np.int64, 2**31 + 7)],
+)
+def test_whole_numbers_that_the_specification_cannot_hold_are_refused(dtype, of_lanes, held):
+    spec = EnvSpec("mine:wide", (2,), np.dtype(dtype), Discrete(2), 5)
+
+    class Wide(Counter):
+        def reset(self, seeds):
+            return np.full((LANES, 2), held, of_lanes)
+
+    with pytest.raises(ValueError, match=f"mine:wide holds {held}, which {dtype.__name__} does"):
+        ForeignLanes(Wide(), spec, LANES).reset(np.arange(LANES))
+
+
+def test_numbers_of_states_are_for_the_device():
+    with pytest.raises(ValueError, match="mine:counter has num_states, which is for environments"):
+        ForeignLanes(Counter(), dataclasses.replace(SPEC, num_states=5), LANES)
+
+
 def test_a_walk_adds_up_rewards():
     returns = check_lanes(Counter(), SPEC, LANES, num_steps=400)
     assert returns.shape == (LANES,)

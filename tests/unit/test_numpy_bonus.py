@@ -298,6 +298,8 @@ def test_an_index_that_was_never_returned_is_refused(wrong, tmp_path):
     again = make("re3", "vectors")
     again.restore(tmp_path / "bonus")
     again.reward(batch_of(step, np.arange(LANES, dtype=np.int32), 4))
+    with pytest.raises(ValueError, match=f"bonus_index holds {wrong}: give numbers from 0 to 3"):
+        again.reward(batch_of(step, index, 4))
 
 
 def test_whole_numbers_that_jax_does_not_have_are_refused():
@@ -398,3 +400,13 @@ def test_a_missing_field_is_named():
         batch = batch_of(step, index, 0)._replace(**{name: None})
         with pytest.raises(ValueError, match=f"this bonus needs {name} of every step"):
             bonus.reward(batch)
+
+
+@pytest.mark.parametrize("name", ["re3", "rnd"])
+def test_a_batch_of_nothing_is_refused(name):
+    bonus, step = make(name, "vectors"), steps("vectors", 0)
+    bonus.observe(*step)
+    empty = jax.tree.map(lambda leaf: leaf[:0], batch_of(step, np.zeros(LANES, np.int32), 4)[:4])
+    for use in (bonus.reward, bonus.update):
+        with pytest.raises(ValueError, match="the batch has no transition"):
+            use(IntrinsicBatch(*empty, np.int32(4)))

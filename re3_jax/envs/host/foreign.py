@@ -38,7 +38,15 @@ class ForeignLanes:
           spec: the task's specification.
           num_lanes: how many lanes were asked for.
           error: raised, with one sentence, where a result is of a wrong form.
+
+        Raises:
+          ValueError: the task numbers its states, which lanes on the host do not give.
         """
+        if spec.num_states is not None:
+            raise error(
+                f"{spec.task} has num_states, which is for environments on the device: leave it "
+                "None for lanes on the host"
+            )
         self.spec, self.num_lanes, self._lanes, self._error = spec, num_lanes, lanes, error
         self.can_restore = bool(getattr(lanes, "can_restore", False))
         self.lost = np.zeros(num_lanes, bool)
@@ -100,4 +108,10 @@ class ForeignLanes:
                 f"{what} of {self.num_lanes} lanes of {self.spec.task} is "
                 f"{found.dtype}{list(found.shape)}, where {wanted}{list(of_lanes)} is needed"
             )
-        return found.astype(wanted, copy=False)
+        cast = found.astype(wanted, copy=False)
+        if np.issubdtype(wanted, np.integer) and (cast != found).any():
+            raise self._error(
+                f"{what} of {self.spec.task} holds {found[cast != found].flat[0]}, which {wanted} "
+                "does not: give the specification a wider dtype, such as float32"
+            )
+        return cast
