@@ -5,7 +5,8 @@
 For the question that the returns of two bonuses leave open: did a run see more of its task? Takes
 runs of RAD and DrQ on DeepMind Control; those that differ in their seeds only are one row. Their
 states are simulated again from the actions in their replays (`replayed`), and `visited_entropy`
-measures them, for all rows of a task over the frames that each of its runs went through.
+measures them, for all rows of a task over the frames that each of its runs went through. With
+`--poses`, states are without their velocities.
 
 Writes entropy.png, entropy.csv with every seed, and table.csv with the last points: means over
 seeds with 95% intervals, of the entropy and of how much it is above that of the task's first row
@@ -32,8 +33,10 @@ COLUMNS = (
 )
 
 
-def measured(rows: Sequence[Row]) -> list[Measured]:
+def measured(rows: Sequence[Row], velocity: bool = True) -> list[Measured]:
     """The entropies of all rows of one task, up to the last frame that each run went through.
+
+    Without `velocity`, the states are poses.
 
     Raises:
       UsageError: a run is of another agent or suite, is too short, or has no replay of all of it;
@@ -60,7 +63,7 @@ def measured(rows: Sequence[Row]) -> list[Measured]:
         )
     frames = len(shortest.actions) * shortest.config.action_repeat
     return [
-        visited_entropy.measure(row.curve.label, of_row, frames)
+        visited_entropy.measure(row.curve.label, of_row, frames, velocity)
         for row, of_row in zip(rows, played, strict=True)
     ]
 
@@ -88,7 +91,7 @@ def _make(words: command.Words) -> command.Lines:
         panels.setdefault(row.task, []).append(row)
     found = {}
     for task, rows in panels.items():
-        found[task] = measured(rows)
+        found[task] = measured(rows, velocity=not words.poses)
         for one in found[task]:
             ends = one.curve.returns[:, -1]
             seeds = number_of(len(ends), "seed")
@@ -97,13 +100,16 @@ def _make(words: command.Words) -> command.Lines:
     visited_entropy.write_points(words.out / "entropy.csv", found)
     curves.write_csv(words.out / "table.csv", COLUMNS, _last_points(found))
     drawn = {task: [one.curve for one in rows] for task, rows in found.items()}
-    picture = curves.draw_panels(drawn, (4.6, 3.8), across=3, panel=visited_entropy.panel)
+    panel = visited_entropy.panel_of(words)
+    picture = curves.draw_panels(drawn, (4.6, 3.8), across=3, panel=panel)
     picture.savefig(words.out / "entropy.png")
     yield words.out / "entropy.png"
 
 
 main = command.of(
-    "coverage", _make, {"folders": {"nargs": "+", "type": Path, "metavar": "RUN_DIR"}}
+    "coverage",
+    _make,
+    {"folders": {"nargs": "+", "type": Path, "metavar": "RUN_DIR"}} | visited_entropy.POSES,
 )
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ same seed. With `--poses`, states are without their velocities.
 """
 
 from collections.abc import Mapping
-from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple, get_args
 
@@ -128,7 +127,7 @@ def _make(words: command.Words) -> command.Lines:
     for task, rows in found.items():
         if differences := _differences(rows):
             panels[f"{TASKS[task]}: above random actions"] = [*differences.values()]
-    panel = partial(visited_entropy.panel, visited="poses" if words.poses else "states")
+    panel = visited_entropy.panel_of(words)
     picture = curves.draw_panels(panels, (4.6, 3.8), len(found), panel=panel)
     picture.savefig(words.out / "entropy.png")
     yield words.out / "entropy.png"
@@ -143,11 +142,7 @@ OF_EXPLORING: command.Options = {
 }
 """Options of figures of these runs."""
 
-POSES: command.Options = {
-    "--poses": {"action": "store_true", "help": "leave velocities out, which weigh most"}
-}
-
-main = command.of("pretraining", _make, OF_EXPLORING | POSES | command.OF_RUNS)
+main = command.of("pretraining", _make, OF_EXPLORING | visited_entropy.POSES | command.OF_RUNS)
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from matplotlib.axes import Axes
 
-from experiments.figures import replayed
+from experiments.figures import command, replayed
 from re3_jax import compilation
 from re3_jax.runs import curves, statistics
 from re3_jax.runs.curves import Curve
@@ -33,6 +33,10 @@ LAST_COLUMNS = (
     *("state_entropy", "state_entropy_low", "state_entropy_high"),
 )
 """Of `last_point`."""
+
+POSES: command.Options = {
+    "--poses": {"action": "store_true", "help": "leave velocities out, which weigh most"}
+}
 
 
 class Measured(NamedTuple):
@@ -104,10 +108,15 @@ def write_points(path: Path, found: Mapping[str, Sequence[Measured]]) -> None:
     curves.write_csv(path, POINT_COLUMNS, lines)
 
 
-def panel(axes: Axes, drawn: Sequence[Curve], title: str, visited: str = "states") -> None:
-    """Draws curves of entropies into existing axes."""
-    curves.draw_axes(axes, drawn, title)
-    axes.set(ylabel=f"entropy of visited {visited} (nats)")
+def panel_of(words: command.Words) -> Callable[[Axes, Sequence[Curve], str], None]:
+    """What draws curves of entropies, of what `POSES` says, into existing axes."""
+    visited = "poses" if words.poses else "states"
+
+    def panel(axes: Axes, drawn: Sequence[Curve], title: str) -> None:
+        curves.draw_axes(axes, drawn, title)
+        axes.set(ylabel=f"entropy of visited {visited} (nats)")
+
+    return panel
 
 
 @cache

@@ -23,7 +23,10 @@ def made(folder, seed=1, steps=1200, repeat=4):
 
 @pytest.fixture
 def made_up(monkeypatch):
-    """Runs named TASK-BONUS-SEED: normal in three dimensions, RE3's ten times as wide."""
+    """Runs named TASK-BONUS-SEED: normal in three dimensions, RE3's ten times as wide.
+
+    One of the three is a velocity.
+    """
 
     def read(folder):
         task, _, seed = folder.name.split("-")
@@ -31,7 +34,8 @@ def made_up(monkeypatch):
 
     def states(one, velocity):
         width = WIDTHS[one.folder.name.split("-")[1]]
-        return width * np.random.default_rng(one.seed).normal(size=(len(one.actions), 3))
+        drawn = np.random.default_rng(one.seed).normal(size=(len(one.actions), 3))
+        return width * (drawn if velocity else drawn[:, :2])
 
     monkeypatch.setattr(replayed, "read", read)
     monkeypatch.setattr(replayed, "states", states)
@@ -82,6 +86,14 @@ def test_rows_are_measured_over_the_frames_that_all_their_runs_have(made_up, tmp
     interval = [float(lines[2][f"state_entropy{end}"]) for end in ("", "_low", "_high")]
     assert interval == pytest.approx([np.mean(last) + x for x in (0, -half, half)], rel=1e-4)
     assert (tmp_path / "out" / "entropy.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_poses_are_measured_without_velocities(made_up, tmp_path):
+    folders = [run(tmp_path, "hopper", bonus, 1) for bonus in ("none", "re3")]
+    argv = [*map(str, folders), "--poses", "--out", str(tmp_path / "out")]
+    assert coverage.main(argv) == 0
+    line = read(tmp_path / "out" / "table.csv")[1]
+    assert float(line["above_first"]) == pytest.approx(2 * np.log(10), abs=1e-3)
 
 
 @pytest.mark.parametrize(
