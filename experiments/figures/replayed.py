@@ -17,7 +17,7 @@ from re3_jax.envs.host import dmc
 from re3_jax.envs.host.config import DMCConfig
 from re3_jax.runs import run_folder, suites
 from re3_jax.runs.config import RunConfig
-from re3_jax.runs.errors import UsageError
+from re3_jax.runs.errors import UsageError, refusing
 from re3_jax.training.checkpoint import CheckpointStore
 
 
@@ -126,6 +126,15 @@ def play(played: Played) -> Iterator[dmc.Lane]:
 
 
 def states(played: Played, velocity: bool = True) -> Float[np.ndarray, "step state"]:
-    """dm_control's proprioceptive observation before each action, or that without `velocity`."""
+    """dm_control's proprioceptive observation before each action, or that without `velocity`.
+
+    Raises:
+      UsageError: the task's observation cannot be had without velocities.
+    """
+    with refusing(ValueError):
+        return _states(played, velocity)
+
+
+def _states(played: Played, velocity: bool) -> Float[np.ndarray, "step state"]:
     *before, _ = (lane.proprioception(velocity) for lane in play(played))
     return np.stack(before)

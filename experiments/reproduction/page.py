@@ -56,6 +56,8 @@ OUTSIDE = {
     "bonus_faults": "diagnostics of a right bonus and of two with planted faults",
     "bonus_losses": "losses of the learned bonuses over 1,000 updates",
     "coverage": "how broadly runs of a task visited its true states",
+    "coverage_walker_quadruped": "the same on two tasks where RE3 shows no difference",
+    "coverage_walker_poses": "the same of the walker's poses alone",
     "deep_sea_search": "the search of Rainbow's settings on DeepSea",
     "dmc_small_drq": "DrQ with and without RE3; the paper has DrQ alone",
     "dreamer": "Dreamer on a task of ours, a bar in pixels",

@@ -203,6 +203,21 @@ def test_a_pose_is_what_dm_control_shows_without_velocities(task):
     assert pose.size == before.size - lane.physics.model.nv == np.sum(before == after)
 
 
+def test_a_pose_that_cannot_be_told_from_velocities_is_refused():
+    lane = dmc.Lane("quadruped_run", DMCConfig())
+    lane.begin(3)
+    with pytest.raises(
+        ValueError, match="of quadruped has no part called velocity"
+    ):
+        lane.proprioception(velocity=False)
+    humanoid = dmc.Lane("humanoid_run", DMCConfig())
+    humanoid.begin(3)
+    joints, centre = humanoid.physics.model.nv, 3
+    assert humanoid.proprioception().size == (
+        humanoid.proprioception(velocity=False).size + joints + centre
+    )
+
+
 def test_a_strip_shows_an_episode_from_beginning_to_end():
     shades = np.arange(0, 245, 5, np.uint8)
     frames = np.broadcast_to(shades[:, None, None, None], (49, 8, 8, 3))

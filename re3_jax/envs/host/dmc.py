@@ -152,12 +152,22 @@ class Lane:
     def proprioception(self, velocity: bool = True) -> np.ndarray:
         """dm_control's own observation of the present state, its parts in order: float64 [dim].
 
-        Without `velocity`, the part of that name, the velocities of all joints, is left out.
+        Without `velocity`, the part of that name, the velocities of all joints, is left out, and
+        others whose names say that they are velocities.
 
         Directly after `set_state`, sensors of acceleration still show what was before.
+
+        Raises:
+          ValueError: velocities are to be left out of an observation without a part of that name,
+            which has them among other numbers, as quadruped's.
         """
         parts = self._env.task.get_observation(self.physics)
-        wanted = [part for name, part in parts.items() if velocity or name != "velocity"]
+        if not velocity and "velocity" not in parts:
+            raise ValueError(
+                f"dm_control's observation of {self.task.domain} has no part called velocity, but "
+                f"{', '.join(parts)}: keep velocities in it"
+            )
+        wanted = [part for name, part in parts.items() if velocity or "velocity" not in name]
         return np.concatenate([np.ravel(part) for part in wanted])
 
     def get_state(self) -> dict[str, np.ndarray]:
