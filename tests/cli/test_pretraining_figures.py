@@ -206,9 +206,7 @@ def test_a_pose_is_what_dm_control_shows_without_velocities(task):
 def test_a_pose_that_cannot_be_told_from_velocities_is_refused():
     lane = dmc.Lane("quadruped_run", DMCConfig())
     lane.begin(3)
-    with pytest.raises(
-        ValueError, match="of quadruped has no part called velocity"
-    ):
+    with pytest.raises(ValueError, match="of quadruped has no part called velocity"):
         lane.proprioception(velocity=False)
     humanoid = dmc.Lane("humanoid_run", DMCConfig())
     humanoid.begin(3)
