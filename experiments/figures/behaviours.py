@@ -85,7 +85,9 @@ def _make(words: command.Words) -> command.Lines:
         video.write(path, [*np.concatenate([frames[:FILMED] for frames in episodes])])
         yield path
     path, drawn = words.out / "strips.png", io.BytesIO()
-    draw(strips).savefig(drawn)
+    picture = draw(strips)
+    pretraining.note_missing(picture, words, words.seeds or SEEDS, len(strips))
+    picture.savefig(drawn)
     # With 256 colours it takes a third of the bytes.
     Image.open(drawn).convert("RGB").quantize(256).save(path, optimize=True)
     yield path

@@ -21,7 +21,7 @@ env, seed, step (in env frames) and episode_reward, and is drawn up to the last 
 
 import csv
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -81,8 +81,13 @@ def _load_reference(path: Path) -> dict[str, Curve]:
     return {task: curves.common(path.stem, seeds.values()) for task, seeds in series.items()}
 
 
-def _panels(folders: Sequence[Path], reference: dict[str, Curve]) -> dict[str, list[Curve]]:
-    """Task -> its curves: those without a bonus first, the reference last."""
+def _panels(
+    folders: Sequence[Path], reference: dict[str, Curve], ends: Mapping[str, int]
+) -> dict[str, list[Curve]]:
+    """Task -> its curves: those without a bonus first, the reference last.
+
+    `ends` are the env frames to which those of a task are drawn, by default all.
+    """
     pooled = runs.pooled(folders, _kind)
     several = len({preset for *_, preset in pooled}) > 1
     order = [*AGENTS, *BONUSES].index
@@ -90,7 +95,8 @@ def _panels(folders: Sequence[Path], reference: dict[str, Curve]) -> dict[str, l
     for kind in sorted(pooled, key=lambda one: (order(one[1]), order(one[2]), one[3])):
         task, agent, bonus, preset = kind
         label = labels.of_agent(agent) + several * f" {preset}" + labels.of_bonus(bonus)
-        found[task].append(pooled[kind].curve._replace(label=label))
+        curve = pooled[kind].curve._replace(label=label)
+        found[task].append(rows.up_to(curve, ends[task]) if task in ends else curve)
     for task, drawn in found.items():
         if task in reference:
             theirs = reference[task]
@@ -183,6 +189,7 @@ def _option(name: str) -> str:
 
 def _make(words: command.Words) -> command.Lines:
     reference = _load_reference(words.reference) if words.reference else {}
+    ends: dict[str, int] = {}
     wanted: Sequence[Path | None] = words.folders
     about_runs = [name for name in OF_FIGURE if getattr(words, name) != DEFAULTS[name]]
     if wanted and about_runs:
@@ -198,8 +205,10 @@ def _make(words: command.Words) -> command.Lines:
         if words.state:
             return
         wanted = all_runs.of_figure(of_figure, not words.finished)
+        # Runs that went on for longer count as finished.
+        ends = {run.task.removeprefix("dmc:"): run.steps for run in of_figure}
     folders = [folder for folder in wanted if folder is not None]
-    drawn = _panels(folders, reference)
+    drawn = _panels(folders, reference, ends)
     runs.copy_evaluations(folders, words.out)
     picture = _picture(drawn)
     curves.note_missing(picture, len(wanted) - len(folders), len(wanted))

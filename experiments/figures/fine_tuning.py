@@ -12,7 +12,7 @@ probably a run is above one without a bonus, and above one pre-trained on RE3.
 from typing import NamedTuple
 
 from experiments.figures import command, pretraining, runs
-from experiments.figures.rows import better_than, by_task, frames_before
+from experiments.figures.rows import better_than, by_task, frames_before, up_to
 from experiments.figures.runs import Run, Runs
 from re3_jax.runs import curves
 from re3_jax.runs.config import BonusName, PresetName
@@ -72,7 +72,8 @@ def _make(words: command.Words) -> command.Lines:
     of_rows = runs.of_rows(words, rows, seeds)
     before = {cell: frames_before(pairs[0][0], all_runs) for cell, pairs in of_rows.items()}
     for cell, pairs in of_rows.items():
-        curve = curves.load(VARIANTS[cell[1]].label, [folder for _, folder in pairs])
+        label, (run, _) = VARIANTS[cell[1]].label, pairs[0]
+        curve = up_to(curves.load(label, [folder for _, folder in pairs]), run.steps)
         drawn[cell] = curve._replace(env_frames=curve.env_frames + before[cell])
     runs.copy_evaluations([folder for pairs in of_rows.values() for _, folder in pairs], words.out)
     panels = by_task(drawn, TASKS)

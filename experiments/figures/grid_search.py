@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments.figures import command
+from experiments.figures.rows import up_to
 from experiments.figures.runs import Run, Runs
 from re3_jax.runs import curves
 
@@ -70,8 +71,8 @@ def figure(
             return
         folders = runs.ensure_all(wanted)
         found = [
-            curves.load(grids[row].label, [folder])
-            for (row, _), folder in zip(tried, folders, strict=True)
+            up_to(curves.load(grids[row].label, [folder]), run.steps)
+            for (row, _), run, folder in zip(tried, wanted, folders, strict=True)
         ]
         words.out.mkdir(parents=True, exist_ok=True)
         described = [
@@ -84,8 +85,8 @@ def figure(
             before["learned"] = [str(int(number)) for number in seeds]
         before |= {
             column: [
-                _mean(folder, column) if run.bonus != "none" else ""
-                for run, folder in zip(wanted, folders, strict=True)
+                _mean(folder, column, curve.env_frames[-1]) if run.bonus != "none" else ""
+                for run, folder, curve in zip(wanted, folders, found, strict=True)
             ]
             for column in diagnostics
         }
@@ -97,6 +98,8 @@ def figure(
     return command.of(name, make, options | command.STATE | command.STEPS | command.OF_RUNS)
 
 
-def _mean(folder: Path, column: str) -> str:
+def _mean(folder: Path, column: str, end: int) -> str:
+    """Mean over the rows of all seeds up to a frame."""
     of_seeds = curves.read(folder / "train.csv", column).values()
-    return curves.cell(float(np.nanmean([x for of_seed in of_seeds for x in of_seed.values()])))
+    values = [x for seed in of_seeds for frames, x in seed.items() if frames <= end]
+    return curves.cell(float(np.nanmean(values)))

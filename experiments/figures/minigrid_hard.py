@@ -110,11 +110,18 @@ def _reaching(found: Mapping[tuple[str, str], Curve]) -> dict[str, list[str]]:
     return {"seeds_to_0.8": seeds, "frames_to_0.8": frames}
 
 
-def _seconds(folders: Mapping[tuple[str, str], Path]) -> dict[str, list[str]]:
-    """Wall seconds of training and evaluation of all seeds of a cell, without compilation."""
-    summaries = [json.loads((f / "summary.json").read_text()) for f in folders.values()]
-    names = ("train_seconds", "evaluation_seconds")
-    return {name: [f"{summary[name]:.1f}" for summary in summaries] for name in names}
+def _seconds(found: Mapping[tuple[str, str], tuple[Curve, Path]]) -> dict[str, list[str]]:
+    """Wall seconds of training and evaluation of all seeds of a cell, without compilation.
+
+    None for a run that went on beyond the curve, because its seconds are of all of it.
+    """
+    columns: dict[str, list[str]] = {"train_seconds": [], "evaluation_seconds": []}
+    for curve, folder in found.values():
+        summary = json.loads((folder / "summary.json").read_text())
+        is_longer = summary["env_frames"] > curve.env_frames[-1]
+        for name, cells in columns.items():
+            cells.append("" if is_longer else f"{summary[name]:.1f}")
+    return columns
 
 
 def _write_over_tasks(path: Path, found: Mapping[tuple[str, str], Curve]) -> None:
@@ -156,7 +163,7 @@ def _make(words: command.Words) -> command.Lines:
         words.out / "table.csv",
         task=[task for task, _ in found],
         **_reaching(found),
-        **_seconds({pair: runs.folder_of(wanted[pair]) for pair in found}),
+        **_seconds({pair: (one, runs.folder_of(wanted[pair])) for pair, one in found.items()}),
         **rows.better_than("none", found),
         **rows.better_than("re3", found),
     )

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple, get_args
 
+from matplotlib.figure import Figure
+
 from experiments.figures import command, replayed, runs, visited_entropy
 from experiments.figures.runs import Run
 from experiments.figures.visited_entropy import Measured
@@ -87,6 +89,12 @@ def explored(words: command.Words, seeds: int) -> dict[tuple[str, str], list[rep
     }
 
 
+def note_missing(picture: Figure, words: command.Words, seeds: int, drawn: int) -> None:
+    """Says on a picture of `explored` runs how many are missing, of which `drawn` are there."""
+    wanted = len(words.tasks) * len(words.rows) * seeds
+    curves.note_missing(picture, wanted - drawn, wanted)
+
+
 def _differences(of_task: Mapping[str, Measured]) -> dict[str, Curve]:
     """Row -> how much higher its entropies are than those of random actions."""
     if (random := of_task.get("random")) is None:
@@ -129,6 +137,8 @@ def _make(words: command.Words) -> command.Lines:
             panels[f"{TASKS[task]}: above random actions"] = [*differences.values()]
     panel = visited_entropy.panel_of(words)
     picture = curves.draw_panels(panels, (4.6, 3.8), len(found), panel=panel)
+    drawn = sum(len(one.seeds) for rows in found.values() for one in rows.values())
+    note_missing(picture, words, words.seeds or SEEDS, drawn)
     picture.savefig(words.out / "entropy.png")
     yield words.out / "entropy.png"
 

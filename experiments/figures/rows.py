@@ -166,6 +166,7 @@ def _draw(panels: Panels, found: Mapping[str, Curve], losses: Sequence[str], out
                 of_seeds = curves.read(out / f"{row.name}-train.csv", loss).values()
                 _, frames, values = curves.common(row.label, of_seeds)
                 known = ~np.isnan(values).all(axis=0)
+                known &= frames <= found[row.name].env_frames[-1]
                 axes.plot(frames[known], np.nanmean(values[:, known], axis=0), color=colour)
             axes.set(xlabel="env frames", ylabel=loss.replace("_", " "), yscale="log")
     return figure

@@ -282,6 +282,19 @@ def test_finished_runs_are_drawn_without_training(monkeypatch, tmp_path, capsys)
     assert [row["label"] for row in read(tmp_path / "out" / "table.csv")] == ["RAD + RE3"]
 
 
+def test_runs_that_went_on_are_drawn_as_far_as_the_others(tmp_path):
+    words = ["--tasks", "walker_walk", "--preset", "small", "--seeds", "1", "--steps", "5000"]
+    words += ["--finished", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+    for bonus, returns in (("none", {5000: 1.0, 9000: 60.0}), ("re3", {5000: 7.0})):
+        run = Run("walker_walk", bonus, "small", seeds=1, steps=5_000, agent="rad")
+        finish(Runs(tmp_path / "runs"), run, {0: 0.0, **returns})
+    assert dmc.main(words) == 0
+    assert [
+        (row["label"], row["env_frames"], row["final_return_mean"])
+        for row in read(tmp_path / "out" / "table.csv")
+    ] == [("RAD", "5000", "1"), ("RAD + RE3", "5000", "7")]
+
+
 def test_the_agent_is_in_the_name_of_a_run_made_for_it(monkeypatch, tmp_path):
     started = []
 

@@ -78,12 +78,14 @@ def area_of(row):
 
 def test_the_table_has_means_of_diagnostics_where_there_is_a_bonus(monkeypatch, tmp_path):
     def ensure(runs, run):
-        folder = finish(runs, run, {0: 0.0, run.steps: 1.0})
+        folder = finish(runs, run, {0: 0.0, run.steps: 1.0, 2 * run.steps: 9.0})
         columns = "seed", "env_frames", *minatar_search.DIAGNOSTICS
         lines = [
             f"{seed},{frames},{share},{0.1 * seed},{2.0 if frames == 10 else ''}"
             for seed, frames, share in ((101, 10, 1.0), (101, 20, 0.5), (102, 10, 0.0))
         ]
+        # The run has gone on.
+        lines.append(f"101,{2 * run.steps},99.0,99.0,99.0")
         (folder / "train.csv").write_text("\n".join([",".join(columns), *lines]) + "\n")
         return folder
 
@@ -93,6 +95,7 @@ def test_the_table_has_means_of_diagnostics_where_there_is_a_bonus(monkeypatch, 
     with (tmp_path / "out" / "table.csv").open() as lines:
         rows = [*csv.DictReader(lines)]
     assert [row["row"] for row in rows] == 6 * ["none"] + 6 * ["re3"]
+    assert {row["final_return_mean"] for row in rows} == {"1"}
     assert {(row["duplicate_share"], row["reward_mean"]) for row in rows[:6]} == {("", "")}
     for row in rows[6:]:
         assert float(row["duplicate_share"]) == pytest.approx(0.5)

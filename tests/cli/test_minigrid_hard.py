@@ -62,6 +62,19 @@ def test_every_cell_has_the_same_settings_and_fresh_seeds(asked, tmp_path):
     assert (tmp_path / "out" / "profiles.png").exists()
 
 
+def test_seconds_are_of_the_frames_that_are_drawn(monkeypatch, tmp_path):
+    def ensure(runs, run):
+        more = {2 * run.steps: 1.0} if run.bonus == "re3" else {}
+        return finish(runs, run, {0: 0.0, run.steps: 0.5, **more})
+
+    monkeypatch.setattr(Runs, "ensure", ensure)
+    more = ["--tasks", "multiroom_n6", "--rows", "none", "re3", "--steps", "204800"]
+    assert minigrid_hard.main(words(tmp_path, *more)) == 0
+    with (tmp_path / "out" / "table.csv").open() as lines:
+        found = [(row["env_frames"], row["train_seconds"]) for row in csv.DictReader(lines)]
+    assert found == [("204800", "80.0"), ("204800", "")]
+
+
 def test_the_state_is_one_line_and_trains_nothing(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(Runs, "ensure", None)
     run, runs = minigrid_hard.run("doorkey_8x8", "re3", "recommended"), Runs(tmp_path / "runs")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 from scipy import stats
 from sklearn.neighbors import NearestNeighbors
@@ -248,6 +249,21 @@ def test_behaviours_are_of_the_runs_of_pretraining(asked, monkeypatch, tmp_path)
     assert found == {"strips.png", "hopper_hop-re3.mp4", "hopper_hop-random.mp4"}
 
 
+def test_pictures_of_exploring_say_what_is_missing(monkeypatch, tmp_path):
+    said = []
+    monkeypatch.setattr(Figure, "suptitle", lambda figure, title: said.append(title))
+    monkeypatch.setattr(replayed, "read", lambda folder: [made_up(folder, 1)])
+    states = np.random.default_rng(0).normal(size=(1200, 2))
+    monkeypatch.setattr(replayed, "states", lambda one, _: states)
+    monkeypatch.setattr(behaviours, "last_episode", lambda one: np.zeros((20, 16, 16, 3), np.uint8))
+    run = pretraining.METHODS["re3"].run("hopper_hop", "small", 4800)
+    finish(Runs(tmp_path / "runs"), run, {0: 0.0, 4800: 0.0})
+    more = ["--tasks", "hopper_hop", "--rows", "re3", "random", "--frames", "4800", "--finished"]
+    for figure in (pretraining, behaviours):
+        assert figure.main(words(tmp_path, *more, "--seeds", "2")) == 0
+    assert said == 2 * ["3 of 4 runs are still missing"]
+
+
 def test_a_run_without_a_whole_episode_has_no_strip(tmp_path):
     with pytest.raises(behaviours.UsageError, match="no whole episode: give more --frames"):
         behaviours.last_episode(made_up(tmp_path, 1, starts=(0,)))
@@ -278,6 +294,22 @@ def test_fine_tuning_counts_the_frames_of_pre_training(asked, tmp_path):
     above_ours = [row["larger_area_than_re3_pt"] for row in table]
     assert above_ours == ["0.75", "0.75", "", "0.5"]
     assert len(list((tmp_path / "out").glob("hopper_stand-*.csv"))) == 8
+
+
+def test_every_row_of_fine_tuning_has_the_same_frames(monkeypatch, tmp_path):
+    """A run may have gone on for another figure."""
+
+    def ensure(runs, run):
+        if run.init:
+            finish(runs, run.init, {0: 0.0, run.init.steps: 0.0})
+        more = {20_000: 9.0} if run.bonus == "none" else {}
+        return finish(runs, run, {0: 0.0, run.steps: 1.0, **more})
+
+    monkeypatch.setattr(Runs, "ensure", ensure)
+    more = ["--tasks", "hopper_stand", "--frames", "1000", "--steps", "5000", "--seeds", "1"]
+    assert fine_tuning.main(words(tmp_path, *more)) == 0
+    table = read(tmp_path / "out" / "table.csv")
+    assert {(row["env_frames"], row["final_return_mean"]) for row in table} == {("5000", "1")}
 
 
 def test_no_pre_training_at_all_is_refused_before_a_run_begins(tmp_path, capsys):
