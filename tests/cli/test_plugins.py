@@ -165,7 +165,8 @@ def test_a_file_that_failed_can_be_mended(tmp_path, capsys):
     assert "mended_count" not in bonuses.BONUSES and "mended_helper" not in sys.modules
     helper.write_text("def go():\n    pass\n")
     plugins.load(str(file))
-    assert "mended_count" in bonuses.BONUSES
+    # Other tests of this process count the bonuses.
+    assert bonuses.BONUSES.pop("mended_count").name == "mended_count"
 
 
 def test_a_plugin_that_changed_after_its_import_is_refused(tmp_path):
