@@ -64,8 +64,8 @@ def checked_info(function: str, info: Any, *, strict: bool = False) -> dict[str,
     for name, value in found.items():
         if not isinstance(name, str) or not name.isprintable() or {*name} & {*",\"'"}:
             raise ValueError(
-                f"the info of {function} names a number {name!r}, which a column of a table cannot "
-                "be called: give a string without commas, quotes and line ends"
+                f"the info of {function} has the name {name!r}, which is no name of a column: give "
+                "a string without commas, quotes and line ends"
             )
         check_array(f"{name!r} in the info of {function}", value, (), jnp.float32)
     return found

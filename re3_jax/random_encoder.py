@@ -181,15 +181,20 @@ def visible(
 
 
 def refuse_scaled_images(params: EncoderParams, observation: Num[Array, "..."]) -> None:
-    """Raises a ValueError for images of floating point, which `encode` would divide by 255 again.
+    """Refuses images of floating point with parameters of an encoder of pixels.
 
     Only RND means them: its whitened images are as large as bytes.
     """
-    is_scaled = jnp.issubdtype(observation.dtype, jnp.floating)
-    if is_scaled and isinstance(params, PixelEncoder | GreyEncoder):
+    if isinstance(params, PixelEncoder | GreyEncoder):
+        check_bytes(observation)
+
+
+def check_bytes(images: Num[Array, "..."]) -> None:
+    """Raises a ValueError for images of floating point, which an encoder would divide by 255."""
+    if jnp.issubdtype(images.dtype, jnp.floating):
         raise ValueError(
-            f"images are {observation.dtype}, which the encoder would divide by 255: give them as "
-            "they were drawn, uint8"
+            f"images are {images.dtype}, which the encoder would divide by 255: give them as they "
+            "were drawn, uint8"
         )
 
 

@@ -161,16 +161,25 @@ def where_drawn(
     is_drawn: Bool[Array, ""], before: LearnerState, after: LearnerState, info: Info
 ) -> tuple[LearnerState, Info]:
     """The state after an update and its info; that before it, and NaN, where nothing was drawn."""
+    agent, intrinsic = if_drawn(
+        is_drawn, (after.agent, after.intrinsic), (before.agent, before.intrinsic)
+    )
+    return after._replace(agent=agent, intrinsic=intrinsic), info_if_drawn(is_drawn, info)
 
-    def chosen(new: Any, old: Any) -> Any:
-        # What no update changes, such as a ring of latents, stays the same array: it is not copied.
-        return jax.tree.map(
-            lambda one, other: one if one is other else jnp.where(is_drawn, one, other), new, old
-        )
 
-    agent, intrinsic = chosen((after.agent, after.intrinsic), (before.agent, before.intrinsic))
-    nothing = jax.tree.map(lambda value: jnp.full_like(value, jnp.nan), info)
-    return after._replace(agent=agent, intrinsic=intrinsic), chosen(info, nothing)
+def if_drawn(is_drawn: Bool[Array, ""], new: Any, old: Any) -> Any:
+    """What an update computed, or what was there before it where nothing was drawn.
+
+    What no update changes, such as a ring of latents, stays the same array: it is not copied.
+    """
+    return jax.tree.map(
+        lambda one, other: one if one is other else jnp.where(is_drawn, one, other), new, old
+    )
+
+
+def info_if_drawn(is_drawn: Bool[Array, ""], info: Info) -> Info:
+    """The info of an update, NaN where nothing was drawn."""
+    return {name: jnp.where(is_drawn, value, jnp.nan) for name, value in info.items()}
 
 
 def observe(

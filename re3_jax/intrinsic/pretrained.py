@@ -124,6 +124,7 @@ def imagenet_encoder(weights: ResNet50) -> Encoder:
     def encode(
         state: tuple[()], observation: Shaped[Array, "batch height width channels"]
     ) -> Float[Array, "batch 2048"]:
+        random_encoder.check_bytes(observation)
         with jax.default_matmul_precision("highest"):
             return jax.lax.map(features, observation, batch_size=IMAGES_AT_ONCE)
 
@@ -144,6 +145,7 @@ def atc_encoder(weights: ATCEncoder) -> Encoder:
     def encode(
         state: tuple[()], observation: Shaped[Array, "batch height width channels"]
     ) -> Float[Array, "batch latent"]:
+        random_encoder.check_bytes(observation)
         with jax.default_matmul_precision("highest"):
             images = resize(observation.astype(jnp.float32), atc_network.IMAGE_SIZE)
             return atc_network.encode(weights, images)

@@ -55,7 +55,8 @@ class RE3Config(EncoderConfig, WeightConfig):
         """Validates the fields."""
         WeightConfig.__post_init__(self)
         EncoderConfig.__post_init__(self)
-        checks.at_least(self, 1, "first_neighbour", "ring_size", "ring_shards", "ensemble_size")
+        sizes = "ring_size", "ring_shards", "ensemble_size"
+        checks.at_least(self, 1, "first_neighbour", "last_neighbour", *sizes)
         if self.last_neighbour < self.first_neighbour:
             raise ValueError(
                 f"last_neighbour ({self.last_neighbour}) must not be below first_neighbour "
@@ -72,11 +73,13 @@ class RE3Config(EncoderConfig, WeightConfig):
                 "cannot be counted: set count_self to false and lower the ranks by 1, to no less "
                 "than 1"
             )
-        if self.search_size is not None and not 1 <= self.search_size <= self.ring_size:
-            raise ValueError(
-                f"search_size must be from 1 to ring_size ({self.ring_size}) or None, but it is "
-                f"{self.search_size}"
-            )
+        if self.search_size is not None:
+            checks.at_least(self, 1, "search_size")
+            if self.search_size > self.ring_size:
+                raise ValueError(
+                    f"search_size must be at most ring_size ({self.ring_size}) or None, but it is "
+                    f"{self.search_size}"
+                )
         searched = self.search_size or self.ring_size
         if self.last_neighbour > searched - (0 if self.count_self else 1):
             size = "ring_size" if self.search_size is None else "search_size"

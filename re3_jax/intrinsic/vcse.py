@@ -84,11 +84,13 @@ class VCSEConfig(WeightConfig):
         """Validates the fields."""
         super().__post_init__()
         checks.at_least(self, 1, "k")
-        if self.search_size is not None and self.search_size <= self.k:
-            raise ValueError(
-                f"among {self.search_size} states none has a neighbour of rank {self.k}: raise "
-                "search_size or lower k"
-            )
+        if self.search_size is not None:
+            checks.at_least(self, 1, "search_size")
+            if self.search_size <= self.k:
+                raise ValueError(
+                    f"among {self.search_size} states none has a neighbour of rank {self.k}: raise "
+                    "search_size or lower k"
+                )
         checks.one_of(self, neighbours=VCSENeighbours)
 
 

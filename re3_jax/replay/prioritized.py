@@ -276,7 +276,8 @@ def update_priorities(
 ) -> PrioritizedReplay:
     """Sets new priorities |loss|^alpha, positive and finite, for transitions that were just drawn.
 
-    Equal entries of `slot` must have equal priorities. Do not add steps between `sample` and this.
+    Where nothing could be drawn they must be 0, which changes nothing. Equal entries of `slot` must
+    have equal priorities. Do not add steps between `sample` and this.
     """
     return replay._replace(
         tree=sum_tree.update(replay.tree, slot, priority),

@@ -256,6 +256,15 @@ def test_epsilon_is_added_before_the_bias_is_corrected():
         np.testing.assert_allclose(params, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("init_std", [0.001, 5.0, 1000.0])
+def test_a_policy_begins_with_its_standard_deviation(init_std):
+    config = dataclasses.replace(CONFIG, init_std=init_std)
+    _, state = start(config)
+    silent = jax.tree.map(jnp.zeros_like, state.actor)
+    found = policy.distribution(silent, jnp.zeros((1, config.stoch + config.deter)), config)
+    np.testing.assert_allclose(found.std, init_std + config.min_std, rtol=1e-5)
+
+
 def test_acting_follows_the_episode_and_adds_noise_only_to_explore():
     """A step with a sample and noise, and one with the mode, from PyTorch's states."""
     # The policy is narrow, or most actions would be at their bounds.

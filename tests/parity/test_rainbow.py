@@ -186,8 +186,9 @@ def test_unsuitable_tasks_are_refused():
     small = dataclasses.replace(SPEC, observation_shape=(10, 10, 4))
     with pytest.raises(ValueError, match="too small"):
         make_rainbow(CONFIG, small).init(jax.random.key(0))
-    with pytest.raises(ValueError, match="v_min"):
-        RainbowConfig(v_min=1.0, v_max=0.0)
+    for support in ((1.0, 0.0), (-10.0, np.inf), (-np.inf, 10.0), (-3e38, 3e38), (np.nan, 1.0)):
+        with pytest.raises(ValueError, match="v_min .* must be finite and below v_max"):
+            RainbowConfig(v_min=support[0], v_max=support[1])
 
 
 def test_noise_is_factorised_and_scaled_as_kaixhins():

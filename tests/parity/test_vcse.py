@@ -205,6 +205,7 @@ def test_what_is_missing_is_said():
     for values, sentence in (
         ({"k": 0}, "k must be at least 1"),
         ({"neighbours": "all"}, "ring"),
+        ({"search_size": 10.5}, "search_size must be a whole number, but it is 10.5"),
         ({"k": 9, "search_size": 9}, "among 9 states none has a neighbour of rank 9"),
     ):
         with pytest.raises(ValueError, match=sentence):

@@ -131,7 +131,7 @@ WRONG = {
     ),
     "a name with a comma": (
         {"update": lambda state, batch, key: (state, {"novelty, mean": jnp.float32(1.0)})},
-        "the info of update of the bonus names a number 'novelty, mean', which a column of a table",
+        "the info of update of the bonus has the name 'novelty, mean', which is no name of",
     ),
     "targets of no row": (
         {"targets": lambda state, batch: jnp.zeros(3)},

@@ -119,6 +119,17 @@ def test_other_numbers_of_channels_are_refused(weights):
         pretrained.atc_encoder(weights).init(jax.random.key(0), grey)
 
 
+def test_images_that_were_scaled_already_are_refused(weights):
+    """Both encoders divide by 255 themselves."""
+    images = jnp.ones((2, 84, 84, 9), jnp.float32)
+    for encoder in (
+        pretrained.atc_encoder(weights),
+        pretrained.imagenet_encoder(resnet.ResNet50(None, ())),
+    ):
+        with pytest.raises(ValueError, match="images are float32, which the encoder would divide"):
+            encoder.encode((), images)
+
+
 def test_an_ensemble_is_refused(weights):
     config = RE3Config(ensemble_size=2)
     for factory in (pretrained.atc, pretrained.imagenet):

@@ -61,9 +61,11 @@ def learner():
     silent = make_rainbow(CONFIG, SPEC)._replace(
         init=lambda key: (),
         update=lambda state, batch, key: (
-            state, new_priority(batch.observation[:, 0]), batch._asdict(),
+            state,
+            new_priority(batch.observation[:, 0]),
+            {name: leaf.astype(jnp.float32) for name, leaf in batch._asdict().items()},
         ),
-    )  # fmt: skip
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rainbow_learner, "make_rainbow", lambda config, spec: silent)
         return rainbow_learner.make_learner(CONFIG, SPEC, none())

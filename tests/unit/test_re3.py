@@ -140,6 +140,7 @@ def test_a_rollout_longer_than_the_ring_is_refused():
         ({"first_neighbour": 0}, "first_neighbour must be at least 1"),
         ({"first_neighbour": 4}, r"last_neighbour \(3\) must not be below first_neighbour \(4\)"),
         ({"first_neighbour": 1, "last_neighbour": 1}, "the observation itself, at distance 0"),
+        ({"last_neighbour": 3.5}, "last_neighbour must be a whole number, but it is 3.5"),
         ({"ring_size": 0}, "ring_size must be at least 1"),
         ({"ring_size": 1e4}, "ring_size must be a whole number, but it is 10000.0"),
         ({"ring_size": 2}, "a ring of 2 latents has no neighbour of rank 3"),

@@ -74,8 +74,9 @@ def test_a_search_size_of_the_whole_ring_is_no_bound():
     ("changes", "sentence"),
     [
         ({"count_self": True}, "set count_self to false"),
-        ({"search_size": 61}, "search_size must be from 1 to ring_size"),
-        ({"search_size": 0}, "search_size must be from 1"),
+        ({"search_size": 61}, "search_size must be at most ring_size"),
+        ({"search_size": 0}, "search_size must be at least 1"),
+        ({"search_size": 10.5}, "search_size must be a whole number, but it is 10.5"),
         ({"search_size": 4}, "no neighbour of rank 4: raise search_size"),
     ],
 )

@@ -9,8 +9,8 @@ import pytest
 
 from re3_jax.interop import state_file
 from re3_jax.intrinsic import from_config
+from tests.numpy_bonuses import CASES, ENTROPY, LANES, batch_of, program, start, steps
 from tests.prediction_tasks import TASKS
-from tests.unit.test_numpy_bonus import CASES, ENTROPY, LANES, batch_of, program, start, steps
 
 
 def bits(leaf):

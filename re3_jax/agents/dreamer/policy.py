@@ -27,7 +27,7 @@ def distribution(
     """The policy in a state."""
     mean, raw = jnp.split(networks.head(actor, features), 2, axis=-1)
     # softplus of this is init_std.
-    shift = float(np.log(np.expm1(config.init_std)))
+    shift = float(config.init_std + np.log(-np.expm1(-config.init_std)))
     mean = config.mean_scale * jnp.tanh(mean / config.mean_scale)
     return TanhNormal(mean, jax.nn.softplus(raw + shift) + config.min_std)
 

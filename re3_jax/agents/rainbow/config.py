@@ -82,8 +82,12 @@ class RainbowConfig:
         loop = "replay_capacity", "initial_agent_steps", "agent_steps_per_update", "num_envs"
         checks.at_least(self, 1, *counts, *loop)
         checks.at_least(self, 2, "num_atoms")
-        if not self.v_min < self.v_max:
-            raise ValueError(f"v_min ({self.v_min}) must be below v_max ({self.v_max})")
+        is_float32 = abs(self.v_min) + abs(self.v_max) <= checks.FLOAT32_MAX
+        if not (is_float32 and self.v_min < self.v_max):
+            raise ValueError(
+                f"v_min ({self.v_min}) must be finite and below v_max ({self.v_max}), which must "
+                "be finite, too"
+            )
         checks.positive(self, "learning_rate", "adam_eps", "max_grad_norm", "reward_clip")
         checks.share(self, "epsilon", "discount", "priority_exponent", "priority_weight")
         checks.not_negative(self, "noise")

@@ -20,7 +20,7 @@ from re3_jax.agents.base import (
     acting_on,
     reported,
 )
-from re3_jax.agents.off_policy import Storage, off_policy_learner
+from re3_jax.agents.off_policy import Storage, if_drawn, info_if_drawn, off_policy_learner
 from re3_jax.agents.rainbow.agent import RainbowBatch, make_rainbow
 from re3_jax.agents.rainbow.config import RainbowConfig
 from re3_jax.envs.base import EnvSpec, LaneStep
@@ -93,6 +93,9 @@ def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -
     ) -> tuple[LearnerState, Info]:
         sample_key, bonus_key, agent_key = jax.random.split(key, 3)
         replay, beta = state.replay, priority_weight(config, agent_steps)
+        # Where time limits came within n steps of every step there is nothing: all weights are then
+        # 0, and with them gradients. To keep the old networks would copy them in every update.
+        is_drawn = prioritized.can_sample(replay)
         with jax.named_scope("sample"):
             drawn = storage.sample(sample_key, replay)
         batch = RainbowBatch(
@@ -102,7 +105,9 @@ def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -
             bonus=jnp.zeros_like(drawn.reward),
             discount=drawn.discount,
             next_observation=drawn.next_observation,
-            weight=prioritized.importance_weights(drawn.probability, beta),
+            weight=jnp.where(
+                is_drawn, prioritized.importance_weights(drawn.probability, beta), 0.0
+            ),
         )
         batch, intrinsic, bonus_info = with_bonus(
             bonus,
@@ -119,9 +124,11 @@ def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -
         with jax.named_scope("update"):
             learned, priority, info = agent.update(state.agent, batch, agent_key)
         if config.prioritized:
+            priority = jnp.where(is_drawn, priority, 0.0)
             replay = prioritized.update_priorities(replay, drawn.slot, priority)
-        state = state._replace(agent=learned, intrinsic=intrinsic, replay=replay)
-        return state, reported(info, bonus_info)
+        intrinsic = if_drawn(is_drawn, intrinsic, state.intrinsic)
+        after = state._replace(agent=learned, intrinsic=intrinsic, replay=replay)
+        return after, info_if_drawn(is_drawn, reported(info, bonus_info))
 
     def updates_due(before: Any, after: Any) -> Any:
         every = config.agent_steps_per_update
@@ -153,6 +160,9 @@ def priority_weight(config: RainbowConfig, agent_steps: Int[Array, ""]) -> Float
 
 def check_sizes(config: RainbowConfig, spec: EnvSpec) -> None:
     """Refuses a replay from which nothing could be drawn when an update is due.
+
+    Where an environment cuts episodes before its time limit there may still be nothing; an update
+    then has gradients of 0 and leaves priorities and bonus as they are.
 
     Raises:
       ValueError: if the capacity is no multiple of the number of lanes, or a transition of
