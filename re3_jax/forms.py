@@ -38,14 +38,21 @@ def check_array(what: str, value: Any, shape: Sequence[int], dtype: DTypeLike) -
 
 def as_float32(value: Any) -> Any:
     """Whole, half and boolean numbers as float32; whatever else as it is."""
+    return _cast(value, jnp.float32, jnp.integer, jnp.bool_, jnp.float16, jnp.bfloat16)
+
+
+def as_int32(value: Any) -> Any:
+    """Whole and boolean numbers as int32; whatever else as it is."""
+    return _cast(value, jnp.int32, jnp.integer, jnp.bool_)
+
+
+def _cast(value: Any, to: DTypeLike, *kinds: DTypeLike) -> Any:
     try:
         dtype = _typeof(value).dtype
     except (TypeError, ValueError):
         return value
-    is_whole = jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.bool_)
-    if is_whole or dtype in (jnp.float16, jnp.bfloat16):
-        return jnp.asarray(value, jnp.float32)
-    return value
+    is_one = any(jnp.issubdtype(dtype, kind) for kind in kinds)
+    return jnp.asarray(value, to) if is_one else value
 
 
 def checked_info(function: str, info: Any, *, strict: bool = False) -> dict[str, Any]:
@@ -62,7 +69,9 @@ def checked_info(function: str, info: Any, *, strict: bool = False) -> dict[str,
         )
     found = dict(info) if strict else {name: as_float32(value) for name, value in info.items()}
     for name, value in found.items():
-        if not isinstance(name, str) or not name.isprintable() or {*name} & {*",\"'"}:
+        if not (isinstance(name, str) and name.strip() and name.isprintable()) or {*name} & {
+            *",\"'"
+        }:
             raise ValueError(
                 f"the info of {function} has the name {name!r}, which is no name of a column: give "
                 "a string without commas, quotes and line ends"

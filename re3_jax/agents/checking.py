@@ -17,7 +17,7 @@ from re3_jax.agents.base import (
 )
 from re3_jax.agents.rollout import Rollout
 from re3_jax.envs.base import EnvSpec, LaneStep
-from re3_jax.forms import check_array, check_same_form, check_tuple, checked_info
+from re3_jax.forms import as_int32, check_array, check_same_form, check_tuple, checked_info
 
 AnyLearner = TypeVar("AnyLearner", bound=Learner | OnPolicyLearner)
 
@@ -215,7 +215,7 @@ def _counting(updates_due: Any) -> Any:
         # Asked by the host in every step.
         if isinstance(number, int | np.integer | np.bool_):
             return int(number)
-        number = number * 1 if jnp.result_type(number) == jnp.bool_ else number
+        number = as_int32(number)
         check_array("what updates_due of the agent returns", number, (), jnp.int32)
         return number
 

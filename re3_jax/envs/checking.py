@@ -80,8 +80,8 @@ def _check_bounds(spec: EnvSpec) -> None:
     if isinstance(space, Box) and not space.high - space.low <= checks.FLOAT32_MAX:
         raise ValueError(
             f"the actions of {spec.task} lie between {space.low:g} and {space.high:g}, from which "
-            "none can be drawn at random: give the Box bounds that are finite, such as -1 and 1, "
-            "and scale actions in step"
+            "none can be drawn at random: give the Box bounds whose difference float32 holds, such "
+            "as -1 and 1, and scale actions in step"
         )
 
 

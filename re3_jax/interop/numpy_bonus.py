@@ -35,7 +35,7 @@ class NumpyBonusState(NamedTuple):
       intrinsic: state of the bonus.
       key: random stream of its updates; each takes the second half of a split and leaves the first.
       agent_steps: steps observed so far, int64, summed over lanes.
-      num_indices: the largest index that `observe` has returned, and 1, int64; at first 1, because
+      num_indices: the largest index that `observe` has returned, plus 1, int64; at first 1, because
         a bonus that uses no index is given zeros.
     """
 

@@ -216,7 +216,7 @@ def sample(
 ) -> NStepTransitions:
     """Draws transitions in proportion to their priorities, one from each of `batch_size` strata.
 
-    The replay must hold a transition that can be drawn (`can_sample`).
+    Where none can be drawn (`can_sample`), each is that of slot 0, with a probability of NaN.
 
     Example:
       >>> import jax
@@ -235,6 +235,7 @@ def sample(
     rows, lanes = replay.action.shape
     uniform, within = jax.random.uniform(key, (2, batch_size))
     slot = sum_tree.find(replay.tree, sum_tree.stratified_shares(uniform), within)
+    slot = jnp.where(can_sample(replay), slot, 0)
     probability = sum_tree.priority_of(replay.tree, slot) / sum_tree.total(replay.tree)
     row, lane = slot // lanes, slot % lanes
     window = (row[:, None] + jnp.arange(n)) % rows

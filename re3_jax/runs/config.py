@@ -253,23 +253,22 @@ def config_class() -> type[RunConfig]:
 
     A plugin's group of options is a field; its agents and bonuses are values of their fields.
     """
-    return _class_of(tuple(AGENTS), tuple(BONUSES), tuple(OF_SUITES.items()))
+    entries: list[Entry] = [*AGENTS.values(), *BONUSES.values()]
+    # Classes and not their names alone: a plugin that failed may come again with others.
+    groups = tuple((str(one.group), one.config) for one in entries if one.config is not None)
+    return _class_of(tuple(AGENTS), tuple(BONUSES), (*groups, *OF_SUITES.items()))
 
 
 @functools.cache
 def _class_of(
-    agents: tuple[str, ...], names: tuple[str, ...], of_suites: tuple[tuple[str, type], ...]
+    agents: tuple[str, ...], names: tuple[str, ...], groups: tuple[tuple[str, type], ...]
 ) -> type[RunConfig]:
-    entries: list[Entry] = [*AGENTS.values(), *BONUSES.values()]
-    groups: dict[str, Any] = {
-        str(entry.group): entry.config for entry in entries if entry.config is not None
-    } | dict(of_suites)
     own = {item.name for item in dataclasses.fields(RunConfig)}
     literal = typing.cast(Any, Literal)
     fields: list[Any] = [
         ("agent", literal[agents], RunConfig.agent),
         ("bonus", literal[names] | str, RunConfig.bonus),
-        *((n, cls, field(default_factory=cls)) for n, cls in groups.items() if n not in own),
+        *((n, cls, field(default_factory=cls)) for n, cls in dict(groups).items() if n not in own),
     ]
     made = dataclasses.make_dataclass("RunConfig", fields, bases=(RunConfig,), frozen=True)
     made.__doc__ = RunConfig.__doc__

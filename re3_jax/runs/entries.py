@@ -37,7 +37,8 @@ def check(entry: Entry) -> None:
       ValueError: one sentence with the remedy.
     """
     _check_tuples(entry, entry.name)
-    if entry.config is not None or isinstance(entry, Agent):
+    needs_one = isinstance(entry, Agent) or (isinstance(entry, Suite) and entry.host is not None)
+    if needs_one or entry.config is not None:
         _check_config(entry)
     if isinstance(entry, Agent):
         _check_agent(entry)

@@ -111,7 +111,8 @@ def load(folder: str | Path, progress: bool = True, *, plugin: str | Path | None
       plugin: file of the run's plugin, if it is not where it was as the run was trained.
 
     Raises:
-      UsageError: the folder holds no run of this version, or no whole checkpoint.
+      UsageError: the folder holds no run of this version, or no whole checkpoint, or the run's
+        plugin is missing or is not the file that it was trained with.
 
     Example:
       >>> import tempfile
@@ -123,8 +124,11 @@ def load(folder: str | Path, progress: bool = True, *, plugin: str | Path | None
       <Run of minigrid:DoorKey-5x5: a2c + re3, preset debug, 2 seeds: 1,024 of 1,024 env frames>
     """
     folder = Path(folder).expanduser().absolute()
-    run_folder.load_plugin(folder, None if plugin is None else Path(plugin).expanduser())
+    moved_to = None if plugin is None else Path(plugin).expanduser().absolute()
+    run_folder.load_plugin(folder, moved_to)
     config = run_folder.stored_config(folder, "name the folder of a run")
+    if moved_to is not None and config.plugin is not None:
+        config = dataclasses.replace(config, plugin=str(moved_to))
     run_folder.check_files(config, folder, [given_files.WEIGHTS])
     nothing = UsageError(f"{folder} has no checkpoint to load: train it first")
     # Opening the store would make its folder.

@@ -19,7 +19,7 @@ from re3_jax.runs.terminal import Standing, Terminal, clock
 from re3_jax.training.checkpoint import CheckpointStore
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.host_evaluation import Frames
-from re3_jax.training.recorder import Recorder, Tables
+from re3_jax.training.recorder import OtherColumnsError, Recorder, Tables
 
 CURVE_SECONDS = 60.0
 """Wall seconds between redraws of curve.png during a run."""
@@ -37,17 +37,17 @@ class Rows(Observer):
 
     def evaluating(self, session: Session, sha256: Sequence[str]) -> None:
         """Adds the digest of each seed's state to the tables."""
-        with refusing(ValueError):
+        with refusing(OtherColumnsError):
             self._tables.states(session.record.env_frames, session.wall_seconds(), sha256)
 
     def evaluated(self, session: Session, stats: EvalStats) -> None:
         """Adds the evaluation to the tables."""
-        with refusing(ValueError):
+        with refusing(OtherColumnsError):
             self._tables.evaluation(session.record.evaluated_at, session.wall_seconds(), stats)
 
     def trained(self, session: Session, metrics: Metrics) -> None:
         """Adds the chunk to the tables."""
-        with refusing(ValueError):
+        with refusing(OtherColumnsError):
             self._tables.train(session.record.env_frames, session.wall_seconds(), metrics)
 
 

@@ -115,9 +115,9 @@ def refuse_changed(path: str | None) -> None:
         return
     if not is_loaded(now):
         raise UsageError(
-            f"--plugin {path} has changed since this process imported it: start a new process, "
-            "such as the kernel of a notebook again, or give the changed file another name and "
-            "what it registers, too"
+            f"--plugin {path} has changed since this process imported it: put it back as it was to "
+            "save or begin runs with it, or start a new process, such as the kernel of a notebook "
+            "again, for the changed file"
         )
 
 

@@ -182,8 +182,9 @@ def claim(config: RunConfig) -> Path:
     """Makes the folder of a new run, or checks the folder of a resumed one.
 
     Raises:
-      UsageError: the folder cannot be written, or it holds another run, or the plugin has changed
-        since it was imported, or the package of a logger is missing.
+      UsageError: the folder cannot be written, or it holds another run, or a file that an option
+        names cannot be read, or the plugin has changed since it was imported, or the package of a
+        logger is missing.
     """
     loggers.check_installed(config)
     folder = Path(config.out) if config.out else default_folder(config)
@@ -201,6 +202,7 @@ def claim(config: RunConfig) -> Path:
         return folder
     _refuse_a_run(folder)
     plugins.refuse_changed(config.plugin)
+    given_files.digests(config)
     if not str(folder).isprintable():
         # A byte that is not UTF-8, above all, which checkpoints cannot have in their path.
         raise UsageError(f"--out {ascii(str(folder))} cannot be shown: choose another name")

@@ -15,7 +15,7 @@ from re3_jax.envs.base import EnvSpec
 from re3_jax.envs.host import atari, atari_games, dmc, tasks
 from re3_jax.envs.host.base import HostEnv
 from re3_jax.envs.host.config import AtariConfig, DMCConfig
-from re3_jax.envs.host.foreign import ForeignLanes
+from re3_jax.envs.host.foreign import ForeignLanes, check_lanes_spec
 from re3_jax.runs import machine
 from re3_jax.runs.config import OF_SUITES, AgentName, PresetName, RunConfig
 from re3_jax.runs.errors import UsageError, refusing
@@ -177,8 +177,10 @@ def register(suite: Suite) -> None:
 def _foreign(
     on_host: HostSuite, task_id: str, options: Any, num_lanes: int, report: Report
 ) -> HostEnv:
+    spec = on_host.spec(task_id, options)
+    check_lanes_spec(spec, UsageError)
     lanes = on_host.make(task_id, options, num_lanes, report)
-    return ForeignLanes(lanes, on_host.spec(task_id, options), num_lanes, UsageError)
+    return ForeignLanes(lanes, spec, num_lanes, UsageError)
 
 
 def find(task: str) -> tuple[Suite, str]:

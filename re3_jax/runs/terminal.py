@@ -49,7 +49,9 @@ def redraws(console: Console) -> bool:
 
     FORCE_COLOR makes rich call a file a terminal, and a dumb terminal is one.
     """
-    return console.is_terminal and not console.is_dumb_terminal and console.file.isatty()
+    # What stands in for standard output may have no isatty.
+    isatty = getattr(console.file, "isatty", lambda: False)
+    return console.is_terminal and not console.is_dumb_terminal and isatty()
 
 
 class _LastingConsole(Console):

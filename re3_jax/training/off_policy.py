@@ -120,7 +120,8 @@ def train_chunk(
 ) -> tuple[TrainState, Metrics]:
     """`chunk_steps` steps of all lanes.
 
-    Metrics of updates are means over those of the chunk, NaN if there were none; episode
+    Metrics of updates are means over those of the chunk, NaN if there were none or if one of them
+    found nothing to draw; episode
     statistics over the episodes that ended in it, likewise. `state_coverage` and `state_entropy`
     as in `coverage`.
     """

@@ -20,6 +20,10 @@ from re3_jax.training.evaluate import EvalStats
 TABLES = ("train.csv", "eval.csv", "states.csv")
 
 
+class OtherColumnsError(ValueError):
+    """The file of a table has other columns than those that it is given."""
+
+
 class CsvTable:
     """A CSV file that is only appended to, and cut to a known length when opened again."""
 
@@ -36,13 +40,13 @@ class CsvTable:
         """Writes a row for each value of the columns; the first call ever names them.
 
         Raises:
-          ValueError: the file has other columns.
+          OtherColumnsError: the file has other columns.
         """
         if self._columns is None:
             self._columns = list(columns)
             self._file.write(f"{','.join(columns)}\n".encode())
         if list(columns) != self._columns:
-            raise ValueError(
+            raise OtherColumnsError(
                 f"{self._name} has the columns {', '.join(self._columns)}, but this run gives "
                 f"{', '.join(columns)}: other code began it, so go on with that, or start a new "
                 "run in another folder"

@@ -12,6 +12,7 @@ import pytest
 import re3_jax
 from re3_jax.commands import evaluate, look, train
 from re3_jax.runs import bonuses, plugins, run_folder
+from re3_jax.runs.config import config_class
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.resolve import resolve
 from tests.cli.plugin_runs import ROOT, command
@@ -169,6 +170,35 @@ def test_a_file_that_failed_can_be_mended(tmp_path, capsys):
     assert bonuses.BONUSES.pop("mended_count").name == "mended_count"
 
 
+def test_a_mended_file_has_its_options_of_now(tmp_path):
+    """Two bonuses share a group; an attempt that failed had asked for the options already."""
+    text = """
+from dataclasses import dataclass
+from re3_jax.intrinsic import none
+from re3_jax.runs.bonuses import Bonus, register
+from re3_jax.intrinsic.weight import WeightConfig
+
+@dataclass(frozen=True)
+class TwiceConfig(WeightConfig):
+    beta: float = BETA
+
+for name, unused in (("first_of_two", ()), ("second_of_two", ("twice.UNUSED",))):
+    register(Bonus(name, make=lambda config, re3: none(), groups=("twice",),
+                   config=TwiceConfig, unused=unused))
+"""
+    file = tmp_path / "twice.py"
+    try:
+        file.write_text(text.replace("BETA", "0.1").replace("UNUSED", "roh"))
+        with pytest.raises(UsageError, match="second_of_two .twice.roh.; did you mean twice.rho"):
+            plugins.load(str(file))
+        file.write_text(text.replace("BETA", "0.5").replace("UNUSED", "rho"))
+        plugins.load(str(file))
+        assert config_class()().twice.beta == 0.5
+    finally:
+        for name in ("first_of_two", "second_of_two"):
+            bonuses.BONUSES.pop(name, None)
+
+
 def test_a_plugin_that_changed_after_its_import_is_refused(tmp_path):
     """Its registrations of before would train under the new file's digest."""
     file = tmp_path / "mine.py"
@@ -176,7 +206,7 @@ def test_a_plugin_that_changed_after_its_import_is_refused(tmp_path):
     plugins.load(str(file))
     plugins.load(str(file))
     file.write_text("second = 2\n")
-    with pytest.raises(UsageError, match="has changed since this process imported it: start a new"):
+    with pytest.raises(UsageError, match="has changed since this process imported it: put it back"):
         plugins.load(str(file))
     file.write_text("first = 1\n")
     plugins.load(str(file))

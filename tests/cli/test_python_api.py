@@ -264,8 +264,19 @@ def test_a_run_is_loaded_with_its_plugin_from_where_it_is_now(tmp_path):
     plugins._loaded.clear()
     with pytest.raises(UsageError, match="or name it with --plugin FILE .in Python plugin=FILE"):
         re3_jax.load("run")
+    file.write_text("# another\n")
     again = re3_jax.load("run", progress=False, plugin=moved)
     assert digests.of_seeds(again.state) == digests.of_seeds(run.state)
+    again.save("saved")
+    plugins._loaded.clear()
+    saved = re3_jax.load("saved", progress=False)
+    assert saved.config.plugin == str(moved)
+    moved.unlink()
+    with pytest.raises(
+        UsageError, match="moved.py cannot be read .No such file or directory.: put"
+    ):
+        saved.save("nowhere")
+    assert not Path("nowhere").exists()
 
 
 def test_a_plugin_that_was_edited_is_not_saved_as_the_one_that_trained(tmp_path):

@@ -107,6 +107,15 @@ WRONG = [
         r"updates_due .* is float32\[\], where",
     ),
     (off_policy(updates_due=lambda before, after: jnp.ones(2, int)), r"updates_due .* int32\[2\]"),
+    (off_policy(updates_due=lambda before, after: (1,)), r"updates_due .* int32\[1\], where"),
+    (
+        on_policy()._replace(forget=lambda state: state.agent),
+        r"forget of the agent returns one value: return \(agent, bonus\)",
+    ),
+    (
+        on_policy()._replace(forget=lambda state: (jnp.zeros(3), state.intrinsic)),
+        r"what forget of the agent returns has float32\[3\] at ",
+    ),
     (off_policy(phases=()), "phases of the agent are no functions in a tuple"),
     (off_policy(phases=phase), "phases of the agent are no functions in a tuple"),
     (off_policy(learns=("agnet",)), "learns of the agent has agnet: choose from agent, intrinsic"),
@@ -157,6 +166,9 @@ def test_whole_numbers_and_answers_of_yes_or_no_are_taken():
     assert checked.updates_due(0, 3) == 0 and checked.updates_due(3, 6) == 1
     due = jax.jit(checked.updates_due)(jnp.int32(3), jnp.int32(6))
     assert due == 1 and due.dtype == jnp.int32
+    of_bytes = validated(off_policy(updates_due=lambda before, after: jnp.uint8(3)))
+    due = of_bytes.updates_due(0, 3)
+    assert due == 3 and due.dtype == jnp.int32
     state = checked.init(jax.random.key(0), jnp.zeros((LANES, 2)))
     _, info = checked.phases[0](state, jnp.int32(0), jax.random.key(0))
     assert info["loss"] == 3 and info["loss"].dtype == jnp.float32

@@ -168,6 +168,10 @@ def test_whole_entries_pass(entry):
             replace(SUITE, host=replace(HOST, config=Plain)),
             "the config of mine is no dataclass",
         ),
+        (
+            replace(SUITE, host=replace(HOST, config=None)),
+            "the config of mine is no dataclass",
+        ),
     ],
 )
 def test_what_could_not_be_built_is_refused(entry, words):

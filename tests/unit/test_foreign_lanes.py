@@ -118,17 +118,22 @@ def test_frames_that_are_no_bytes_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("dtype", "of_lanes", "held"),
-    [(np.uint8, np.uint16, 300), (np.int32, np.int64, 2**31 + 7)],
+    ("dtype", "of_lanes", "held", "holds"),
+    [
+        (np.uint8, np.uint16, 300, "uint8"),
+        (np.int32, np.int64, 2**31 + 7, "int32"),
+        # What JAX makes of it.
+        (np.int64, np.int64, 2**33 + 5, "int32"),
+    ],
 )
-def test_whole_numbers_that_the_specification_cannot_hold_are_refused(dtype, of_lanes, held):
+def test_whole_numbers_that_the_specification_cannot_hold_are_refused(dtype, of_lanes, held, holds):
     spec = EnvSpec("mine:wide", (2,), np.dtype(dtype), Discrete(2), 5)
 
     class Wide(Counter):
         def reset(self, seeds):
             return np.full((LANES, 2), held, of_lanes)
 
-    with pytest.raises(ValueError, match=f"mine:wide holds {held}, which {dtype.__name__} does"):
+    with pytest.raises(ValueError, match=f"mine:wide holds {held}, which {holds} does"):
         ForeignLanes(Wide(), spec, LANES).reset(np.arange(LANES))
 
 

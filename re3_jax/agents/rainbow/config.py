@@ -85,8 +85,7 @@ class RainbowConfig:
         is_float32 = abs(self.v_min) + abs(self.v_max) <= checks.FLOAT32_MAX
         if not (is_float32 and self.v_min < self.v_max):
             raise ValueError(
-                f"v_min ({self.v_min}) must be finite and below v_max ({self.v_max}), which must "
-                "be finite, too"
+                f"v_min ({self.v_min}) must be below v_max ({self.v_max}), by a finite float32"
             )
         checks.positive(self, "learning_rate", "adam_eps", "max_grad_norm", "reward_clip")
         checks.share(self, "epsilon", "discount", "priority_exponent", "priority_weight")

@@ -94,7 +94,8 @@ def make_learner(config: RainbowConfig, spec: EnvSpec, bonus: IntrinsicReward) -
         sample_key, bonus_key, agent_key = jax.random.split(key, 3)
         replay, beta = state.replay, priority_weight(config, agent_steps)
         # Where time limits came within n steps of every step there is nothing: all weights are then
-        # 0, and with them gradients. To keep the old networks would copy them in every update.
+        # 0, and with them gradients. To keep the old networks, as the bonus is kept below, would
+        # copy all of them in every update.
         is_drawn = prioritized.can_sample(replay)
         with jax.named_scope("sample"):
             drawn = storage.sample(sample_key, replay)

@@ -159,7 +159,7 @@ class Lane:
 
         Raises:
           ValueError: velocities are to be left out of an observation without a part of that name,
-            which has them among other numbers, as quadruped's.
+            which may have them among other numbers, as quadruped's.
         """
         parts = self._env.task.get_observation(self.physics)
         if not velocity and "velocity" not in parts:

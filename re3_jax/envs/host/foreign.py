@@ -2,12 +2,26 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import DTypeLike
 
 from re3_jax.envs.base import EnvSpec, LaneStep
 
 FLAGS = "terminated", "truncated", "task_ended"
+
+
+def check_lanes_spec(spec: EnvSpec, error: type[ValueError] = ValueError) -> None:
+    """Refuses a task that numbers its states, which lanes on the host do not give.
+
+    Raises:
+      ValueError: it does so; `error` where that is given.
+    """
+    if spec.num_states is not None:
+        raise error(
+            f"{spec.task} has num_states, which is for environments on the device: leave it None "
+            "for lanes on the host"
+        )
 
 
 class ForeignLanes:
@@ -42,11 +56,7 @@ class ForeignLanes:
         Raises:
           ValueError: the task numbers its states, which lanes on the host do not give.
         """
-        if spec.num_states is not None:
-            raise error(
-                f"{spec.task} has num_states, which is for environments on the device: leave it "
-                "None for lanes on the host"
-            )
+        check_lanes_spec(spec, error)
         self.spec, self.num_lanes, self._lanes, self._error = spec, num_lanes, lanes, error
         self.can_restore = bool(getattr(lanes, "can_restore", False))
         self.lost = np.zeros(num_lanes, bool)
@@ -108,10 +118,12 @@ class ForeignLanes:
                 f"{what} of {self.num_lanes} lanes of {self.spec.task} is "
                 f"{found.dtype}{list(found.shape)}, where {wanted}{list(of_lanes)} is needed"
             )
-        cast = found.astype(wanted, copy=False)
-        if np.issubdtype(wanted, np.integer) and (cast != found).any():
+        # Without 64 bits, JAX would wrap int64 around later.
+        of_jax = jax.dtypes.canonicalize_dtype(wanted)
+        cast = found.astype(of_jax, copy=False)
+        if np.issubdtype(wanted, np.integer) and cast is not found and (cast != found).any():
             raise self._error(
-                f"{what} of {self.spec.task} holds {found[cast != found].flat[0]}, which {wanted} "
-                "does not: give the specification a wider dtype, such as float32"
+                f"{what} of {self.spec.task} holds {found[cast != found].flat[0]}, which {of_jax} "
+                "does not: give the specification a dtype that does, or float32, which rounds"
             )
-        return cast
+        return cast.astype(wanted, copy=False)
