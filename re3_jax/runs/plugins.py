@@ -6,7 +6,8 @@ import hashlib
 import importlib.util
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -55,18 +56,21 @@ def load(path: str | None, sha256: str | None = None) -> None:
         return
     if not file.is_file():
         raise UsageError(f"--plugin {path} is not a file: name a Python file")
-    spec = importlib.util.spec_from_file_location(f"re3_jax_plugin_{file.stem}", file)
-    if spec is None or spec.loader is None:
+    if file.suffix != ".py":
         raise UsageError(f"--plugin {path} is not a Python file: name one that ends in .py")
+    name = f"re3_jax_plugin_{file.stem}"
+    loader = _SourceAlone(name, str(file))
+    spec = ModuleSpec(name, loader, origin=str(file))
+    spec.has_location = True
     module, now = importlib.util.module_from_spec(spec), digest(file)
     # tyro looks here for the source of a dataclass.
-    sys.modules[spec.name] = module
+    sys.modules[name] = module
     if str(file.parent) not in sys.path:
         # Last: a file beside it must not hide a package that is installed.
         sys.path.append(str(file.parent))
     with _whole_or_not_at_all(file):
         try:
-            spec.loader.exec_module(module)
+            loader.exec_module(module)
         except ModuleNotFoundError as error:
             raise UsageError(
                 f"--plugin {path} imports {error.name}, which is not installed in this "
@@ -80,6 +84,18 @@ def load(path: str | None, sha256: str | None = None) -> None:
             ) from error
         _refuse_others(path, file)
     _loaded[file] = now
+
+
+class _SourceAlone(SourceFileLoader):
+    """Compiles a file anew each time.
+
+    Python's bytecode knows its source by size and second alone, which a file that was mended at
+    once may share with the one that failed.
+    """
+
+    def path_stats(self, path: str | bytes) -> Mapping[str, Any]:
+        """None: then bytecode is neither read nor written."""
+        raise OSError
 
 
 @contextlib.contextmanager
