@@ -202,6 +202,7 @@ def claim(config: RunConfig) -> Path:
         return folder
     _refuse_a_run(folder)
     plugins.refuse_changed(config.plugin)
+    # Before the folder is made, which it would leave without a run.
     given_files.digests(config)
     if not str(folder).isprintable():
         # A byte that is not UTF-8, above all, which checkpoints cannot have in their path.

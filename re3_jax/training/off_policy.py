@@ -120,10 +120,9 @@ def train_chunk(
 ) -> tuple[TrainState, Metrics]:
     """`chunk_steps` steps of all lanes.
 
-    Metrics of updates are means over those of the chunk, NaN if there were none or if one of them
-    found nothing to draw; episode
-    statistics over the episodes that ended in it, likewise. `state_coverage` and `state_entropy`
-    as in `coverage`.
+    Metrics of updates are means over those of the chunk, NaN if there were none or one of them
+    found nothing to draw; episode statistics over the episodes that ended in it, NaN if none did.
+    `state_coverage` and `state_entropy` as in `coverage`.
     """
     # Counters agree across seeds; unbatched, `cond` and `switch` stay branches under `vmap`.
     counters = Counters(*(same_for_all_seeds(counter) for counter in state.counters))

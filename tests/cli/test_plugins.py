@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import os
 import re
 import shutil
 import sys
@@ -191,7 +192,10 @@ for name, unused in (("first_of_two", ()), ("second_of_two", ("twice.UNUSED",)))
         file.write_text(text.replace("BETA", "0.1").replace("UNUSED", "roh"))
         with pytest.raises(UsageError, match="second_of_two .twice.roh.; did you mean twice.rho"):
             plugins.load(str(file))
+        failed = file.stat()
         file.write_text(text.replace("BETA", "0.5").replace("UNUSED", "rho"))
+        # Of one length and one second, all that bytecode knows of a file.
+        os.utime(file, ns=(failed.st_atime_ns, failed.st_mtime_ns))
         plugins.load(str(file))
         assert config_class()().twice.beta == 0.5
     finally:

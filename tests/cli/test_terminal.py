@@ -76,6 +76,24 @@ def test_a_file_is_no_terminal_whatever_its_colours():
     assert done.stdout.decode().startswith("0% 100/400k frames") and b"\x1b" not in done.stdout
 
 
+def test_what_stands_in_for_standard_output_may_have_no_isatty(monkeypatch):
+    class Both:
+        def __init__(self):
+            self.text = ""
+
+        def write(self, text):
+            self.text += text
+
+        def flush(self):
+            pass
+
+    both = Both()
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(sys, "stdout", both)
+    Terminal().show(Standing(100, 400_000, 1.0, 1.0, 0.0, 0.0))
+    assert both.text.startswith("0% 100/400k frames") and "\x1b" not in both.text
+
+
 def test_a_reader_that_leaves_does_not_end_the_run():
     """Such as `head -1`, which closes the pipe."""
     code = (

@@ -96,9 +96,10 @@ def test_equals_a_list_of_steps(sizes, num_steps, end_probability, seed):
     priorities = np.asarray(replay.tree.levels[0])
     assert set(np.flatnonzero(priorities)) == set(expected)
     assert bool(prioritized.can_sample(replay)) == bool(expected)
-    if not expected:
-        return
     batch = sample(jax.random.key(seed % 1000), replay, 16)
+    if not expected:
+        assert not np.any(batch.slot) and np.isnan(batch.probability).all()
+        return
     np.testing.assert_allclose(batch.probability, 1 / len(expected), rtol=1e-6)
     for i, index in enumerate(np.asarray(batch.slot)):
         t, lane, (reward, discount, following) = expected[int(index)]

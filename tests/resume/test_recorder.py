@@ -1,11 +1,14 @@
 """CSV rows are exact and are cut to the length stored in a checkpoint."""
 
 import csv
+from unittest import mock
 
 import numpy as np
 import pytest
 
+from re3_jax.runs.errors import UsageError
 from re3_jax.runs.loggers.tensorboard import TensorBoard
+from re3_jax.runs.observers import Rows
 from re3_jax.training.evaluate import EvalStats
 from re3_jax.training.recorder import Recorder
 from tests.resume.compare import scalars
@@ -80,6 +83,14 @@ def test_other_columns_are_refused(tmp_path):
     with pytest.raises(ValueError, match="train.csv has the columns seed, .* gives .*other: "):
         recorder.train(2, 0.5, {"other": np.zeros(2)})
     recorder.close()
+
+
+def test_a_mistake_of_a_logger_is_no_refusal():
+    """It keeps its traceback."""
+    broken = mock.Mock(train=mock.Mock(side_effect=ValueError("of a logger")))
+    with pytest.raises(ValueError, match="of a logger") as error:
+        Rows(broken).trained(mock.MagicMock(), {})
+    assert not isinstance(error.value, UsageError)
 
 
 def test_evaluation_rows_and_events(tmp_path):

@@ -133,6 +133,10 @@ WRONG = {
         {"update": lambda state, batch, key: (state, {"novelty, mean": jnp.float32(1.0)})},
         "the info of update of the bonus has the name 'novelty, mean', which is no name of",
     ),
+    "a blank name": (
+        {"update": lambda state, batch, key: (state, {" ": jnp.float32(1.0)})},
+        "the info of update of the bonus has the name ' ', which is no name of",
+    ),
     "targets of no row": (
         {"targets": lambda state, batch: jnp.zeros(3)},
         "targets of the bonus returns an array of shape [3]: its first axis must be that of the",

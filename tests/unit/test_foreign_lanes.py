@@ -1,6 +1,7 @@
 """Lanes of a suite from outside: checked, converted and copied; and the walk that checks them."""
 
 import dataclasses
+from unittest import mock
 
 import gymnasium
 import numpy as np
@@ -11,6 +12,7 @@ from re3_jax.envs.base import Discrete, EnvSpec, LaneStep
 from re3_jax.envs.checking import check_lanes
 from re3_jax.envs.host.foreign import ForeignLanes
 from re3_jax.runs import config, suites
+from re3_jax.runs.errors import UsageError
 
 LANES = 3
 SPEC = EnvSpec("mine:counter", (2,), np.dtype(np.float32), Discrete(2), 5)
@@ -140,6 +142,14 @@ def test_whole_numbers_that_the_specification_cannot_hold_are_refused(dtype, of_
 def test_numbers_of_states_are_for_the_device():
     with pytest.raises(ValueError, match="mine:counter has num_states, which is for environments"):
         ForeignLanes(Counter(), dataclasses.replace(SPEC, num_states=5), LANES)
+
+
+def test_lanes_that_would_be_refused_are_not_started():
+    spec, make = dataclasses.replace(SPEC, num_states=5), mock.Mock()
+    suite = suites.HostSuite("mine", "counter", config.RunConfig, lambda *_: spec, make)
+    with pytest.raises(UsageError, match="mine:counter has num_states"):
+        suites._foreign(suite, "counter", None, LANES, print)
+    make.assert_not_called()
 
 
 def test_a_walk_adds_up_rewards():

@@ -85,7 +85,8 @@ class RainbowConfig:
         is_float32 = abs(self.v_min) + abs(self.v_max) <= checks.FLOAT32_MAX
         if not (is_float32 and self.v_min < self.v_max):
             raise ValueError(
-                f"v_min ({self.v_min}) must be below v_max ({self.v_max}), by a finite float32"
+                f"v_min ({self.v_min}) must be below v_max ({self.v_max}), and float32 must hold "
+                "both and their difference"
             )
         checks.positive(self, "learning_rate", "adam_eps", "max_grad_norm", "reward_clip")
         checks.share(self, "epsilon", "discount", "priority_exponent", "priority_weight")
