@@ -171,8 +171,9 @@ def test_a_file_that_failed_can_be_mended(tmp_path, capsys):
     assert bonuses.BONUSES.pop("mended_count").name == "mended_count"
 
 
-def test_a_mended_file_has_its_options_of_now(tmp_path):
+def test_a_mended_file_has_its_options_of_now(tmp_path, monkeypatch):
     """Two bonuses share a group; an attempt that failed had asked for the options already."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     text = """
 from dataclasses import dataclass
 from re3_jax.intrinsic import none
