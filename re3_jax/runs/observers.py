@@ -101,7 +101,7 @@ class Display(Observer):
             Standing(
                 env_frames=r.env_frames,
                 total_env_frames=config.steps,
-                frames_per_second=r.frames_per_second(config.seeds) or math.nan,
+                frames_per_second=self._pace.frames_per_second(config.seeds),
                 eta_seconds=self._seconds_left(session),
                 evaluation_return=math.nan if r.evaluation_return is None else r.evaluation_return,
                 intrinsic_reward=self._intrinsic_reward,

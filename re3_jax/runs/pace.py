@@ -1,4 +1,4 @@
-"""How long a run still takes, from the newer half of the time that it has run."""
+"""How fast a run is and how long it still takes, from the newer half of its time."""
 
 from collections import deque
 
@@ -29,3 +29,8 @@ class Pace:
         """Seconds that so many more env frames take; NaN before there is a second point."""
         (then, before), (now, after) = self._points[0], self._points[-1]
         return env_frames * (now - then) / (after - before) if after > before else float("nan")
+
+    def frames_per_second(self, seeds: int) -> float:
+        """Env frames of all seeds per second; NaN before there is a second point."""
+        seconds = self.seconds_for(1)
+        return seeds / seconds if seconds > 0 else float("nan")

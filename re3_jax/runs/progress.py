@@ -62,12 +62,11 @@ class Progress(NamedTuple):
         for second, frame in zip(seconds, frames, strict=True):
             pace.add(float(second), int(frame))
         left = max(0, self.options["steps"] - self.env_frames)
-        of_one = pace.seconds_for(1)
         return Standing(
             env_frames=self.env_frames,
             # Whole chunks: the last one may end later.
             total_env_frames=max(self.options["steps"], self.env_frames),
-            frames_per_second=self.options["seeds"] / of_one if of_one > 0 else math.nan,
+            frames_per_second=pace.frames_per_second(self.options["seeds"]),
             eta_seconds=pace.seconds_for(left),
             evaluation_return=float(np.mean(self.latest(self.evaluations, "return_mean"))),
             intrinsic_reward=float(np.mean(self.latest(self.train, "intrinsic_reward_mean"))),

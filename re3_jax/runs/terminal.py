@@ -20,8 +20,8 @@ class Standing:
     Attributes:
       env_frames: done, per seed.
       total_env_frames: to do, per seed.
-      frames_per_second: env frames of all seeds per second of training.
-      eta_seconds: until the end, evaluations included.
+      frames_per_second: env frames of all seeds per second, evaluations included.
+      eta_seconds: until the end at this speed.
       evaluation_return: latest mean over seeds.
       intrinsic_reward: latest mean over seeds.
     """
