@@ -3,8 +3,9 @@
 Imports no JAX: worker processes of host environments validate their configuration too.
 """
 
+import dataclasses
 import math
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, get_args
 
 import numpy as np
@@ -17,16 +18,16 @@ def at_least(config: Any, minimum: int, *names: str) -> None:
     """Whole numbers of at least `minimum`."""
     for name in names:
         value = getattr(config, name)
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise ValueError(f"{name} must be a whole number, but it is {value!r}")
         if value < minimum:
             raise ValueError(f"{name} must be at least {minimum}, but it is {value}")
-        if not isinstance(value, Integral):
-            raise ValueError(f"{name} must be a whole number, but it is {value!r}")
 
 
 def positive(config: Any, *names: str) -> None:
     """Finite numbers above 0."""
     for name in names:
-        value = getattr(config, name)
+        value = _number(config, name)
         if not 0 < value < math.inf:
             raise ValueError(f"{name} must be a finite number above 0, but it is {value}")
 
@@ -39,7 +40,7 @@ def not_negative(config: Any, *names: str) -> None:
 def not_below(config: Any, minimum: int, *names: str) -> None:
     """Finite numbers of at least `minimum`."""
     for name in names:
-        value = getattr(config, name)
+        value = _number(config, name)
         if not minimum <= value < math.inf:
             raise ValueError(
                 f"{name} must be a finite number of at least {minimum}, but it is {value}"
@@ -49,7 +50,7 @@ def not_below(config: Any, minimum: int, *names: str) -> None:
 def share(config: Any, *names: str) -> None:
     """Numbers from 0 to 1."""
     for name in names:
-        value = getattr(config, name)
+        value = _number(config, name)
         if not 0 <= value <= 1:
             raise ValueError(f"{name} must be from 0 to 1, but it is {value}")
 
@@ -57,9 +58,30 @@ def share(config: Any, *names: str) -> None:
 def positive_share(config: Any, *names: str) -> None:
     """Numbers above 0 and at most 1."""
     for name in names:
-        value = getattr(config, name)
+        value = _number(config, name)
         if not 0 < value <= 1:
             raise ValueError(f"{name} must be above 0 and at most 1, but it is {value}")
+
+
+def _number(config: Any, name: str) -> Any:
+    value = getattr(config, name)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(f"{name} must be a number, but it is {value!r}")
+    return value
+
+
+def numbers(config: Any, *names: str) -> None:
+    """Numbers, whatever they are."""
+    for name in names:
+        _number(config, name)
+
+
+def switches(config: Any) -> None:
+    """True or False in each field of a dataclass that is one of them by default."""
+    for item in dataclasses.fields(config):
+        value = getattr(config, item.name)
+        if isinstance(item.default, bool) and not isinstance(value, bool | np.bool_):
+            raise ValueError(f"{item.name} must be True or False, but it is {value!r}")
 
 
 def largest_divisor(number: int, most: int) -> int:

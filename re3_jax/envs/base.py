@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
+from re3_jax import checks
 from re3_jax.cpu import flat_random
 
 EnvState = Any
@@ -30,6 +31,10 @@ class Discrete:
     """Actions 0, ..., `num_actions` - 1 (int32 scalars)."""
 
     num_actions: int
+
+    def __post_init__(self) -> None:
+        """Validates the field."""
+        checks.at_least(self, 1, "num_actions")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -62,6 +67,11 @@ class Box:
     shape: tuple[int, ...]
     low: float
     high: float
+
+    def __post_init__(self) -> None:
+        """Validates the bounds."""
+        if not self.low < self.high:
+            raise ValueError(f"low ({self.low}) must be below high ({self.high})")
 
     @property
     def dtype(self) -> np.dtype:
@@ -102,6 +112,7 @@ class EnvSpec:
 
     Raises:
       TypeError: if the shape or the space of actions is something else.
+      ValueError: if a number is below 1, or the last axis holds no whole number of frames.
     """
 
     task: str
@@ -124,6 +135,12 @@ class EnvSpec:
             raise TypeError(
                 f"action_space is a {type(space).__module__}.{type(space).__qualname__}: give a "
                 "Discrete or a Box of re3_jax.envs.base"
+            )
+        checks.at_least(self, 1, "max_agent_steps", "action_repeat", "colours", "frame_stack")
+        if self.frame_stack > 1 and (not shape or shape[-1] % self.frame_stack):
+            raise ValueError(
+                f"frame_stack is {self.frame_stack}, but observations of shape {tuple(shape)} hold "
+                "no whole number of such frames in their last axis"
             )
 
     @property

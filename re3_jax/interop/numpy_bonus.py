@@ -363,5 +363,13 @@ def _floats(info: Any) -> Info:
 
 
 def _as_int32(agent_steps: Any) -> np.int32:
-    """Agent steps as programs count them, int32: more than the largest int32 count as that."""
+    """Agent steps as programs count them, int32: more than the largest int32 count as that.
+
+    Raises:
+      ValueError: if it is no whole number of at least 0.
+    """
+    if not np.issubdtype(np.asarray(agent_steps).dtype, np.integer) or np.shape(agent_steps):
+        raise ValueError(f"agent_steps is {agent_steps!r}: give one whole number")
+    if agent_steps < 0:
+        raise ValueError(f"agent_steps is {agent_steps}: give a number of at least 0")
     return np.int32(min(int(agent_steps), np.iinfo(np.int32).max))

@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 from re3_jax.envs.base import EnvSpec
 from re3_jax.forms import check_tuple
 from re3_jax.inheritance import inherits
+from re3_jax.intrinsic.rows import check_rows
 from re3_jax.replay import value_ring
 from re3_jax.replay.value_ring import ValueRing
 
@@ -214,8 +215,17 @@ def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicRewa
       >>> config = RE3Config(first_neighbour=3, last_neighbour=3, count_self=False)
       >>> beta = exponential_decay(0.05, rho=1e-5)
       >>> bonus = chain(re3.re3(config), log1p(), scale_by_schedule(beta))
+
+    Raises:
+      TypeError: `bonus` is none, or one of `transforms` is something else.
     """
     check_is_bonus(bonus)
+    for transform in transforms:
+        if not isinstance(transform, RewardTransform):
+            raise TypeError(
+                f"{transform!r} is no RewardTransform: give those of "
+                "re3_jax.intrinsic, such as log1p()"
+            )
 
     def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> ChainState:
         return ChainState(bonus.init(key, spec, num_lanes), tuple(t.init() for t in transforms))
@@ -271,8 +281,13 @@ def observe_rollout(
     """Observes a rollout, whose leaves have the leading axes time and lane.
 
     All steps at once if the bonus allows it: one large batch costs less than many small ones.
+
+    Raises:
+      TypeError: `bonus` is none, or `steps` is no `Step`.
+      ValueError: there is no step, or a field is of other steps than the observations.
     """
     check_is_bonus(bonus)
+    check_rows(steps, Step, axes=2)
     if bonus.observe_rollout is not None:
         return bonus.observe_rollout(state, steps)
     state, index = check_tuple(_OBSERVE, bonus.observe(state, _flat(steps)), "state, index")

@@ -27,6 +27,7 @@ from re3_jax.inheritance import inherits
 from re3_jax.intrinsic import encoder_config, weight
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, no_index
 from re3_jax.intrinsic.network_training import NetworkConfig, descend
+from re3_jax.intrinsic.rows import is_discrete
 from re3_jax.networks import mlp
 from re3_jax.networks.mlp import MLP
 from re3_jax.random_encoder import EncoderParams
@@ -120,9 +121,10 @@ def errors(params: ICMParams, batch: IntrinsicBatch, config: ICMConfig) -> Error
     random_encoder.refuse_scaled_images(params.encoder, both)
     features, next_features = jnp.split(encoder_config.encode(params.encoder, both, config), 2)
     taken = batch.required("action")
-    is_discrete = jnp.issubdtype(taken.dtype, jnp.integer)
-    if is_discrete:
-        action = jax.nn.one_hot(taken, params.inverse[-1].bias.shape[0], dtype=jnp.float32)
+    outputs = params.inverse[-1].bias.shape[0]
+    discrete = is_discrete(taken, outputs)
+    if discrete:
+        action = jax.nn.one_hot(taken, outputs, dtype=jnp.float32)
     else:
         action = taken.reshape(taken.shape[0], -1)
     with jax.default_matmul_precision("highest"):
@@ -130,7 +132,7 @@ def errors(params: ICMParams, batch: IntrinsicBatch, config: ICMConfig) -> Error
             params.inverse, jnp.concatenate([features, next_features], axis=1)
         )
         predicted_features = mlp.mlp(params.forward, jnp.concatenate([features, action], axis=1))
-    if is_discrete:
+    if discrete:
         inverse = optax.softmax_cross_entropy(predicted_action, action)
     else:
         inverse = optax.safe_norm(action - predicted_action, 0.0, axis=-1)

@@ -22,6 +22,7 @@ from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.network_training import NetworkConfig, descend
 from re3_jax.intrinsic.re3 import encoder_of
 from re3_jax.intrinsic.re3_config import RE3Config
+from re3_jax.intrinsic.rows import is_discrete
 from re3_jax.intrinsic.state_entropy import Encoder, refuse_ensemble, scaled, state_entropy
 from re3_jax.networks import mlp
 from re3_jax.networks.mlp import MLP
@@ -122,7 +123,7 @@ def action_loss(
     prediction: Float[Array, "batch outputs"], action: Shaped[Array, " batch *action"]
 ) -> Float[Array, ""]:
     """Mean cross-entropy in nats for integer actions, else mean squared error per component."""
-    if jnp.issubdtype(action.dtype, jnp.integer):
+    if is_discrete(action, prediction.shape[1]):
         losses = optax.softmax_cross_entropy_with_integer_labels(prediction, action)
         return jnp.mean(losses)
     return jnp.mean(jnp.square(prediction - action.reshape(prediction.shape)))

@@ -19,6 +19,7 @@ from re3_jax.intrinsic.base import (
     check_is_bonus,
     observe_rollout,
 )
+from re3_jax.intrinsic.rows import check_agent_steps, check_rows
 
 Batch = TypeVar("Batch", bound=Any)
 """A NamedTuple with the fields observation, action, next_observation and bonus."""
@@ -65,6 +66,11 @@ def reward_batch(
     Returns:
       The rewards beta_t r_i, the new state, and the merged infos of `reward`, `update` and
       `diagnostics.of_rewards`.
+
+    Raises:
+      TypeError: `bonus` is none, or `batch` is no `IntrinsicBatch`.
+      ValueError: the batch is empty, a field has other rows than the observations, or
+        `agent_steps` is not one whole number.
     """
 
     def computed(
@@ -86,6 +92,8 @@ def reward_batch(
         return reward, state, {**info, **trained, **found}
 
     check_is_bonus(bonus)
+    check_rows(batch, IntrinsicBatch, axes=1)
+    check_agent_steps(batch.agent_steps)
     with jax.named_scope("bonus"):
         return batch_split.whole(computed)(state, batch, key)
 
@@ -221,6 +229,11 @@ def reward_rollout(
 
     Returns:
       The rewards beta_t r_i, the new state, and the info of `reward_batch`.
+
+    Raises:
+      TypeError: `bonus` is none, or `steps` is no `Step`.
+      ValueError: there is no step, a field is of other steps than the observations, such as one
+        that leads with lane and time, or `agent_steps` is not one whole number.
     """
     with jax.named_scope("bonus"):
         intrinsic, index = observe_rollout(bonus, intrinsic, steps)

@@ -81,7 +81,16 @@ def log1p() -> RewardTransform:
 
 
 def scale_by_schedule(schedule: Schedule) -> RewardTransform:
-    """Multiplies by beta_t (Equation 4), with t the batch's agent steps; reports `beta`."""
+    """Multiplies by beta_t (Equation 4), with t the batch's agent steps; reports `beta`.
+
+    Raises:
+      TypeError: `schedule` is no function, such as a number.
+    """
+    if not callable(schedule):
+        raise TypeError(
+            f"schedule is {schedule!r}: give a function of the agent steps, such as "
+            "re3_jax.schedules.exponential_decay(0.05, rho=0.0) for a weight that is always 0.05"
+        )
     return _scaled(lambda: (), lambda state, agent_steps: schedule(agent_steps))
 
 

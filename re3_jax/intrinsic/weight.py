@@ -27,6 +27,8 @@ class WeightConfig:
 
     def __post_init__(self) -> None:
         """Validates the fields."""
+        checks.switches(self)
+        checks.numbers(self, "rho")
         checks.not_negative(self, "beta")
         schedules.decay(self.beta, self.rho)
 

@@ -49,6 +49,7 @@ class A2CConfig:
 
     def __post_init__(self) -> None:
         """Validates the fields."""
+        checks.switches(self)
         checks.at_least(self, 1, "num_envs", "rollout_length", "hidden_dim")
         # An eps of 0 divides 0 by 0 wherever a gradient has always been 0.
         checks.positive(self, "learning_rate", "rmsprop_eps", "max_grad_norm")

@@ -99,6 +99,7 @@ class DreamerConfig:
 
     def __post_init__(self) -> None:
         """Validates the fields."""
+        checks.switches(self)
         sizes = "deter", "stoch", "hidden", "conv_depth", "head_units", "batch_size", "mode_samples"
         loop = "prefill_env_frames", "env_frames_per_burst", "updates_per_burst", "num_envs"
         checks.at_least(self, 1, *sizes, "batch_shards", "replay_capacity", *loop)

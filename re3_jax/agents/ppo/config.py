@@ -80,6 +80,7 @@ class PPOConfig:
 
     def __post_init__(self) -> None:
         """Validates the fields."""
+        checks.switches(self)
         checks.at_least(self, 1, "num_envs", "rollout_length", "num_epochs", "num_minibatches")
         checks.at_least(self, 1, "hidden_dim")
         checks.positive(self, "learning_rate", "adam_eps", "clip_epsilon", "max_grad_norm")

@@ -77,6 +77,7 @@ class RainbowConfig:
 
     def __post_init__(self) -> None:
         """Validates the fields."""
+        checks.switches(self)
         checks.one_of(self, torso=Torso)
         counts = "n_steps", "hidden_dim", "target_every", "batch_size", "anneal_agent_steps"
         loop = "replay_capacity", "initial_agent_steps", "agent_steps_per_update", "num_envs"

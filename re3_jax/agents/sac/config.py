@@ -87,6 +87,7 @@ class SACConfig:
 
     def __post_init__(self) -> None:
         """Validates the fields."""
+        checks.switches(self)
         checks.one_of(self, augmentation=Augmentation, torso=Torso)
         sizes = "num_augmentations", "crop_size", "shift_pad", "num_filters", "latent_dim"
         periods = "hidden_dim", "actor_every", "target_every", "batch_size", "replay_capacity"

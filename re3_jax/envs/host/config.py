@@ -87,6 +87,7 @@ class AtariConfig:
 
     def __post_init__(self) -> None:
         """Validates the fields."""
+        checks.switches(self)
         # envpool ends the process if max_no_ops is 0.
         checks.at_least(self, 1, "frame_stack", "max_no_ops", "max_agent_steps")
         checks.share(self, "sticky_actions")

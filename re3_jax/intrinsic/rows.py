@@ -1,0 +1,85 @@
+"""What callers give to a bonus, checked while it is traced: nothing is left in the program."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+AXES = {1: "batch", 2: "time, lane"}
+"""Leading axes of a batch, and of a rollout."""
+
+SCALARS = "terminated", "truncated", "state_number", "value", "next_is_known"
+"""Fields with one number for each step."""
+
+
+def check_rows(given: Any, kind: type[Any], axes: int) -> None:
+    """Refuses fields of other rows than the observations: flattened, they would be of other steps.
+
+    Args:
+      given: a `Step` of a rollout, or an `IntrinsicBatch`.
+      kind: which of them it must be.
+      axes: number of leading axes, of `AXES`.
+
+    Raises:
+      TypeError: it is something else.
+      ValueError: there is no step, or a field has another shape than the observations ask for; one
+        sentence names it.
+    """
+    if not isinstance(given, kind):
+        raise TypeError(
+            f"what is to be rewarded is a {type(given).__name__}: give "
+            f"{kind.__name__}(observation, ...)"
+        )
+    shape, names = jnp.shape(given.observation), AXES[axes]
+    rows = shape[:axes]
+    if len(shape) < axes or not math.prod(rows):
+        raise ValueError(
+            f"observations of shape {list(shape)} hold no step: give [{names}, ...], each axis at "
+            "least 1 long"
+        )
+    for name in ("action", "next_observation", *SCALARS):
+        value = getattr(given, name, None)
+        if value is None:
+            continue
+        found = jnp.shape(value)
+        compared = found[:axes] if name == "action" else found
+        if compared != (shape if name == "next_observation" else rows):
+            more = {"action": ", ...", "next_observation": ", ...] as observation, [..."}
+            raise ValueError(
+                f"{name} is {list(found)}, but observation is {list(shape)}: give "
+                f"[{names}{more.get(name, '')}] of the same steps"
+            )
+
+
+def check_agent_steps(agent_steps: Any) -> None:
+    """Refuses what is not one whole number, such as a number for each row, with a ValueError."""
+    is_number = isinstance(agent_steps, int | np.integer | np.ndarray | jax.Array)
+    dtype = getattr(agent_steps, "dtype", jnp.dtype(jnp.int32))
+    if not is_number or jnp.shape(agent_steps) or not jnp.issubdtype(dtype, jnp.integer):
+        kind = f"{dtype}{list(jnp.shape(agent_steps))}" if is_number else repr(agent_steps)
+        raise ValueError(
+            f"agent_steps is {kind}: give one whole number, the agent steps taken by all lanes "
+            "together"
+        )
+
+
+def is_discrete(action: jax.Array, num_outputs: int) -> bool:
+    """Whether actions [batch, ...] are discrete: whole numbers count as that.
+
+    Args:
+      action: as the agent chose it.
+      num_outputs: `num_outputs` of the task's space of actions.
+
+    Raises:
+      ValueError: they are neither whole numbers [batch] nor real ones, `num_outputs` for each row.
+    """
+    whole = jnp.issubdtype(action.dtype, jnp.integer)
+    fits = action.ndim == 1 if whole else math.prod(action.shape[1:]) == num_outputs
+    if not fits or not (whole or jnp.issubdtype(action.dtype, jnp.floating)):
+        raise ValueError(
+            f"actions are {action.dtype}{list(action.shape)}, one row for each step: give whole "
+            f"numbers [batch] where actions are discrete, else real numbers [batch, {num_outputs}]"
+        )
+    return whole

@@ -1,0 +1,180 @@
+"""What bonuses say to fields of other steps than the observations, and to options of other kind."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from re3_jax.envs.base import Box, Discrete, EnvSpec
+from re3_jax.interop.numpy_bonus import NumpyBonus
+from re3_jax.intrinsic import (
+    IntrinsicBatch,
+    RE3Config,
+    Step,
+    chain,
+    from_config,
+    icm,
+    inverse_dynamics,
+    none,
+    scale_by_schedule,
+    vcse,
+)
+from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
+from re3_jax.intrinsic.rewarding import reward_batch, reward_rollout
+
+TIME, LANES = 5, 3
+SPEC = EnvSpec("plane", (4,), np.dtype(np.float32), Discrete(2), max_agent_steps=20)
+BOX = dataclasses.replace(SPEC, action_space=Box((2,), -1.0, 1.0))
+KEY = jax.random.key(0)
+RE3 = RE3Config(ring_size=64, latent_dim=4)
+BONUSES = {
+    "vcse": vcse.from_config(vcse.VCSEConfig(k=2), RE3Config(2, 3, ring_size=64, latent_dim=4)),
+    "icm": icm.from_config(icm.ICMConfig(hidden_dim=8, latent_dim=4)),
+    "inverse_dynamics": inverse_dynamics.from_config(RE3, LearnedEncoderConfig()),
+}
+
+
+def rollout():
+    seen, following, value = jax.random.normal(KEY, (3, TIME, LANES, 4))
+    action = jnp.arange(TIME * LANES, dtype=jnp.int32).reshape(TIME, LANES) % 2
+    ends = jnp.zeros((TIME, LANES), bool)
+    return Step(seen, action, following, ends, ends, value=value[..., 0])
+
+
+def pay(name, steps, agent_steps=0, spec=SPEC):
+    bonus = BONUSES[name]
+    pays = jax.jit(lambda *given: reward_rollout(bonus, *given, KEY)[0])
+    return pays(bonus.init(KEY, spec, LANES), steps, agent_steps)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "needed"),
+    [
+        ("vcse", "value", r"\[time, lane\] of the same"),
+        ("vcse", "terminated", r"\[time, lane\] of the same"),
+        ("icm", "action", r"\[time, lane, \.\.\.\] of the same"),
+        ("icm", "next_observation", r"\[time, lane, \.\.\.\] as observation"),
+        ("inverse_dynamics", "action", r"\[time, lane, \.\.\.\] of the same"),
+        ("inverse_dynamics", "next_observation", r"\[time, lane, \.\.\.\] as observation"),
+    ],
+)
+def test_a_field_that_leads_with_the_lanes_is_refused_and_not_flattened(name, field, needed):
+    steps = rollout()
+    assert pay(name, steps).shape == (TIME, LANES)
+    swapped = steps._replace(**{field: jnp.swapaxes(getattr(steps, field), 0, 1)})
+    with pytest.raises(
+        ValueError, match=rf"{field} is \[3, 5.*observation is \[5, 3, 4\].*{needed}"
+    ):
+        pay(name, swapped)
+
+
+def test_one_observation_too_many_is_refused():
+    steps = rollout()
+    longer = jnp.concatenate([steps.observation, steps.observation[:1]])
+    with pytest.raises(ValueError, match=r"next_observation is \[6, 3, 4\], but observation is"):
+        pay("icm", steps._replace(next_observation=longer))
+
+
+@pytest.mark.parametrize("shape", [(0, LANES, 4), (TIME, 0, 4), (TIME,)])
+def test_a_rollout_of_nothing_is_refused(shape):
+    with pytest.raises(ValueError, match=r"hold no step: give \[time, lane, ...\]"):
+        pay("vcse", Step(jnp.zeros(shape)))
+
+
+def test_a_rollout_is_a_step_and_a_batch_is_a_batch():
+    bonus = BONUSES["icm"]
+    state, steps = bonus.init(KEY, SPEC, LANES), rollout()
+    with pytest.raises(TypeError, match=r"is a ArrayImpl: give Step\("):
+        reward_rollout(bonus, state, steps.observation, 0, KEY)
+    with pytest.raises(TypeError, match=r"is a Step: give IntrinsicBatch\("):
+        reward_batch(bonus, state, jax.tree.map(lambda leaf: leaf[0], steps), KEY)
+
+
+@pytest.mark.parametrize("field", ["action", "next_observation", "value", "next_is_known"])
+def test_a_field_of_another_batch_is_refused(field):
+    bonus, flat = BONUSES["icm"], jax.tree.map(lambda leaf: leaf[0], rollout())
+    index, known = jnp.zeros(LANES, jnp.int32), jnp.ones(LANES, bool)
+    batch = IntrinsicBatch(*flat[:3], index, jnp.int32(0), flat.value, known)
+    state = bonus.init(KEY, SPEC, LANES)
+    assert reward_batch(bonus, state, batch, KEY)[0].shape == (LANES,)
+    with pytest.raises(ValueError, match=rf"{field} is \[2.*, but observation is \[3, 4\]"):
+        reward_batch(bonus, state, batch._replace(**{field: getattr(batch, field)[:2]}), KEY)
+
+
+@pytest.mark.parametrize("agent_steps", [None, 1.5, KEY, np.arange(TIME * LANES), jnp.float32(3)])
+def test_agent_steps_are_one_whole_number(agent_steps):
+    bonus = BONUSES["icm"]
+    with pytest.raises(ValueError, match="agent_steps is .*: give one whole number"):
+        reward_rollout(bonus, bonus.init(KEY, SPEC, LANES), rollout(), agent_steps, KEY)
+
+
+@pytest.mark.parametrize("agent_steps", [None, float("nan"), 1.7, -3])
+def test_agent_steps_of_a_numpy_loop_are_whole_and_not_negative(agent_steps):
+    bonus = NumpyBonus(from_config(RE3), SPEC, LANES)
+    steps = jax.tree.map(np.asarray, rollout())
+    index = bonus.observe(steps.observation[0])
+    batch = IntrinsicBatch(*(leaf[0] for leaf in steps[:3]), index, bonus.agent_steps)
+    assert bonus.reward(batch)[0].shape == (LANES,)
+    with pytest.raises(ValueError, match=f"agent_steps is {agent_steps}: give"):
+        bonus.reward(batch._replace(agent_steps=agent_steps))
+
+
+@pytest.mark.parametrize("name", ["icm", "inverse_dynamics"])
+@pytest.mark.parametrize(
+    "action",
+    [
+        jnp.zeros((TIME, LANES, 2), jnp.int32),
+        jnp.zeros((TIME, LANES, 3)),
+        jnp.zeros((TIME, LANES)),
+        jnp.zeros((TIME, LANES), bool),
+    ],
+)
+def test_actions_of_another_kind_are_named(name, action):
+    pay(name, rollout()._replace(action=jnp.zeros((TIME, LANES, 2))), spec=BOX)
+    with pytest.raises(ValueError, match=r"actions are .*\[15.*real numbers \[batch, 2\]"):
+        pay(name, rollout()._replace(action=action), spec=BOX)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"count_self": "no"}, "count_self must be True or False, but it is 'no'"),
+        ({"merge_copies": 1}, "merge_copies must be True or False, but it is 1"),
+        ({"ensemble_size": True}, "ensemble_size must be a whole number, but it is True"),
+        ({"ring_size": "10"}, "ring_size must be a whole number, but it is '10'"),
+        ({"beta": "0.1"}, "beta must be a number, but it is '0.1'"),
+        ({"beta": None}, "beta must be a number, but it is None"),
+        ({"rho": "0"}, "rho must be a number, but it is '0'"),
+    ],
+)
+def test_options_of_another_kind_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        RE3Config(**options)
+
+
+def test_options_may_be_numpys():
+    config = RE3Config(
+        ring_size=np.int64(64), beta=np.float32(0.5), count_self=np.bool_(True), log1p=False
+    )
+    assert config == RE3Config(ring_size=64, beta=0.5, log1p=False)
+
+
+def test_a_chain_takes_transforms_and_a_weight_a_schedule():
+    with pytest.raises(TypeError, match="0.5 is no RewardTransform: give"):
+        chain(none(), 0.5)
+    with pytest.raises(TypeError, match="schedule is 0.5: give a function of the agent steps"):
+        scale_by_schedule(0.5)
+
+
+def test_a_task_that_cannot_be_is_refused():
+    for number in ("max_agent_steps", "action_repeat", "colours", "frame_stack"):
+        with pytest.raises(ValueError, match=f"{number} must be at least 1, but it is 0"):
+            dataclasses.replace(SPEC, **{number: 0})
+    with pytest.raises(ValueError, match="no whole number of such frames"):
+        dataclasses.replace(SPEC, frame_stack=3)
+    with pytest.raises(ValueError, match="num_actions must be at least 1"):
+        Discrete(0)
+    with pytest.raises(ValueError, match=r"low \(1.0\) must be below high \(-1.0\)"):
+        Box((2,), 1.0, -1.0)
