@@ -11,10 +11,12 @@ from re3_jax.runs import labels
 from re3_jax.runs.presets.dmc import MAIN_TASKS
 
 PAPERS_SIZE = "dmc"
+WHOLE_LENGTH = "dmc_small_500000"
 THREE_STEPS, ONE_STEP = "dmc_small_three_steps", "dmc_small"
 FIGURE_14 = "dmc_small_figure_14"
 FOLDERS = {
     PAPERS_SIZE: Verdict.REPRODUCED,
+    WHOLE_LENGTH: Verdict.SMALLER,
     THREE_STEPS: Verdict.SMALLER,
     FIGURE_14: Verdict.SMALLER,
     ONE_STEP: Verdict.SMALLER,
@@ -89,7 +91,7 @@ def _command(
 
 
 def _leaves_out_seed_1(folder: str, tasks: Sequence[str]) -> bool:
-    return folder in (THREE_STEPS, BONUSES_SMALL) and SEARCHED.issuperset(tasks)
+    return folder in (WHOLE_LENGTH, THREE_STEPS, BONUSES_SMALL) and SEARCHED.issuperset(tasks)
 
 
 def with_and_without_re3(

@@ -59,7 +59,6 @@ OUTSIDE = {
     "coverage_walker_quadruped": "the same on two tasks where RE3 shows no difference",
     "coverage_walker_poses": "the same of the walker's poses alone",
     "deep_sea_search": "the search of Rainbow's settings on DeepSea",
-    "dmc_small_500000": "cheetah_run_sparse to 500,000 frames, three seeds, too few to decide",
     "dmc_small_drq": "DrQ with and without RE3; the paper has DrQ alone",
     "dreamer": "Dreamer on a task of ours, a bar in pixels",
     "gymnax_cartpole": "CartPole, to show the contract with gymnax",

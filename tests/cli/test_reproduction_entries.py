@@ -112,9 +112,16 @@ def test_runs_of_the_papers_size_come_before_smaller_ones(root):
     assert found(root, "Figure 4", "cheetah_run_sparse").verdict is REPRODUCED
 
 
-@pytest.mark.parametrize(("task", "first"), [("pendulum_swingup", 2), ("hopper_hop", 1)])
-def test_a_seed_that_chose_the_size_is_left_out(root, task, first):
-    dmc(root / "results" / control.THREE_STEPS, 5, SURE, task)
+@pytest.mark.parametrize(
+    ("folder", "task", "first"),
+    [
+        (control.WHOLE_LENGTH, "cheetah_run_sparse", 2),
+        (control.THREE_STEPS, "pendulum_swingup", 2),
+        (control.THREE_STEPS, "hopper_hop", 1),
+    ],
+)
+def test_a_seed_that_chose_the_size_is_left_out(root, folder, task, first):
+    dmc(root / "results" / folder, 5, SURE, task)
     finding = found(root, "Figure 4", task)
     assert ("5 seeds, 500,000 frames (from seed 2" in finding.ran) == (first == 2)
     assert ("--first-seed 2 --seeds 5 " in finding.command) == (first == 2)
