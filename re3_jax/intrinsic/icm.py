@@ -168,7 +168,7 @@ def icm(config: ICMConfig) -> IntrinsicReward:
             found = errors(params, batch, config)
             forward, inverse = jnp.mean(found.forward), jnp.mean(found.inverse)
             info = {"icm_forward_loss": forward, "icm_inverse_loss": inverse}
-            if jnp.issubdtype(batch.action.dtype, jnp.integer):
+            if is_discrete(batch.action, found.predicted_action.shape[1]):
                 is_right = jnp.argmax(found.predicted_action, axis=1) == batch.action
                 info["icm_inverse_accuracy"] = jnp.mean(is_right, dtype=jnp.float32)
             return config.forward_weight * forward + config.inverse_weight * inverse, info

@@ -7,7 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from re3_jax.agents.a2c.config import A2CConfig
+from re3_jax.agents.dreamer.config import DreamerConfig
+from re3_jax.agents.ppo.config import PPOConfig
+from re3_jax.agents.rainbow.config import RainbowConfig
+from re3_jax.agents.sac.config import SACConfig
 from re3_jax.envs.base import Box, Discrete, EnvSpec
+from re3_jax.envs.host.config import AtariConfig
 from re3_jax.interop.numpy_bonus import NumpyBonus
 from re3_jax.intrinsic import (
     IntrinsicBatch,
@@ -18,6 +24,7 @@ from re3_jax.intrinsic import (
     icm,
     inverse_dynamics,
     none,
+    rnd,
     scale_by_schedule,
     vcse,
 )
@@ -152,6 +159,24 @@ def test_actions_of_another_kind_are_named(name, action):
 def test_options_of_another_kind_are_refused(options, words):
     with pytest.raises(ValueError, match=words):
         RE3Config(**options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (A2CConfig, "bootstrap_truncation"),
+        (PPOConfig, "recurrent"),
+        (RainbowConfig, "double"),
+        (SACConfig, "frame_differences"),
+        (DreamerConfig, "predict_discount"),
+        (AtariConfig, "life_ends"),
+        (rnd.RNDConfig, "normalize_observations"),
+    ],
+)
+def test_a_switch_is_true_or_false(kind, name):
+    assert getattr(kind(**{name: np.bool_(False)}), name) == np.bool_(False)
+    with pytest.raises(ValueError, match=f"{name} must be True or False, but it is 'no'"):
+        kind(**{name: "no"})
 
 
 def test_options_may_be_numpys():
