@@ -87,8 +87,8 @@ class NumpyBonus:
           ValueError: if the bonus does not suit the task, or there is no lane.
         """
         bonus = validated(bonus)
-        if num_lanes < 1:
-            raise ValueError(f"num_lanes is {num_lanes}: give at least 1")
+        if not isinstance(num_lanes, int | np.integer) or num_lanes < 1:
+            raise ValueError(f"num_lanes is {num_lanes!r}: give a whole number of at least 1")
         self.spec, self.num_lanes, self._in_order = spec, num_lanes, bonus.in_order
         self._index_shape = bonus.index_shape
 

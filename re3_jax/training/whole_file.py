@@ -17,8 +17,11 @@ def replacing(path: Path) -> Iterator[Path]:
     is needed.
 
     Raises:
-      OSError: `path` is no file, such as a device, or the file could not be renamed.
+      OSError: `path` is no file, such as a device, its folder is missing, or the file could not be
+        renamed.
     """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(path.parent))
     if path.exists() and not path.is_file():
         raise OSError(errno.EEXIST, "there is something else than a file", str(path))
     part = part_of(path)

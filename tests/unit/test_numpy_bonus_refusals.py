@@ -133,9 +133,13 @@ def test_only_a_bonus_that_remembers_episodes_needs_every_lane():
         make("episodic", "vectors").observe(*step)
 
 
-def test_a_loop_without_lanes_or_steps_is_refused():
-    with pytest.raises(ValueError, match="num_lanes is 0: give at least 1"):
-        NumpyBonus(BONUSES["re3"](), TASKS["vectors"], num_lanes=0)
+@pytest.mark.parametrize("num_lanes", [0, 2.0, "2", None])
+def test_a_number_of_lanes_that_is_none_is_refused(num_lanes):
+    with pytest.raises(ValueError, match=f"num_lanes is {num_lanes!r}: give a whole number of at"):
+        NumpyBonus(BONUSES["re3"](), TASKS["vectors"], num_lanes)
+
+
+def test_a_loop_without_steps_is_refused():
     bonus = make("re3", "vectors")
     with pytest.raises(ValueError, match="a rollout of 0 steps of 4 lanes has nothing to reward"):
         bonus.reward_rollout(Step(np.zeros((0, LANES, 5))))

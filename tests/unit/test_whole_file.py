@@ -44,3 +44,10 @@ def test_what_is_no_file_is_not_replaced(tmp_path):
     with pytest.raises(OSError, match="something else than a file"), replacing(pipe):
         pytest.fail("began to write")
     assert pipe.is_fifo() and [*tmp_path.iterdir()] == [pipe]
+
+
+def test_a_missing_folder_is_named_and_not_the_hidden_file_in_it(tmp_path):
+    folder = tmp_path / "none"
+    with pytest.raises(FileNotFoundError) as caught, replacing(folder / "a.txt"):
+        pytest.fail("began to write")
+    assert caught.value.filename == str(folder) and not folder.exists()
