@@ -30,9 +30,10 @@ def validated(learner: AnyLearner) -> AnyLearner:
     float32, and an `updates_due` that answers yes or no counts as 1 or 0.
 
     Raises:
-      ValueError: it is no learner, has no phase, or learns what no state has.
+      ValueError: it is no learner, lacks a function or a phase, or learns what no state has.
     """
     if isinstance(learner, OnPolicyLearner):
+        _check_functions(learner, "init", "learn", "forget", "observed")
         return learner._replace(
             acting=_acting(learner.acting, learner.spec),
             init=_beginning(learner.init),
@@ -44,6 +45,7 @@ def validated(learner: AnyLearner) -> AnyLearner:
             f"make of the agent returns a {type(learner).__name__}: return a Learner or an "
             "OnPolicyLearner of re3_jax.agents.base"
         )
+    _check_functions(learner, "init", "restart", "store", "updates_due")
     phases = learner.phases
     if not isinstance(phases, tuple) or not phases or not all(map(callable, phases)):
         raise ValueError("phases of the agent are no functions in a tuple: give at least one")
@@ -118,6 +120,18 @@ def _rollout(learner: OnPolicyLearner, state: LearnerState, action: Any, step: L
         state_number=number,
         first_memory=state.memory,
     )
+
+
+def _check_functions(learner: Any, *names: str) -> None:
+    if not isinstance(learner.acting, Acting):
+        raise ValueError(
+            f"acting of the agent is a {type(learner.acting).__name__}: give an Acting of "
+            "re3_jax.agents.base"
+        )
+    of_acting = ((name, getattr(learner.acting, name)) for name in Acting._fields)
+    for name, function in (*of_acting, *((name, getattr(learner, name)) for name in names)):
+        if not callable(function):
+            raise ValueError(f"{name} of the agent is a {type(function).__name__}: give a function")
 
 
 def _acting(acting: Acting, spec: EnvSpec) -> Acting:

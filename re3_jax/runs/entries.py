@@ -7,6 +7,7 @@ import typing
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from re3_jax.envs.base import Box, Discrete
 from re3_jax.envs.names import unknown_name
 from re3_jax.runs.agents import Agent
 from re3_jax.runs.bonuses import Bonus
@@ -74,6 +75,11 @@ def _check_config(entry: Entry) -> None:
 
 def _check_agent(agent: Agent) -> None:
     _check_takes(agent.name, "make", agent.make, "its options", "task", "bonus")
+    if not {*(typing.get_args(agent.actions) or (agent.actions,))} <= {Box, Discrete}:
+        raise ValueError(
+            f"actions of {agent.name} is {agent.actions!r}: give the class Box or "
+            "Discrete, or Box | Discrete"
+        )
     types, options = field_types(agent.config), _options(agent)
     if missing := [f"{name}: int" for name in agent.sizes if types.get(name) is not int]:
         raise ValueError(

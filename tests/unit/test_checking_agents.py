@@ -146,6 +146,10 @@ WRONG = [
     (on_policy(learn=lambda state, *_: state), "learn of the agent returns 4 values: return"),
     (on_policy(learn=lambda state, *_: (state.agent, {})), "learn of the agent returns a .* state"),
     (on_policy(learn=lambda state, *_: (state, {"episodes": jnp.float32(1)})), "reports episodes"),
+    (on_policy(learn=None), "learn of the agent is a NoneType: give a function"),
+    (off_policy(store=[]), "store of the agent is a list: give a function"),
+    (off_policy(acting=acting(see=None)), "see of the agent is a NoneType: give a function"),
+    (off_policy(acting=phase), "acting of the agent is a function: give an Acting of re3_jax.age"),
     (None, "make of the agent returns a NoneType: return a Learner or an OnPolicyLearner"),
 ]
 

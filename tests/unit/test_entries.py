@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from re3_jax.envs import registry
-from re3_jax.envs.base import Box
+from re3_jax.envs.base import Box, Discrete
 from re3_jax.envs.host.config import DMCConfig
 from re3_jax.runs import entries, suites
 from re3_jax.runs.agents import AGENTS, Agent, OwnBonus
@@ -98,6 +98,12 @@ def test_whole_entries_pass(entry):
         (replace(AGENT, config=Plain), "the config of mine is no dataclass: give a class that is"),
         (replace(AGENT, config=Options()), "the config of mine is no dataclass"),
         (replace(AGENT, config=None), "the config of mine is no dataclass"),
+        (
+            replace(AGENT, actions="discrete"),
+            "actions of mine is 'discrete': give the class Box or",
+        ),
+        (replace(AGENT, actions=Discrete(2)), "actions of mine is Discrete(num_actions=2): give"),
+        (replace(AGENT, actions=Box | None), "Box | None: give the class Box or Discrete, or Box"),
         (
             replace(AGENT, config=Lacking),
             "Lacking of mine lacks num_envs: int and replay_capacity: int, which an agent with "
