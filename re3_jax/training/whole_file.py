@@ -5,6 +5,7 @@
 
 import contextlib
 import errno
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def replacing(path: Path) -> Iterator[Path]:
         renamed.
     """
     if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(path.parent))
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
     if path.exists() and not path.is_file():
         raise OSError(errno.EEXIST, "there is something else than a file", str(path))
     part = part_of(path)
