@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from re3_jax import checks
 from re3_jax.envs.base import Box, DeviceEnv, EnvSpec, EnvState, TimeStep
+from re3_jax.envs.endless import EndlessEpisode
 from re3_jax.envs.host.foreign import ForeignLanes
 from re3_jax.forms import as_float32, check_array, check_same_form, check_tuple
 
@@ -152,11 +153,7 @@ def check_env(env: DeviceEnv, num_lanes: int = 4, seed: int = 0) -> Float[Array,
     longest, first, later = lengths
     ends, moves, begins = map(jnp.sum, events)
     if jnp.max(longest) > limit:
-        raise ValueError(
-            f"an episode of {spec.task} goes on for {jnp.max(longest)} steps, more than its "
-            f"max_agent_steps of {limit}: step must end it with terminated or truncated, and begin "
-            "the next one"
-        )
+        raise EndlessEpisode(spec.task, limit)
     if not jnp.all(numbers):
         raise ValueError(f"an observation or a reward of {spec.task} is NaN or infinite")
     if not jnp.all(follows):
@@ -212,17 +209,11 @@ def check_lanes(
         )
     keys = jax.random.split(jax.random.key(seed), num_steps)
     actions = np.asarray(jax.jit(jax.vmap(lambda key: space.sample(key, num_lanes)))(keys))
-    returns, lengths = np.zeros(num_lanes), np.zeros(num_lanes, int)
-    ends = begins = 0
+    returns, ends, begins = np.zeros(num_lanes), 0, 0
     for action in actions:
         checked.send(action.reshape(num_lanes, -1))
         step = checked.receive()
-        returns, lengths, ended = returns + step.reward, lengths + 1, step.ended
-        if lengths.max() > spec.max_agent_steps:
-            raise ValueError(
-                f"an episode of {task} goes on for more than its max_agent_steps of "
-                f"{spec.max_agent_steps}: end it with terminated or truncated, and begin the next"
-            )
+        returns, ended = returns + step.reward, step.ended
         if not all(np.isfinite(leaf).all() for leaf in (step.frame, step.final_frame, step.reward)):
             raise ValueError(f"a frame or a reward of {task} is NaN or infinite")
         if not np.array_equal(step.frame[~ended], step.final_frame[~ended]):
@@ -232,7 +223,6 @@ def check_lanes(
             )
         ends += ended.sum()
         begins += not np.array_equal(step.frame[ended], step.final_frame[ended])
-        lengths[ended] = 0
     if ends and not begins:
         raise ValueError(
             f"where episodes of {task} end, frame is always the same as final_frame: return the "

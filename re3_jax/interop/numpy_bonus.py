@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float32, Int32, PRNGKeyArray
 
-from re3_jax import compilation
+from re3_jax import checks, compilation
 from re3_jax.envs.base import Discrete, EnvSpec
 from re3_jax.interop import state_file
 from re3_jax.intrinsic import rewarding
@@ -87,9 +87,8 @@ class NumpyBonus:
           ValueError: if the bonus does not suit the task, or there is no lane.
         """
         bonus = validated(bonus)
-        if not isinstance(num_lanes, int | np.integer) or num_lanes < 1:
-            raise ValueError(f"num_lanes is {num_lanes!r}: give a whole number of at least 1")
         self.spec, self.num_lanes, self._in_order = spec, num_lanes, bonus.in_order
+        checks.at_least(self, 1, "num_lanes")
         self._index_shape = bonus.index_shape
 
         def init(key: PRNGKeyArray) -> tuple[IntrinsicState, PRNGKeyArray]:

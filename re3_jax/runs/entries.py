@@ -75,7 +75,8 @@ def _check_config(entry: Entry) -> None:
 
 def _check_agent(agent: Agent) -> None:
     _check_takes(agent.name, "make", agent.make, "its options", "task", "bonus")
-    if not {*(typing.get_args(agent.actions) or (agent.actions,))} <= {Box, Discrete}:
+    kinds = typing.get_args(agent.actions) or (agent.actions,)
+    if not all(kind in (Box, Discrete) for kind in kinds):
         raise ValueError(
             f"actions of {agent.name} is {agent.actions!r}: give the class Box or "
             "Discrete, or Box | Discrete"

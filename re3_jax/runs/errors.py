@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
+from re3_jax.envs.endless import EndlessEpisode
 from re3_jax.envs.host.lost import LostWorkers
 from re3_jax.runs import early_stop
 
@@ -73,7 +74,7 @@ def in_one_sentence(main: Callable[[Sequence[str] | None], int]) -> Callable[...
             logging.getLogger(chatty).setLevel(logging.CRITICAL)
         try:
             return main(argv)
-        except (UsageError, LostWorkers) as error:
+        except (UsageError, LostWorkers, EndlessEpisode) as error:
             print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
             return 2
         except KeyboardInterrupt:

@@ -11,6 +11,7 @@ from jaxtyping import PRNGKeyArray
 from re3_jax.agents.base import Acting, AgentState
 from re3_jax.cpu.by_platform import in_turn
 from re3_jax.envs.base import DeviceEnv
+from re3_jax.envs.endless import EndlessEpisode
 from re3_jax.training.evaluate import EvalStats, evaluate
 from re3_jax.training.host_evaluation import Frames
 from re3_jax.training.seeds import OverSeeds, ProgramOptions
@@ -66,6 +67,7 @@ class DeviceProgram:
 
         over_seeds = OverSeeds.of(options)
         self.env_frames_per_chunk, self._over_seeds = env_frames_per_chunk, over_seeds
+        self._spec = env.spec
         self.init = over_seeds.compile(lambda seed: init(jax.random.key(seed)))
         self.train: Any = over_seeds.compile(train, donate=0)
         self.evaluate: Any = over_seeds.compile(evaluate_one)
@@ -93,10 +95,21 @@ class DeviceProgram:
     def start_evaluation(
         self, state: TrainState, film: Frames | None = None
     ) -> Callable[[], EvalStats]:
-        """Dispatches the episodes, which show no frames; the function returned waits for them."""
+        """Dispatches the episodes, which show no frames; the function returned waits for them.
+
+        Raises:
+          EndlessEpisode: from that function, if one does not end within its task's limit.
+        """
         del film
-        stats = self.evaluate(state)
-        return lambda: jax.device_get(stats)
+        dispatched = self.evaluate(state)
+
+        def found() -> EvalStats:
+            stats: EvalStats = jax.device_get(dispatched)
+            if np.isnan(stats.length_mean).any():
+                raise EndlessEpisode(self._spec.task, self._spec.max_agent_steps)
+            return stats
+
+        return found
 
     def capture(self, state: TrainState) -> TrainState:
         """What a checkpoint must hold: the state itself."""

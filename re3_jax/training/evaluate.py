@@ -5,14 +5,17 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, Num, PRNGKeyArray
 
 from re3_jax.agents.base import Acting, AgentState
 from re3_jax.envs.base import DeviceEnv
 
 
 class EvalStats(NamedTuple):
-    """Statistics over the episodes of one evaluation; lengths in agent steps."""
+    """Statistics over the episodes of one evaluation; lengths in agent steps.
+
+    On the device, `length_mean` is NaN where an episode did not end within its task's limit.
+    """
 
     episodes: Int[Array | np.ndarray, "*seed"]
     return_mean: Float[Array | np.ndarray, "*seed"]
@@ -23,7 +26,7 @@ class EvalStats(NamedTuple):
     def of(
         cls,
         returns: Float[Array | np.ndarray, "*seed episode"],
-        lengths: Int[Array | np.ndarray, "*seed episode"],
+        lengths: Num[Array | np.ndarray, "*seed episode"],
     ) -> "EvalStats":
         """The statistics of these episodes."""
         episodes = np.full(returns.shape[:-1], returns.shape[-1], np.int32)
@@ -42,7 +45,9 @@ def evaluate(
     """Plays `episodes` episodes side by side, each to its own end.
 
     Each lane counts its first episode only, so that short episodes are not over-represented
-    (as they are when the first `episodes` to finish among few lanes are counted).
+    (as they are when the first `episodes` to finish among few lanes are counted). One that does not
+    end within the task's `max_agent_steps` is cut there, and its length is NaN: a program cannot
+    raise, and Ctrl-C would wait for it.
     """
     reset_key, step_key = jax.random.split(key)
     env_state, observation = jax.vmap(env.reset)(jax.random.split(reset_key, episodes))
@@ -72,5 +77,10 @@ def evaluate(
         jnp.zeros(episodes, bool),
         step_key,
     )
-    _, _, returns, lengths, *_ = jax.lax.while_loop(lambda carry: ~jnp.all(carry[4]), step, start)
-    return EvalStats.of(returns, lengths)
+
+    def goes_on(carry):
+        _, _, _, lengths, finished, _ = carry
+        return jnp.any(~finished & (lengths < env.spec.max_agent_steps))
+
+    _, _, returns, lengths, finished, _ = jax.lax.while_loop(goes_on, step, start)
+    return EvalStats.of(returns, jnp.where(finished, lengths, jnp.nan))

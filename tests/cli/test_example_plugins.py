@@ -68,6 +68,19 @@ def test_lanes_of_a_plugin_are_trained_and_resumed(task, agent, more, tmp_path):
     assert summary["complete"] and summary["env_frames"] >= 1800
 
 
+def test_a_task_whose_episodes_are_longer_than_it_says_ends_the_run_in_one_sentence(tmp_path):
+    file = tmp_path / "mine.py"
+    text = (ROOT / "examples/plugin_suite.py").read_text()
+    file.write_text(text.replace("steps == limit", "steps == 2 * limit"))
+    options = ("--env", "corridor:10", "--preset", "debug", "--seeds", "1")
+    done = command(*options, "--plugin", str(file), "--out", str(tmp_path / "run"))
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    said = (
+        "error: an episode of corridor:10 goes on for more than its max_agent_steps of 40: end it"
+    )
+    assert done.stderr.startswith(said)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", EXAMPLES)
 def test_an_example_runs_and_resumes_exactly(kind, tmp_path):

@@ -102,6 +102,7 @@ def test_whole_entries_pass(entry):
             replace(AGENT, actions="discrete"),
             "actions of mine is 'discrete': give the class Box or",
         ),
+        (replace(AGENT, actions=[Box]), "actions of mine is [<class "),
         (replace(AGENT, actions=Discrete(2)), "actions of mine is Discrete(num_actions=2): give"),
         (replace(AGENT, actions=Box | None), "Box | None: give the class Box or Discrete, or Box"),
         (

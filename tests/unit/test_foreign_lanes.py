@@ -10,6 +10,7 @@ import pytest
 from re3_jax.envs import registry
 from re3_jax.envs.base import Discrete, EnvSpec, LaneStep
 from re3_jax.envs.checking import check_lanes
+from re3_jax.envs.endless import EndlessEpisode
 from re3_jax.envs.host.foreign import ForeignLanes
 from re3_jax.runs import config, suites
 from re3_jax.runs.errors import UsageError
@@ -150,6 +151,25 @@ def test_lanes_that_would_be_refused_are_not_started():
     with pytest.raises(UsageError, match="mine:counter has num_states"):
         suites._foreign(suite, "counter", None, LANES, print)
     make.assert_not_called()
+
+
+def test_an_episode_longer_than_the_specification_says_is_refused():
+    given = with_step(lambda step: step._replace(truncated=step.terminated))
+    given.set_state = lambda state: None
+    lanes = foreign(given)
+
+    def walk(steps):
+        for _ in range(steps):
+            lanes.send(np.zeros((LANES, 1), int))
+            lanes.receive()
+
+    walk(5)
+    lanes.reset(np.arange(LANES))
+    walk(5)
+    lanes.set_state({})
+    walk(5)
+    with pytest.raises(EndlessEpisode, match="mine:counter .* than its max_agent_steps of 5: end"):
+        walk(1)
 
 
 def test_a_walk_adds_up_rewards():

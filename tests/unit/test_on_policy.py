@@ -13,6 +13,7 @@ from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.a2c.learner import make_learner
 from re3_jax.agents.base import Acting, LearnerState, OnPolicyLearner
 from re3_jax.envs.base import CountableStates
+from re3_jax.envs.endless import EndlessEpisode
 from re3_jax.intrinsic.base import IntrinsicReward, none
 from re3_jax.training import coverage
 from re3_jax.training.evaluate import evaluate
@@ -205,6 +206,25 @@ def test_the_same_seed_gives_the_same_bits(program):
         state = program.init(jnp.array([4, 9]))
         states.append(as_numpy(program.train(state)[0]))
     jax.tree.map(equal_arrays, *states)
+
+
+@pytest.mark.parametrize("length", [6, 10**9])
+def test_an_evaluation_refuses_episodes_longer_than_the_task_says(length):
+    """A program that waits for their end could not be interrupted."""
+    env = countdown(6)
+    program = make(env)
+    state = program.init(jnp.array([1, 2]))
+    np.testing.assert_allclose(program.start_evaluation(state)().length_mean, 6, rtol=1e-6)
+
+    def step(steps, action, key):
+        after, found = env.step(steps, action, key)
+        ends = steps + 1 >= length
+        return jnp.where(ends, after, steps + 1), found._replace(terminated=ends)
+
+    spec = dataclasses.replace(env.spec, max_agent_steps=5)
+    wrong = make(env._replace(spec=spec, step=step))
+    with pytest.raises(EndlessEpisode, match="probe:countdown .* than its max_agent_steps of 5: "):
+        wrong.start_evaluation(wrong.init(jnp.array([1, 2])))()
 
 
 def test_evaluation_counts_one_whole_episode_a_lane_and_repeats_itself():

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import DTypeLike
 
 from re3_jax.envs.base import EnvSpec, LaneStep
+from re3_jax.envs.endless import EndlessEpisode
 
 FLAGS = "terminated", "truncated", "task_ended"
 
@@ -60,6 +61,7 @@ class ForeignLanes:
         self.spec, self.num_lanes, self._lanes, self._error = spec, num_lanes, lanes, error
         self.can_restore = bool(getattr(lanes, "can_restore", False))
         self.lost = np.zeros(num_lanes, bool)
+        self._lengths = np.zeros(num_lanes, int)
 
     def reset(self, seeds: np.ndarray) -> np.ndarray:
         """As `HostEnv.reset`.
@@ -67,6 +69,7 @@ class ForeignLanes:
         Raises:
           ValueError: the frames are of another shape, or of a dtype that is no such number.
         """
+        self._lengths[:] = 0
         return self._frames("the first frame", self._lanes.reset(seeds))
 
     def send(self, action: np.ndarray) -> None:
@@ -78,6 +81,7 @@ class ForeignLanes:
 
         Raises:
           ValueError: it returns no `LaneStep`, or an array in it is of a wrong form.
+          EndlessEpisode: an episode is longer than the specification says.
         """
         step = self._lanes.receive()
         if not isinstance(step, LaneStep):
@@ -91,7 +95,12 @@ class ForeignLanes:
         frames = {
             name: self._frames(name, getattr(step, name)) for name in ("frame", "final_frame")
         }
-        return LaneStep(reward=reward, **frames, **flags)
+        checked = LaneStep(reward=reward, **frames, **flags)
+        self._lengths += 1
+        if self._lengths.max() > self.spec.max_agent_steps:
+            raise EndlessEpisode(self.spec.task, self.spec.max_agent_steps)
+        self._lengths[checked.ended] = 0
+        return checked
 
     def get_state(self) -> dict[str, np.ndarray]:
         """As `HostEnv.get_state`."""
@@ -99,7 +108,8 @@ class ForeignLanes:
         return state
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
-        """As `HostEnv.set_state`."""
+        """As `HostEnv.set_state`; how long its episodes have lasted is not known."""
+        self._lengths[:] = 0
         self._lanes.set_state(state)
 
     def close(self) -> None:
