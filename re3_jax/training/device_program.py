@@ -67,7 +67,7 @@ class DeviceProgram:
 
         over_seeds = OverSeeds.of(options)
         self.env_frames_per_chunk, self._over_seeds = env_frames_per_chunk, over_seeds
-        self._spec = env.spec
+        self._env = env
         self.init = over_seeds.compile(lambda seed: init(jax.random.key(seed)))
         self.train: Any = over_seeds.compile(train, donate=0)
         self.evaluate: Any = over_seeds.compile(evaluate_one)
@@ -106,7 +106,7 @@ class DeviceProgram:
         def found() -> EvalStats:
             stats: EvalStats = jax.device_get(dispatched)
             if np.isnan(stats.length_mean).any():
-                raise EndlessEpisode(self._spec.task, self._spec.max_agent_steps)
+                raise EndlessEpisode(self._env.spec.task, self._env.spec.max_agent_steps)
             return stats
 
         return found
