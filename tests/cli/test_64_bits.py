@@ -9,6 +9,7 @@ import pytest
 
 PARTS = """
 import sys
+from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +20,12 @@ from re3_jax.intrinsic import RE3Config, Step, from_config, icm, vcse
 from re3_jax.intrinsic.rewarding import reward_rollout
 
 found = {}
+
+
+def rewarded(bonus, state, steps):
+    return jax.jit(partial(reward_rollout, bonus))(state, steps, jnp.int32(0), key)[0]
+
+
 for task in ("empty_16x16", "doorkey_6x6", "multiroom_n6", "keycorridor_s3r3"):
     env = registry.make(task)
 
@@ -37,26 +44,25 @@ spec = EnvSpec("plane", (3,), np.dtype(np.float32), Discrete(2), max_agent_steps
 bonus = from_config(RE3Config(ring_size=64, beta=0.1, last_neighbour=3, first_neighbour=3))
 steps = Step(jnp.asarray(np.random.default_rng(0).normal(size=(8, 4, 3))))
 start, key = bonus.init(jax.random.key(1), spec, 4), jax.random.key(2)
-found["reward"] = reward_rollout(bonus, start, steps, jnp.int32(0), key)[0]
+found["reward"] = rewarded(bonus, start, steps)
 # The ring is searched in blocks, and half full.
 large = from_config(RE3Config(ring_size=10_000, beta=0.1))
 start = large.init(jax.random.key(1), spec, 4)
 steps = Step(jnp.asarray(np.random.default_rng(1).normal(size=(1_200, 4, 3))))
-found["reward of a large ring"] = reward_rollout(large, start, steps, jnp.int32(0), key)[0]
+found["reward of a large ring"] = rewarded(large, start, steps)
 curious = icm.from_config(icm.ICMConfig(hidden_dim=8, latent_dim=4, beta=0.1))
 action, flag = jnp.zeros((8, 4), jnp.int32), jnp.zeros((8, 4), bool)
 seen = jnp.asarray(np.random.default_rng(2).normal(size=(9, 4, 3)), jnp.float32)
 steps = Step(seen[:-1], action, seen[1:], flag, flag)
-found["reward of ICM"] = reward_rollout(
-    curious, curious.init(jax.random.key(1), spec, 4), steps, jnp.int32(0), key
-)[0]
+start = jax.jit(partial(curious.init, spec=spec, num_lanes=4))(jax.random.key(1))
+found["reward of ICM"] = rewarded(curious, start, steps)
 # A rollout of more than 256 steps, whose copies are merged.
 valued = vcse.from_config(vcse.VCSEConfig(), RE3Config(ring_size=600, merge_copies=True))
 kind = np.random.default_rng(3).integers(0, 50, 600).reshape(150, 4)
 seen = jnp.asarray(np.random.default_rng(4).normal(size=(50, 3))[kind], jnp.float32)
 steps = Step(seen, value=jnp.asarray(kind, jnp.float32))
 start = valued.init(jax.random.key(1), spec, 4)
-found["reward of VCSE"] = reward_rollout(valued, start, steps, jnp.int32(0), key)[0]
+found["reward of VCSE"] = rewarded(valued, start, steps)
 images = np.random.default_rng(5).integers(0, 255, (6, 12, 12, 3), dtype=np.uint8)
 for kind in (jnp.uint8, jnp.float32):
     given = jnp.asarray(images, kind)
