@@ -13,7 +13,7 @@ from re3_jax.commands import train
 from re3_jax.runs import run_folder, session
 from re3_jax.training import finite
 
-RUN = ("--env", "minigrid:DoorKey-5x5", "--preset", "debug", "--seeds", "2", "--no-video")
+RUN = ("--env", "minigrid:Empty-5x5", "--preset", "debug", "--seeds", "2", "--no-video")
 
 
 def test_a_seed_is_finite_if_all_of_its_floats_are():
@@ -70,7 +70,7 @@ def test_the_others_go_on_and_the_summary_names_it(tmp_path, capsys, monkeypatch
 
 def test_from_python_the_chunk_that_led_there_can_be_looked_at(monkeypatch):
     options = {"preset": "debug", "seeds": 2, "progress": False}
-    run = re3_jax.train("minigrid:DoorKey-5x5", steps=1024, **options)
+    run = re3_jax.train("minigrid:Empty-5x5", steps=1024, **options)
     monkeypatch.setattr(session, "finite_seeds", lambda agent, seeds: [False, False])
     with pytest.raises(re3_jax.UsageError, match="env frame 2,048 the parameters of every seed"):
         run.train(steps=3072)
