@@ -14,6 +14,14 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 """Largest finite float32."""
 
 
+def made_with(kind: type, config: Any, taker: str) -> None:
+    """Options of this class, which `taker` needs: fields that another has in common mean others."""
+    if not isinstance(config, kind):
+        is_class = isinstance(config, type)
+        given = f"the class {config.__name__}" if is_class else f"a {type(config).__name__}"
+        raise ValueError(f"{taker} needs options made with {kind.__name__}(...), but got {given}")
+
+
 def at_least(config: Any, minimum: int, *names: str) -> None:
     """Whole numbers of at least `minimum`."""
     for name in names:

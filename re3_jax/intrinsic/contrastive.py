@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
-from re3_jax import augment, initializers, random_encoder
+from re3_jax import augment, checks, initializers, random_encoder
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward
@@ -55,6 +55,8 @@ def contrastive(config: RE3Config, learned: LearnedEncoderConfig) -> IntrinsicRe
     Raises:
       ValueError: if `ensemble_size` is above 1.
     """
+    checks.made_with(RE3Config, config, "contrastive")
+    checks.made_with(LearnedEncoderConfig, learned, "contrastive")
     return state_entropy(config, contrastive_encoder(config, learned), learned.neighbours)
 
 

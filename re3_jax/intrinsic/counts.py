@@ -14,6 +14,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from re3_jax import checks
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic import weight
@@ -50,6 +51,7 @@ class CountsState(NamedTuple):
 
 def counts(config: CountsConfig, num_stored: int) -> IntrinsicReward:
     """The bare bonus 1 / sqrt(N), for the newest `num_stored` steps."""
+    checks.made_with(CountsConfig, config, "counts")
 
     def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> CountsState:
         del key

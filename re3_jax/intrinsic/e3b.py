@@ -100,6 +100,7 @@ def elliptical(
 
 def e3b(config: E3BConfig, num_stored: int) -> IntrinsicReward:
     """The bare elliptical bonus of the newest `num_stored` steps."""
+    checks.made_with(E3BConfig, config, "e3b")
     encoder = controllable_encoder(config)
 
     def empty(latent_dim: int) -> Float[Array, "latent latent"]:

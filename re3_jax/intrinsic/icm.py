@@ -142,6 +142,7 @@ def errors(params: ICMParams, batch: IntrinsicBatch, config: ICMConfig) -> Error
 
 def icm(config: ICMConfig) -> IntrinsicReward:
     """The bare forward error, from the networks as they are before the update."""
+    checks.made_with(ICMConfig, config, "icm")
     optimizer = optax.adam(config.learning_rate)
 
     def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> ICMState:

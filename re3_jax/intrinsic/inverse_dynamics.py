@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
-from re3_jax import initializers
+from re3_jax import checks, initializers
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward
@@ -50,6 +50,8 @@ def inverse_dynamics(config: RE3Config, learned: LearnedEncoderConfig) -> Intrin
     Raises:
       ValueError: if `ensemble_size` is above 1.
     """
+    checks.made_with(RE3Config, config, "inverse_dynamics")
+    checks.made_with(LearnedEncoderConfig, learned, "inverse_dynamics")
     return state_entropy(config, inverse_dynamics_encoder(config, learned), learned.neighbours)
 
 

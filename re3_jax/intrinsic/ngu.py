@@ -166,6 +166,7 @@ def _episodic_rewards(
 
 def ngu(config: NGUConfig, num_stored: int) -> IntrinsicReward:
     """The bare bonus, for the newest `num_stored` steps."""
+    checks.made_with(NGUConfig, config, "ngu")
     encoder, lifelong = controllable_encoder(config), rnd.part_of(config)
 
     def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> NGUState:

@@ -71,6 +71,7 @@ class NovelDState(NamedTuple):
 
 def noveld(config: NovelDConfig, num_stored: int) -> IntrinsicReward:
     """The bare bonus, for the newest `num_stored` steps."""
+    checks.made_with(NovelDConfig, config, "noveld")
     novelty = rnd.part_of(config)
 
     def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> NovelDState:

@@ -10,7 +10,7 @@ from functools import partial
 
 from jaxtyping import Array
 
-from re3_jax import random_encoder
+from re3_jax import checks, random_encoder
 from re3_jax.intrinsic import encoder_config
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.encoder_config import EncoderConfig
@@ -50,6 +50,7 @@ def re3(config: RE3Config) -> IntrinsicReward:
     If the ring holds fewer neighbours, it is the mean over those that exist, and 0 for the very
     first observation (see `knn.mean_distance`).
     """
+    checks.made_with(RE3Config, config, "re3")
     return state_entropy(config, encoder_from(config), "ring")
 
 

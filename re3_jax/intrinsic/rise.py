@@ -11,6 +11,7 @@ neighbours are those that the options of RE3 choose.
 
 from dataclasses import dataclass
 
+from re3_jax import checks
 from re3_jax.intrinsic import transforms
 from re3_jax.intrinsic.base import IntrinsicReward
 from re3_jax.intrinsic.re3 import re3
@@ -48,4 +49,5 @@ def from_config(config: RISEConfig, entropy: RE3Config) -> IntrinsicReward:
       config: order and weight.
       entropy: encoder, ring and ranks of the neighbours; `scaled`'s fields have no effect.
     """
+    checks.made_with(RISEConfig, config, "rise")
     return weighted(config, re3(entropy), transforms.power(1.0 - config.alpha))

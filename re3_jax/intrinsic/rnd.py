@@ -100,6 +100,7 @@ def predict(
 
 def rnd(config: RNDConfig) -> IntrinsicReward:
     """The bare prediction error, from the predictor as it is before the update."""
+    checks.made_with(RNDConfig, config, "rnd")
     optimizer = optax.adam(config.learning_rate)
 
     def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> RNDState:

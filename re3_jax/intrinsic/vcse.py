@@ -142,6 +142,8 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
     Raises:
       ValueError: if the ring has no neighbour of rank k; from `reward`, if a minibatch has none.
     """
+    checks.made_with(VCSEConfig, config, "vcse")
+    checks.made_with(RE3Config, entropy, "vcse")
     in_ring = config.neighbours == "ring"
     if in_ring and config.k > entropy.ring_size - 1:
         raise ValueError(
