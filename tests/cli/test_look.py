@@ -209,9 +209,7 @@ def test_a_bonus_without_latents_has_the_pictures_that_need_none(tmp_path, capsy
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["keycorridor_s3r1", "multiroom_n2_s4"])
-def test_a_task_that_numbers_no_states_has_the_picture_of_where_the_agent_is(
-    task, tmp_path, monkeypatch
-):
+def test_the_pictures_of_states_are_of_cells_in_several_rooms(task, tmp_path, monkeypatch):
     drawn, of_states = [], figures.of_states
     monkeypatch.setattr(
         figures, "of_states", lambda *given: drawn.append(given) or of_states(*given)
@@ -220,10 +218,11 @@ def test_a_task_that_numbers_no_states_has_the_picture_of_where_the_agent_is(
     assert look.main([str(tmp_path / "run")]) == 0
     assert is_picture(tmp_path / "run" / "look" / "states.png")
     ((rows, _),) = drawn
-    (shares,) = rows.values()
+    shares, visited = rows.values()
     np.testing.assert_allclose(shares.sum(axis=(1, 2, 3)), 1.0)
     # The agent goes through doors, so it is not in one cell alone.
     assert ((shares.sum(axis=-1) > 0).sum(axis=(1, 2)) > 1).all()
+    assert ((visited.sum(axis=-1) > 0).sum(axis=(1, 2)) > 1).all()
 
 
 @pytest.mark.slow
