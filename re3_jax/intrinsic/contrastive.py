@@ -99,7 +99,7 @@ def contrastive_encoder(config: RE3Config, learned: LearnedEncoderConfig) -> Enc
         seen = spec
         if only_newest and not random_encoder.is_minigrid_view(spec):
             shape = *spec.observation_shape[:2], spec.colours
-            seen = dataclasses.replace(spec, observation_shape=shape)
+            seen = dataclasses.replace(spec, observation_shape=shape, frame_stack=1)
         encoder = network.init(encoder_key, seen)
         latent_dim = network.latent_dim(spec)
         # CURL's code draws W from [0, 1). Features of a MiniGrid view have no LayerNorm: with such

@@ -1,5 +1,7 @@
 """The contrastive encoder: its views, its training, and the inputs it refuses."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -82,3 +84,20 @@ def test_a_crop_of_the_whole_image_is_refused(image_input):
         encoder.init(jax.random.key(0), PIXELS)
     shifted = contrastive_encoder(config, LearnedEncoderConfig(augmentation="shift"))
     shifted.init(jax.random.key(0), PIXELS)
+
+
+@pytest.mark.parametrize(("colours", "stack"), [(3, 2), (1, 4)], ids=["two colour", "four grey"])
+def test_it_learns_from_the_newest_frame_of_a_stack(colours, stack):
+    shape, pixels = (48, 48, colours * stack), np.dtype(np.uint8)
+    spec = EnvSpec(
+        "any:pixels", shape, pixels, Discrete(3), 500, colours=colours, frame_stack=stack
+    )
+    config = dataclasses.replace(CONFIG, image_input="newest_frame", image_crop=40)
+    encoder = contrastive_encoder(config, LearnedEncoderConfig(augmentation="crop"))
+    state = jax.jit(encoder.init, static_argnums=1)(jax.random.key(0), spec)
+    images = jax.random.randint(jax.random.key(1), (6, *shape), 0, 256).astype(jnp.uint8)
+    state, _ = jax.jit(encoder.update)(state, batch_of(images), jax.random.key(2))
+    encode, older = jax.jit(encoder.encode), images.at[..., :-colours].set(0)
+    np.testing.assert_array_equal(encode(state, images), encode(state, older))
+    newest = images.at[..., -colours:].set(0)
+    assert (encode(state, images) != encode(state, newest)).any(axis=1).all()
