@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.multi_device.launch import finished, launch
-from tests.resume.compare import assert_close_run, assert_rows_close, assert_same_run
+from tests.resume.compare import assert_close_run, assert_rows_close
 
 pytestmark = pytest.mark.multi_device
 
@@ -212,13 +212,13 @@ def trained(make, shards):
 
 make = globals()[sys.argv[1]]
 on_four, on_one = trained(make, 4), trained(make, 1)
-assert_equal(on_four[::2], on_one[::2])
-# Quantiles are interpolated, which another program may round differently.
-for ours, theirs in zip(on_four[1], on_one[1], strict=True):
-    assert ours.keys() == theirs.keys()
-    for name, value in theirs.items():
-        tolerance = 1e-6 if name.endswith(("_p05", "_p50", "_p95")) else 0.0
-        np.testing.assert_allclose(ours[name], value, rtol=tolerance, err_msg=name)
+# On some processors XLA compiles an update of several devices to other instructions.
+pairs = map(jax.tree_util.tree_leaves_with_path, (on_four, on_one))
+for (path, ours), (_, theirs) in zip(*pairs, strict=True):
+    name = jax.tree_util.keystr(path)
+    tolerance = 1e-5 if np.issubdtype(theirs.dtype, np.floating) else 0.0
+    assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape), name
+    np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance, err_msg=name)
 print("equal")
 """
 )
@@ -233,11 +233,12 @@ RAD = (
     *("--dmc.image-size", "24", "--sac.augmentation", "shift", "--chunk-updates", "20"),
     *("--evaluation.every-env-frames", "400", "--evaluation.episodes", "1", "--loggers", "none"),
 )
-# The slices may take the other row of a near tie, and XLA may round an update of RAD differently.
-CLOSE = partial(assert_rows_close, rel=0.02)
+# XLA may round an update differently, and RAD's slices may take the other row of a near tie.
+TO_ROUNDING = partial(assert_close_run, rel=1e-5)
+UP_TO_TIES = partial(assert_rows_close, rel=0.02)
 LEGS = [
-    pytest.param(A2C, ((1280, 4), (2560, 1), (3840, 2)), assert_same_run, id="a2c"),
-    pytest.param(RAD, ((400, 1), (800, 4), (1600, 1)), CLOSE, id="rad"),
+    pytest.param(A2C, ((1280, 4), (2560, 1), (3840, 2)), TO_ROUNDING, id="a2c"),
+    pytest.param(RAD, ((400, 1), (800, 4), (1200, 1)), UP_TO_TIES, id="rad"),
 ]
 
 
@@ -263,7 +264,7 @@ def test_slices_are_the_ring(script, words):
 @pytest.mark.slow
 @pytest.mark.parametrize("loop", ["on_policy", "off_policy", "host", "host_of_dreamer"])
 def test_a_trained_state_is_that_of_one_device(loop):
-    """Bit for bit, but for quantiles: state, metrics and evaluation after the ring turned over."""
+    """State, metrics and evaluation after the ring turned over: floats up to rounding."""
     run(LOOPS, loop)
 
 
@@ -274,8 +275,8 @@ def train(out: Path, words: tuple[str, ...], *more: str, processes: int = 1, dev
 
 @pytest.mark.slow
 @pytest.mark.resume
-@pytest.mark.parametrize(("words", "legs", "assert_same"), LEGS)
-def test_a_run_goes_on_with_another_division(tmp_path, words, legs, assert_same):
+@pytest.mark.parametrize(("words", "legs", "assert_close"), LEGS)
+def test_a_run_goes_on_with_another_division(tmp_path, words, legs, assert_close):
     """From four devices to one and two, or from one to four and back: as a run on one device."""
     reference, out = tmp_path / "reference", tmp_path / "run"
     words = *words, "--seeds", "1"
@@ -283,7 +284,7 @@ def test_a_run_goes_on_with_another_division(tmp_path, words, legs, assert_same)
     for place, (steps, shards) in enumerate(legs):
         more = ("--resume",) if place else ()
         train(out, words, "--steps", f"{steps}", "--re3.ring-shards", f"{shards}", *more)
-    assert_same(out, reference)
+    assert_close(out, reference)
 
 
 @pytest.mark.slow
@@ -296,4 +297,4 @@ def test_two_processes_with_two_devices_each(tmp_path):
     words = *words, "--re3.ring-shards", "2"
     train(out, words, "--steps", "1280", processes=2, devices=2)
     train(out, words, "--steps", "2560", "--resume")
-    assert_close_run(out, reference, rel=1e-5)
+    TO_ROUNDING(out, reference)
