@@ -4,6 +4,9 @@ import gc
 import os
 import sys
 from importlib.metadata import version
+from pathlib import Path
+
+import pytest
 
 # PyTorch with CUDA imports Triton, whose LLVM crashes a process that has already loaded Mesa's,
 # which renders on machines without a GPU. No test compiles with Triton.
@@ -16,6 +19,14 @@ FASTER_TO_COMPILE = (
 
 ALLOCATIONS = 1_000_000
 """Objects that Python makes before it looks for garbage among them; its own number is 700."""
+
+MUCH_MEMORY = 3 * 2**30
+"""Bytes of a process of tests, of which `make test` has two, beyond which it forgets programs."""
+
+MORE_MEMORY = 2**30
+"""Bytes by which it then grows before it forgets again: the allocator returns none of them."""
+
+WORTH_FORGETTING = pytest.StashKey[int]()
 
 
 def pytest_configure(config):
@@ -56,7 +67,20 @@ def pytest_runtest_teardown(item, nextitem):
     JAX keeps what it has traced, and every full collection goes through all of it again. Within a
     module few collections pay: with Python's own number three modules took 23 s instead of 16 s of
     CPU time, and the largest use of memory was the same.
+
+    What was taken out is never freed, and JAX keeps its programs: a process grew to 7 GB. A large
+    one forgets the programs, and looks at everything again.
     """
     if nextitem is None or nextitem.path != item.path:
+        if (memory := _memory()) > item.config.stash.get(WORTH_FORGETTING, MUCH_MEMORY):
+            item.config.stash[WORTH_FORGETTING] = memory + MORE_MEMORY
+            gc.unfreeze()
+            sys.modules["jax"].clear_caches()
         gc.collect()
         gc.freeze()
+
+
+def _memory() -> int:
+    """Bytes of this process that are in memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

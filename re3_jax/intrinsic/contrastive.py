@@ -53,7 +53,7 @@ def contrastive(config: RE3Config, learned: LearnedEncoderConfig) -> IntrinsicRe
     """The bare mean distance in the latent space of `contrastive_encoder`.
 
     Raises:
-      ValueError: if `ensemble_size` is above 1.
+      ValueError: if `ensemble_size` is above 1, or options are of another class.
     """
     checks.made_with(RE3Config, config, "contrastive")
     checks.made_with(LearnedEncoderConfig, learned, "contrastive")
@@ -64,7 +64,7 @@ def from_config(config: RE3Config, learned: LearnedEncoderConfig) -> IntrinsicRe
     """The complete bonus: distance, normalisation, log(1 + .), beta_t.
 
     Raises:
-      ValueError: if `ensemble_size` is above 1.
+      ValueError: if `ensemble_size` is above 1, or options are of another class.
     """
     return scaled(config, contrastive(config, learned))
 

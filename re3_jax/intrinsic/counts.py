@@ -50,7 +50,11 @@ class CountsState(NamedTuple):
 
 
 def counts(config: CountsConfig, num_stored: int) -> IntrinsicReward:
-    """The bare bonus 1 / sqrt(N), for the newest `num_stored` steps."""
+    """The bare bonus 1 / sqrt(N), for the newest `num_stored` steps.
+
+    Raises:
+      ValueError: if the options are of another class.
+    """
     checks.made_with(CountsConfig, config, "counts")
 
     def init(key: PRNGKeyArray, spec: EnvSpec, num_lanes: int = 1) -> CountsState:

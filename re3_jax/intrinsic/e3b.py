@@ -99,7 +99,11 @@ def elliptical(
 
 
 def e3b(config: E3BConfig, num_stored: int) -> IntrinsicReward:
-    """The bare elliptical bonus of the newest `num_stored` steps."""
+    """The bare elliptical bonus of the newest `num_stored` steps.
+
+    Raises:
+      ValueError: if the options are of another class.
+    """
     checks.made_with(E3BConfig, config, "e3b")
     encoder = controllable_encoder(config)
 

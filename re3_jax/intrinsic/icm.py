@@ -141,7 +141,11 @@ def errors(params: ICMParams, batch: IntrinsicBatch, config: ICMConfig) -> Error
 
 
 def icm(config: ICMConfig) -> IntrinsicReward:
-    """The bare forward error, from the networks as they are before the update."""
+    """The bare forward error, from the networks as they are before the update.
+
+    Raises:
+      ValueError: if the options are of another class.
+    """
     checks.made_with(ICMConfig, config, "icm")
     optimizer = optax.adam(config.learning_rate)
 

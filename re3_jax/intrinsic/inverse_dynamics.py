@@ -48,7 +48,7 @@ def inverse_dynamics(config: RE3Config, learned: LearnedEncoderConfig) -> Intrin
     """The bare mean distance in the latent space of `inverse_dynamics_encoder`.
 
     Raises:
-      ValueError: if `ensemble_size` is above 1.
+      ValueError: if `ensemble_size` is above 1, or options are of another class.
     """
     checks.made_with(RE3Config, config, "inverse_dynamics")
     checks.made_with(LearnedEncoderConfig, learned, "inverse_dynamics")
@@ -59,7 +59,7 @@ def from_config(config: RE3Config, learned: LearnedEncoderConfig) -> IntrinsicRe
     """The complete bonus: distance, normalisation, log(1 + .), beta_t.
 
     Raises:
-      ValueError: if `ensemble_size` is above 1.
+      ValueError: if `ensemble_size` is above 1, or options are of another class.
     """
     return scaled(config, inverse_dynamics(config, learned))
 

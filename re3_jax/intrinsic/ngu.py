@@ -165,7 +165,11 @@ def _episodic_rewards(
 
 
 def ngu(config: NGUConfig, num_stored: int) -> IntrinsicReward:
-    """The bare bonus, for the newest `num_stored` steps."""
+    """The bare bonus, for the newest `num_stored` steps.
+
+    Raises:
+      ValueError: if the options are of another class.
+    """
     checks.made_with(NGUConfig, config, "ngu")
     encoder, lifelong = controllable_encoder(config), rnd.part_of(config)
 

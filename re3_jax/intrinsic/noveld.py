@@ -70,7 +70,11 @@ class NovelDState(NamedTuple):
 
 
 def noveld(config: NovelDConfig, num_stored: int) -> IntrinsicReward:
-    """The bare bonus, for the newest `num_stored` steps."""
+    """The bare bonus, for the newest `num_stored` steps.
+
+    Raises:
+      ValueError: if the options are of another class.
+    """
     checks.made_with(NovelDConfig, config, "noveld")
     novelty = rnd.part_of(config)
 

@@ -49,6 +49,9 @@ def re3(config: RE3Config) -> IntrinsicReward:
 
     If the ring holds fewer neighbours, it is the mean over those that exist, and 0 for the very
     first observation (see `knn.mean_distance`).
+
+    Raises:
+      ValueError: if the options are of another class.
     """
     checks.made_with(RE3Config, config, "re3")
     return state_entropy(config, encoder_from(config), "ring")

@@ -48,6 +48,9 @@ def from_config(config: RISEConfig, entropy: RE3Config) -> IntrinsicReward:
     Args:
       config: order and weight.
       entropy: encoder, ring and ranks of the neighbours; `scaled`'s fields have no effect.
+
+    Raises:
+      ValueError: if options are of another class.
     """
     checks.made_with(RISEConfig, config, "rise")
     return weighted(config, re3(entropy), transforms.power(1.0 - config.alpha))

@@ -99,7 +99,11 @@ def predict(
 
 
 def rnd(config: RNDConfig) -> IntrinsicReward:
-    """The bare prediction error, from the predictor as it is before the update."""
+    """The bare prediction error, from the predictor as it is before the update.
+
+    Raises:
+      ValueError: if the options are of another class.
+    """
     checks.made_with(RNDConfig, config, "rnd")
     optimizer = optax.adam(config.learning_rate)
 

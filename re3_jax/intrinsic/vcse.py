@@ -140,7 +140,8 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
         effect.
 
     Raises:
-      ValueError: if the ring has no neighbour of rank k; from `reward`, if a minibatch has none.
+      ValueError: if the ring has no neighbour of rank k, or options are of another class; from
+        `reward`, if a minibatch has no such neighbour.
     """
     checks.made_with(VCSEConfig, config, "vcse")
     checks.made_with(RE3Config, entropy, "vcse")

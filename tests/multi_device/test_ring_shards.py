@@ -216,9 +216,9 @@ on_four, on_one = trained(make, 4), trained(make, 1)
 pairs = map(jax.tree_util.tree_leaves_with_path, (on_four, on_one))
 for (path, ours), (_, theirs) in zip(*pairs, strict=True):
     name = jax.tree_util.keystr(path)
-    tolerance = 1e-5 if np.issubdtype(theirs.dtype, np.floating) else 0.0
+    rtol, atol = (1e-5, 1e-7) if np.issubdtype(theirs.dtype, np.floating) else (0.0, 0.0)
     assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape), name
-    np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance, err_msg=name)
+    np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol, err_msg=name)
 print("equal")
 """
 )
