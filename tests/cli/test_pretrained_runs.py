@@ -40,7 +40,10 @@ def resnet50():
 
 @pytest.mark.parametrize(
     ("bonus", "weights", "latent_dim"),
-    [("atc", small_atc, 12), ("imagenet", resnet50, 2048)],
+    [
+        ("atc", small_atc, 12),
+        pytest.param("imagenet", resnet50, 2048, marks=pytest.mark.slow),
+    ],
 )
 def test_a_run_is_rewarded_for_distances_between_latents_of_its_file(
     bonus, weights, latent_dim, tmp_path

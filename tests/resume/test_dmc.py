@@ -72,7 +72,11 @@ def test_every_task_resumes_bit_for_bit_in_a_new_process(tmp_path):
 @pytest.mark.resume
 @pytest.mark.parametrize(
     ("task_id", "name"),
-    [("reacher_hard", "gl"), ("quadruped_escape", "gl"), ("cheetah_run_sparse", "warp")],
+    [
+        ("reacher_hard", "gl"),
+        pytest.param("quadruped_escape", "gl", marks=pytest.mark.slow),
+        ("cheetah_run_sparse", "warp"),
+    ],
 )
 def test_frames_resume_bit_for_bit(task_id, name):
     if name == "gl" and gl.probe() is None:

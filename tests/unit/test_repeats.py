@@ -107,7 +107,13 @@ VIEWS = EnvSpec("minigrid:any", (7, 7, 3), np.dtype(np.uint8), Discrete(7), 360)
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"count_self": True}, {"ensemble_size": 2}, {"search_size": 700}]
+    "options",
+    [
+        {},
+        pytest.param({"count_self": True}, marks=pytest.mark.slow),
+        pytest.param({"ensemble_size": 2}, marks=pytest.mark.slow),
+        {"search_size": 700},
+    ],
 )
 def test_a_large_rollout_has_the_bonus_of_a_ring_that_merges_nothing(options):
     def run(merge_copies, key, rollouts):
