@@ -223,6 +223,16 @@ def check_speed() -> list[str]:
     ]
 
 
+def check_kept_programs() -> list[str]:
+    """A line on the folder of compiled programs, from which nothing is ever deleted."""
+    from re3_jax.runs import machine
+
+    if (kept := machine.kept_programs()) is None:
+        return ["programs  none is kept: every process compiles its own"]
+    folder, num_bytes = kept
+    return [f"programs  {_gib(num_bytes)}, compiled, in {folder}, which you may delete"]
+
+
 def _compared(measured: float, agent: str, bonus: str, merge_copies: bool) -> Iterator[str]:
     """Lines that compare frames per second with each committed benchmark of the same program."""
     for path in sorted(RESULTS.glob("*.json")):
@@ -243,7 +253,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Prints the report; returns the exit code (0 or 2)."""
     name = "python -m re3_jax.commands.doctor"
     Parser(name, description=__doc__).parse_args(argv)
-    checks = check_versions, check_machine, check_pixels, check_neighbours, check_speed
+    checks = (
+        check_versions,
+        check_machine,
+        check_pixels,
+        check_neighbours,
+        check_speed,
+        check_kept_programs,
+    )
     for check in checks:
         for line in check():
             print(line, flush=True)

@@ -88,6 +88,13 @@ def keep_compiled_programs() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 
+def kept_programs() -> tuple[Path, int] | None:
+    """Folder of the compiled programs, and their bytes; None where none are kept."""
+    if not (folder := jax.config.jax_compilation_cache_dir):  # type: ignore[attr-defined]
+        return None
+    return Path(folder), sum(file.stat().st_size for file in Path(folder).glob("*"))
+
+
 def use_cpu_devices(count: int) -> None:
     """Splits the CPU into `count` devices, which share XLA's threads.
 

@@ -23,6 +23,9 @@ def test_programs_are_kept_in_the_users_cache_folder(no_cache, monkeypatch, tmp_
     machine.keep_compiled_programs()
     (folder,) = (tmp_path / "re3_jax" / "xla").iterdir()
     assert jax.config.jax_compilation_cache_dir == str(folder)
+    (folder / "jit_one-cache").write_bytes(bytes(3))
+    (folder / "jit_other-cache").write_bytes(bytes(4))
+    assert machine.kept_programs() == (folder, 7)
 
 
 def test_without_a_folder_nothing_is_kept_and_nothing_said(no_cache, monkeypatch, tmp_path):
@@ -30,3 +33,4 @@ def test_without_a_folder_nothing_is_kept_and_nothing_said(no_cache, monkeypatch
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     machine.keep_compiled_programs()
     assert jax.config.jax_compilation_cache_dir is None
+    assert machine.kept_programs() is None

@@ -59,7 +59,7 @@ def test_a_machine_that_runs_the_tests_is_ready(monkeypatch, capsys, tmp_path):
     assert doctor.main([]) == 0
     printed = capsys.readouterr().out
     heads = [line.split()[0] for line in printed.splitlines()]
-    expected = "python packages host devices OpenGL Atari DMC k-NN speed ready"
+    expected = "python packages host devices OpenGL Atari DMC k-NN speed programs ready"
     assert set(expected.split()) <= set(heads)
     assert "env frames/s" in printed
     assert "of the 1 measured on 1 x cpu (made up, 2 cores)" in printed
