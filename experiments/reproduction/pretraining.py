@@ -46,19 +46,24 @@ def _higher_entropy(*others: str, tasks: Sequence[str] = tuple(TASKS)) -> Find:
     def find(results: Results) -> Finding:
         last = _last(results)
         differences = {
-            (task, other): np.array([ours[seed] - last[task, other][seed] for seed in ours])
+            (task, other): np.array([ours[seed] - theirs[seed] for seed in ours if seed in theirs])
             for (task, label), ours in last.items()
             for other in others
             if task in tasks and label == OURS
-            if last.get((task, other), {}).keys() == ours.keys()
+            if (theirs := last.get((task, other), {})).keys() & ours
         }
         if not differences:
             return not_run(costs.rad(results))
         found = {cell: Interval.of_mean(values) for cell, values in differences.items()}
         seeds = min(map(len, differences.values()))
         judged = rules.above_zero([*found.values()], seeds, Verdict.SMALLER)
-        ran_others = {other for _, other in found}
-        verdict, reason = rules.all_ran(judged, [name for name in others if name not in ran_others])
+        missing = [
+            f"{other} on {task}"
+            for task in dict.fromkeys(task for task, _ in found)
+            for other in others
+            if (task, other) not in found
+        ]
+        verdict, reason = rules.all_ran(judged, missing)
         words = "; ".join(
             f"{task}: {difference} nats above {other} with the same seed"
             for (task, other), difference in found.items()

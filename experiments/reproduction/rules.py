@@ -1,8 +1,9 @@
 """How numbers decide a verdict. The page prints `IN_WORDS`."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from experiments.reproduction.entry import Verdict
@@ -36,8 +37,8 @@ IN_WORDS = (
     "compared by the area under the curve from frame 0, pre-training included, because what the "
     "paper claims is sample-efficiency. Where results are paired by seed, the 95% interval of the "
     "mean difference (Student's t over seeds) lies above 0. Other rows must have 95% intervals of "
-    "the mean that lie apart. Of several such pairs more than half must, and all that a statement "
-    "names must have run.",
+    "the mean that lie apart. Of several such pairs more than half must (both tasks of two; for "
+    '"several" in the paper two are enough), and all that a statement names must have run.',
     "*A number*: the 95% interval of our mean contains the paper's number. A wide interval "
     "contains much, so look at its width.",
     f'*A count of operations*: differs by at most {WITHIN:.0%}. "Roughly twice" is '
@@ -95,6 +96,14 @@ Judge = Callable[[Sequence[Comparison], Verdict], Judged]
 """(comparisons, the verdict if the statement holds) -> what they decide."""
 
 
+NOT_FINITE: Judged = Verdict.NOT_REPRODUCED, "a result is not finite: no comparison"
+
+
+def _are_finite(found: Sequence[Any]) -> bool:
+    """Whether all numbers of comparisons or intervals are: NaN is neither above nor below."""
+    return bool(np.isfinite(jax.tree.leaves(found)).all())
+
+
 def wins(needed: int) -> Judge:
     """`better` of so many."""
     return lambda comparisons, reproduced: better(comparisons, needed, reproduced)
@@ -146,6 +155,8 @@ def better(comparisons: Sequence[Comparison], needed: int, reproduced: Verdict) 
     decided = [one for one in comparisons if one.seeds >= FEWEST_SEEDS]
     if not decided:
         return Verdict.NOT_REPRODUCED, too_few(min(one.seeds for one in comparisons))
+    if not _are_finite(decided):
+        return NOT_FINITE
     won = sum(one.is_won for one in decided)
     lost = sum(one.turned().is_won for one in decided)
     if won >= needed:
@@ -169,6 +180,8 @@ def apart(pairs: Sequence[tuple[Interval, Interval]], seeds: int, reproduced: Ve
     """
     if seeds < FEWEST_FOR_INTERVALS:
         return Verdict.NOT_REPRODUCED, too_few(seeds)
+    if not _are_finite(pairs):
+        return NOT_FINITE
     won = sum(ours.low > theirs.high for ours, theirs in pairs)
     lost = sum(ours.high < theirs.low for ours, theirs in pairs)
     if won > len(pairs) / 2:
@@ -191,6 +204,8 @@ def alike(comparisons: Sequence[Comparison], reproduced: Verdict) -> Judged:
     seeds = min(comparison.seeds for comparison in comparisons)
     if seeds < FEWEST_SEEDS:
         return Verdict.NOT_REPRODUCED, too_few(seeds)
+    if not _are_finite(comparisons):
+        return NOT_FINITE
     probabilities = [comparison.probability for comparison in comparisons]
     differing = sum(not p.low <= 0.5 <= p.high for p in probabilities)
     if differing:
@@ -203,6 +218,8 @@ def not_worse(comparisons: Sequence[Comparison], reproduced: Verdict) -> Judged:
     seeds = min(comparison.seeds for comparison in comparisons)
     if seeds < FEWEST_SEEDS:
         return Verdict.NOT_REPRODUCED, too_few(seeds)
+    if not _are_finite(comparisons):
+        return NOT_FINITE
     is_worse = any(comparison.probability.high < 0.5 for comparison in comparisons)
     if is_worse:
         return Verdict.NOT_REPRODUCED, "worse"
@@ -214,6 +231,8 @@ def contains(found: Interval, seeds: int, number: float, reproduced: Verdict) ->
     """Whether the interval of our mean contains the paper's number."""
     if seeds < FEWEST_SEEDS:
         return Verdict.NOT_REPRODUCED, too_few(seeds)
+    if not _are_finite(found):
+        return NOT_FINITE
     if found.low <= number <= found.high:
         return reproduced, ""
     return Verdict.NOT_REPRODUCED, "higher" if found.low > number else "lower"
@@ -223,6 +242,8 @@ def below(found: Interval, seeds: int, number: float, reproduced: Verdict) -> Ju
     """Whether the interval of our mean lies below a number."""
     if seeds < FEWEST_SEEDS:
         return Verdict.NOT_REPRODUCED, too_few(seeds)
+    if not _are_finite(found):
+        return NOT_FINITE
     return (reproduced, "") if found.high < number else (Verdict.NOT_REPRODUCED, "higher")
 
 

@@ -149,6 +149,21 @@ def test_numbers_and_intervals_that_lie_apart():
     assert rules.apart(pairs, 3, REPRODUCED) == (NOT_REPRODUCED, "apart in 1 of 2")
 
 
+def test_what_is_not_finite_decides_nothing():
+    nan = Interval(*[float("nan")] * 3)
+    comparison = compared(0.6, 1.0)._replace(probability=nan)
+    judged = [
+        rules.better([comparison], 1, REPRODUCED),
+        rules.alike([comparison], REPRODUCED),
+        rules.not_worse([comparison], REPRODUCED),
+        rules.contains(nan, 5, 1.0, REPRODUCED),
+        rules.below(nan, 5, 2.0, REPRODUCED),
+        rules.apart([(nan, Interval(0, 0, 0))], 5, REPRODUCED),
+        rules.above_zero([nan], 5, REPRODUCED),
+    ]
+    assert set(judged) == {rules.NOT_FINITE}
+
+
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_two_seeds_are_no_comparison(seeds):
     clear, found = [compared(1.0, 1.0, seeds)], Interval(1.0, 0.9, 1.1)

@@ -287,10 +287,14 @@ def test_entropy_and_ensembles(root):
     assert entropy.command == f'make figure FIG=pretraining ARGS="{words}"'
     assert "0.83 (0.12 to 1.55) nats above APT" in entropy.result
     # What it says of both is not shown by one.
-    assert entropy.reason == "SE w/ Inverse dynamics not run"
+    assert entropy.reason == "SE w/ Inverse dynamics on hopper_hop not run"
     rows["SE w/ Inverse dynamics"] = [28, 18, 9]
     write(rows)
     assert found(root, "Figure 9 (a)").verdict is SMALLER
+    # A run more of one row has nothing to be compared with.
+    write(rows | {"RE3": [30, 20, 10, 500]})
+    assert "0.83 (0.12 to 1.55) nats above APT" in found(root, "Figure 9 (a)").result
+    write(rows)
     assert found(root, "Figure 8").verdict is NOT_RUN
     (root / "results" / "behaviours").mkdir()
     (root / "results" / "behaviours" / "strips.png").touch()
