@@ -194,7 +194,7 @@ def vcse(config: VCSEConfig, entropy: RE3Config) -> IntrinsicReward:
         with jax.named_scope("knn"):
             if state.values is None:
                 check_minibatch(len(row), config.k, "k")
-                values = batch.required("value")
+                values = batch.required("value").astype(jnp.float32)
                 is_merged = merges and len(row) > AT_ONCE
                 among, row = _minibatch(state.ring, row, values, is_merged)
                 search = partial(_radius_and_count, config.k, among, among.ring, among.values)

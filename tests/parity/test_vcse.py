@@ -53,6 +53,21 @@ def test_a_minibatch_equals_the_authors_code(k):
     assert (radius == 0).any() or k > 1
 
 
+@pytest.mark.parametrize("kind", [jnp.bfloat16, jnp.float16])
+def test_values_of_half_precision_are_counted_in_single(kind):
+    init, observe, reward = functions(VCSEConfig())
+    state, observation = init(jax.random.key(0), MINIGRID), draw(MINIGRID, 1)
+    state, index = observe(state, Step(observation))
+    half = jnp.asarray(values_of(0), kind)
+    found = [
+        reward(state, IntrinsicBatch(observation, None, None, index, None, value))
+        for value in (half, half.astype(jnp.float32))
+    ]
+    (paid, _, info), (expected, _, expected_info) = found
+    np.testing.assert_array_equal(paid, expected)
+    assert info == expected_info
+
+
 @pytest.mark.parametrize("values", ["of the view", "of the past too"])
 @pytest.mark.parametrize("kinds", [40, 550])
 def test_a_large_minibatch_that_merges_copies_equals_the_authors_code(kinds, values):

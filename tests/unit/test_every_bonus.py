@@ -95,6 +95,22 @@ def test_after_an_observation_with_nan_rewards_are_finite_again(name):
     assert finite[0].all() and finite[2].all() and finite[3].all()
 
 
+@pytest.mark.parametrize("minibatches", [None, MINIBATCHES], ids=["batch", "minibatches"])
+@pytest.mark.parametrize("name", OF_REALS)
+def test_a_state_may_be_made_inside_shard_map(name, minibatches):
+    bonus = bonus_of(name, REALS)
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("seed",))
+    of_seed, of_lanes = (jax.sharding.PartitionSpec(*axes) for axes in (["seed"], [None, "seed"]))
+
+    def rewarded(keys, steps):
+        state = bonus.init(keys[0], SPECS[REALS], LANES)
+        return reward_rollout(bonus, state, steps, 0, keys[0], minibatches)[0]
+
+    program = jax.shard_map(rewarded, mesh=mesh, in_specs=(of_seed, of_lanes), out_specs=of_lanes)
+    reward = jax.eval_shape(program, jax.random.split(jax.random.key(0), 1), rollout(REALS, 0))
+    assert (reward.shape, reward.dtype) == ((LENGTH, LANES), np.float32)
+
+
 @pytest.mark.parametrize("name", OF_REALS)
 def test_one_compiled_program_serves_every_weight(name):
     """beta_0 and rho are data: only the program that makes the state knows them."""
