@@ -87,9 +87,10 @@ def _once_at(
         )
 
     def unknown(leaf):
-        return varying_like(jnp.zeros((len(distinct), *leaf.shape[1:]), leaf.dtype), [values])
+        return jnp.zeros((len(distinct), *leaf.shape[1:]), leaf.dtype)
 
     empty = jax.tree.map(unknown, jax.eval_shape(function, distinct[:at_once]))
+    empty = varying_like(empty, values)
     found = lax.fori_loop(0, number[-1] // at_once + 1, body, empty)
     return jax.tree.map(lambda leaf: leaf[number[first]], found)
 

@@ -1,12 +1,12 @@
 """What every test process needs before its first import of JAX or PyTorch."""
 
+import ctypes
 import gc
 import os
 import sys
 from importlib.metadata import version
-from pathlib import Path
 
-import pytest
+import psutil
 
 # PyTorch with CUDA imports Triton, whose LLVM crashes a process that has already loaded Mesa's,
 # which renders on machines without a GPU. No test compiles with Triton.
@@ -22,11 +22,6 @@ ALLOCATIONS = 1_000_000
 
 MUCH_MEMORY = 3 * 2**30
 """Bytes of a process of tests, of which `make test` has two, beyond which it forgets programs."""
-
-MORE_MEMORY = 2**30
-"""Bytes by which it then grows before it forgets again: the allocator returns none of them."""
-
-WORTH_FORGETTING = pytest.StashKey[int]()
 
 
 def pytest_configure(config):
@@ -72,15 +67,16 @@ def pytest_runtest_teardown(item, nextitem):
     one forgets the programs, and looks at everything again.
     """
     if nextitem is None or nextitem.path != item.path:
-        if (memory := _memory()) > item.config.stash.get(WORTH_FORGETTING, MUCH_MEMORY):
-            item.config.stash[WORTH_FORGETTING] = memory + MORE_MEMORY
-            gc.unfreeze()
-            sys.modules["jax"].clear_caches()
+        if psutil.Process().memory_info().rss > MUCH_MEMORY:
+            _forget_programs()
         gc.collect()
         gc.freeze()
 
 
-def _memory() -> int:
-    """Bytes of this process that are in memory."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+def _forget_programs() -> None:
+    gc.unfreeze()
+    sys.modules["jax"].clear_caches()
+    gc.collect()
+    # glibc, with the settings of the Makefile, returns no memory unless it is told to.
+    if return_memory := getattr(ctypes.CDLL(None), "malloc_trim", None):
+        return_memory(0)

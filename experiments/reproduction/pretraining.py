@@ -59,8 +59,9 @@ def _higher_entropy(*others: str, tasks: Sequence[str] = tuple(TASKS)) -> Find:
         judged = rules.above_zero([*found.values()], seeds, Verdict.SMALLER)
         missing = [
             f"{other} on {task}"
-            for task in dict.fromkeys(task for task, _ in found)
+            for task, label in last
             for other in others
+            if task in tasks and label == OURS
             if (task, other) not in found
         ]
         verdict, reason = rules.all_ran(judged, missing)

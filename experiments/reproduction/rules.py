@@ -99,9 +99,14 @@ Judge = Callable[[Sequence[Comparison], Verdict], Judged]
 NOT_FINITE: Judged = Verdict.NOT_REPRODUCED, "a result is not finite: no comparison"
 
 
-def _are_finite(found: Sequence[Any]) -> bool:
-    """Whether all numbers of comparisons or intervals are: NaN is neither above nor below."""
-    return bool(np.isfinite(jax.tree.leaves(found)).all())
+def _undecided(found: Sequence[Any], seeds: int, fewest: int = FEWEST_SEEDS) -> Judged | None:
+    """The verdict on comparisons or intervals that decide nothing; None on others.
+
+    NaN is neither above nor below anything.
+    """
+    if seeds < fewest:
+        return Verdict.NOT_REPRODUCED, too_few(seeds)
+    return None if np.isfinite(jax.tree.leaves(found)).all() else NOT_FINITE
 
 
 def wins(needed: int) -> Judge:
@@ -155,8 +160,8 @@ def better(comparisons: Sequence[Comparison], needed: int, reproduced: Verdict) 
     decided = [one for one in comparisons if one.seeds >= FEWEST_SEEDS]
     if not decided:
         return Verdict.NOT_REPRODUCED, too_few(min(one.seeds for one in comparisons))
-    if not _are_finite(decided):
-        return NOT_FINITE
+    if undecided := _undecided(decided, FEWEST_SEEDS):
+        return undecided
     won = sum(one.is_won for one in decided)
     lost = sum(one.turned().is_won for one in decided)
     if won >= needed:
@@ -178,10 +183,8 @@ def apart(pairs: Sequence[tuple[Interval, Interval]], seeds: int, reproduced: Ve
       seeds: the smallest number behind an interval.
       reproduced: the verdict if so.
     """
-    if seeds < FEWEST_FOR_INTERVALS:
-        return Verdict.NOT_REPRODUCED, too_few(seeds)
-    if not _are_finite(pairs):
-        return NOT_FINITE
+    if undecided := _undecided(pairs, seeds, FEWEST_FOR_INTERVALS):
+        return undecided
     won = sum(ours.low > theirs.high for ours, theirs in pairs)
     lost = sum(ours.high < theirs.low for ours, theirs in pairs)
     if won > len(pairs) / 2:
@@ -202,10 +205,8 @@ def above_zero(differences: Sequence[Interval], seeds: int, reproduced: Verdict)
 def alike(comparisons: Sequence[Comparison], reproduced: Verdict) -> Judged:
     """Whether no comparison shows a difference."""
     seeds = min(comparison.seeds for comparison in comparisons)
-    if seeds < FEWEST_SEEDS:
-        return Verdict.NOT_REPRODUCED, too_few(seeds)
-    if not _are_finite(comparisons):
-        return NOT_FINITE
+    if undecided := _undecided(comparisons, seeds):
+        return undecided
     probabilities = [comparison.probability for comparison in comparisons]
     differing = sum(not p.low <= 0.5 <= p.high for p in probabilities)
     if differing:
@@ -216,10 +217,8 @@ def alike(comparisons: Sequence[Comparison], reproduced: Verdict) -> Judged:
 def not_worse(comparisons: Sequence[Comparison], reproduced: Verdict) -> Judged:
     """Whether no comparison shows that ours is worse."""
     seeds = min(comparison.seeds for comparison in comparisons)
-    if seeds < FEWEST_SEEDS:
-        return Verdict.NOT_REPRODUCED, too_few(seeds)
-    if not _are_finite(comparisons):
-        return NOT_FINITE
+    if undecided := _undecided(comparisons, seeds):
+        return undecided
     is_worse = any(comparison.probability.high < 0.5 for comparison in comparisons)
     if is_worse:
         return Verdict.NOT_REPRODUCED, "worse"
@@ -229,10 +228,8 @@ def not_worse(comparisons: Sequence[Comparison], reproduced: Verdict) -> Judged:
 
 def contains(found: Interval, seeds: int, number: float, reproduced: Verdict) -> Judged:
     """Whether the interval of our mean contains the paper's number."""
-    if seeds < FEWEST_SEEDS:
-        return Verdict.NOT_REPRODUCED, too_few(seeds)
-    if not _are_finite(found):
-        return NOT_FINITE
+    if undecided := _undecided(found, seeds):
+        return undecided
     if found.low <= number <= found.high:
         return reproduced, ""
     return Verdict.NOT_REPRODUCED, "higher" if found.low > number else "lower"
@@ -240,10 +237,8 @@ def contains(found: Interval, seeds: int, number: float, reproduced: Verdict) ->
 
 def below(found: Interval, seeds: int, number: float, reproduced: Verdict) -> Judged:
     """Whether the interval of our mean lies below a number."""
-    if seeds < FEWEST_SEEDS:
-        return Verdict.NOT_REPRODUCED, too_few(seeds)
-    if not _are_finite(found):
-        return NOT_FINITE
+    if undecided := _undecided(found, seeds):
+        return undecided
     return (reproduced, "") if found.high < number else (Verdict.NOT_REPRODUCED, "higher")
 
 

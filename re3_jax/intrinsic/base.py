@@ -19,7 +19,7 @@ from re3_jax.inheritance import inherits
 from re3_jax.intrinsic.rows import check_rows
 from re3_jax.replay import value_ring
 from re3_jax.replay.value_ring import ValueRing
-from re3_jax.varying import carry_like
+from re3_jax.varying import varying_like
 
 IntrinsicState = Any
 Info = dict[str, Float[Array, ""]]
@@ -300,7 +300,7 @@ def one_by_one(observe: Observe) -> Observe:
 
     def of_rollout(state: IntrinsicState, steps: Step):
         _check_room(state, steps)
-        return jax.lax.scan(observe, carry_like(state, steps), steps)
+        return jax.lax.scan(observe, varying_like(state, steps), steps)
 
     return of_rollout
 
@@ -328,7 +328,7 @@ def prepared(
     def of_rollout(state: IntrinsicState, steps: Step):
         _check_room(state, steps)
         found = jax.tree.map(lambda leaf: _as_rollout(leaf, steps), prepare(state, _flat(steps)))
-        return jax.lax.scan(remember_each, carry_like(state, steps, found), (steps, found))
+        return jax.lax.scan(remember_each, varying_like(state, steps, found), (steps, found))
 
     return observe, of_rollout
 

@@ -30,7 +30,7 @@ from re3_jax.replay import episode_memory, value_ring
 from re3_jax.replay.episode_memory import EpisodeMemory
 from re3_jax.replay.value_ring import ValueRing
 from re3_jax.running_stats import MOST_BATCHES, RunningStats
-from re3_jax.varying import carry_like
+from re3_jax.varying import varying_like
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +163,7 @@ def _episodic_rewards(
 
     times = jnp.arange(length, dtype=jnp.int32)
     each = times, episode_memory.first_steps(ended), embedding
-    return jax.lax.scan(step, carry_like(distance, memory, each), each)
+    return jax.lax.scan(step, varying_like(distance, memory, each), each)
 
 
 def ngu(config: NGUConfig, num_stored: int) -> IntrinsicReward:

@@ -20,7 +20,7 @@ from re3_jax.intrinsic.base import (
     observe_rollout,
 )
 from re3_jax.intrinsic.rows import check_agent_steps, check_rows
-from re3_jax.varying import carry_like
+from re3_jax.varying import varying_like
 
 Batch = TypeVar("Batch", bound=Any)
 """A NamedTuple with the fields observation, action, next_observation and bonus."""
@@ -166,7 +166,7 @@ def _looped(
         return changing(jax.tree.leaves(after)), info
 
     keys = jax.random.split(key, len(minibatches))
-    learned = carry_like(changing(before), before, batch, keys)
+    learned = varying_like(changing(before), before, batch, keys)
     return jax.lax.scan(step, learned, (minibatches, keys))
 
 

@@ -88,7 +88,7 @@ def score_groups(
 
         shape = plan.main_rows // plan.group, queries.shape[0]
         empty = jnp.full(shape, -jnp.inf, jnp.float32)
-        empty = varying_like(empty, (queries, rows.latents, last_row))
+        empty = varying_like(empty, queries, rows, last_row)
         written = jnp.minimum(last_row, plan.main_rows)
         return lax.fori_loop(0, -(-written // plan.block), body, empty)
 

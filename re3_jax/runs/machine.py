@@ -92,7 +92,8 @@ def kept_programs() -> tuple[Path, int] | None:
     """Folder of the compiled programs, and their bytes; None where none are kept."""
     if not (folder := jax.config.jax_compilation_cache_dir):  # type: ignore[attr-defined]
         return None
-    return Path(folder), sum(file.stat().st_size for file in Path(folder).glob("*"))
+    files = (path for path in Path(folder).rglob("*") if path.is_file())
+    return Path(folder), sum(file.stat().st_size for file in files)
 
 
 def use_cpu_devices(count: int) -> None:

@@ -162,6 +162,9 @@ def test_what_is_not_finite_decides_nothing():
         rules.above_zero([nan], 5, REPRODUCED),
     ]
     assert set(judged) == {rules.NOT_FINITE}
+    curves = np.zeros((5, 3)), np.full((5, 3), [0.0, np.nan, 1.0])
+    ours, theirs = (Curve("any", np.array([0, 50, 100]), returns) for returns in curves)
+    assert rules.better([rules.by_area(ours, theirs)], 1, REPRODUCED) == rules.NOT_FINITE
 
 
 @pytest.mark.parametrize("seeds", [1, 2])

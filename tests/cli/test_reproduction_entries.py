@@ -316,6 +316,10 @@ def test_entropy_and_ensembles(root):
     assert "hopper_hop: 0.83" in entropy.result
     # The differences are 2, 12, 21.5 and 23 nats.
     assert "walker_run_sparse: 14.62 (-" in entropy.result
+    write({"RE3": [31] * 4}, "pretraining_walker_cheetah", "walker_run_sparse")
+    write(rows | {"APT (SE w/ Contrastive)": [9] * 3, "RE3": [31, 30, 32]})
+    missing = "APT (SE w/ Contrastive) on walker_run_sparse"
+    assert found(root, "Figure 8").reason.startswith(f"{missing} and ")
 
     folder = root / "results" / "robustness"
     folder.mkdir()

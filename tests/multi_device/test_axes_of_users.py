@@ -9,7 +9,7 @@ SCRIPT = """
 import jax, jax.numpy as jnp, numpy as np
 from jax.sharding import Mesh, PartitionSpec as P
 from re3_jax.envs.base import Discrete, EnvSpec
-from re3_jax.intrinsic import RE3Config, Step, from_config, reward_rollout
+from re3_jax.intrinsic import RE3Config, Step, e3b, from_config, ngu, reward_rollout, rnd
 
 assert jax.device_count() == 2
 spec = EnvSpec("mine", (4,), np.dtype(np.float32), Discrete(2), max_agent_steps=500)
@@ -32,6 +32,30 @@ for axis in ("batch", "ring"):
     cut = jax.jit(jax.shard_map(of_share, mesh=mesh, in_specs=(P(axis),), out_specs=P(axis)))
     for found in cut(shares), jax.pmap(rewards, axis_name=axis)(*shares):
         np.testing.assert_allclose(found, alone, rtol=1e-6, atol=1e-6, err_msg=axis)
+
+# A loop's carry must vary as what goes through it, and a new state does not yet.
+bonuses = (
+    e3b.from_config(e3b.E3BConfig(), num_stored=96),
+    ngu.from_config(ngu.NGUConfig(), num_stored=96),
+    rnd.from_config(rnd.RNDConfig()),
+)
+# NGU pays from the eleventh step of an episode on.
+seen = jax.random.normal(jax.random.key(8), (2, 25, 4, 4))
+action, ended = jnp.zeros((2, 24, 4), jnp.int32), jnp.zeros((2, 24, 4), bool)
+steps = Step(seen[:, :-1], action, seen[:, 1:], ended, ended)
+minibatches = jnp.arange(96).reshape(2, 48)
+mesh = Mesh(jax.devices(), ("seed",))
+for bonus in bonuses:
+    def made_there(shares):
+        steps, key = jax.tree.map(lambda leaf: leaf[0], shares)
+        state = bonus.init(key, spec, 4)
+        return reward_rollout(bonus, state, steps, jnp.int32(0), key, minibatches)[0][None]
+
+    cut = jax.jit(jax.shard_map(made_there, mesh=mesh, in_specs=(P("seed"),), out_specs=P("seed")))
+    each = [jax.tree.map(lambda leaf: leaf[i : i + 1], (steps, keys)) for i in range(2)]
+    alone = np.concatenate([jax.jit(made_there)(shares) for shares in each])
+    assert alone.any()
+    np.testing.assert_allclose(cut((steps, keys)), alone, rtol=1e-5, atol=1e-5 * alone.max())
 print("equal")
 """
 
