@@ -92,10 +92,11 @@ def score_groups(
         written = jnp.minimum(last_row, plan.main_rows)
         return lax.fori_loop(0, -(-written // plan.block), body, empty)
 
-    if not plan.fits_cache:
-        scores = blocks()
-    elif plan.block == plan.main_rows:
+    if plan.fits_cache and plan.block == plan.main_rows:
         scores = whole()
+    elif centre is not None or not plan.fits_cache:
+        # Differences from a centre of the whole ring would be a copy of it.
+        scores = blocks()
     else:
         scores = lax.cond(last_row > plan.main_rows // 2, whole, blocks)
     if plan.tail == 0:

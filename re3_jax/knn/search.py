@@ -75,7 +75,8 @@ def _search_tile(
     nearest, settled = around(None, 0)
     if settled is None:
         return nearest
-    nearest, settled = _search_around_queries(queries, nearest, settled, around)
+    if len(own_row) >= WORTH_A_SEARCH:
+        nearest, settled = _search_around_queries(queries, nearest, settled, around)
     return _search_one_by_one(queries, own_row, rows, nearest, settled, excluding)
 
 

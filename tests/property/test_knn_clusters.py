@@ -196,10 +196,11 @@ def test_copies_of_an_observation_in_a_dense_cluster_count_as_nearest(found):
     np.testing.assert_allclose(distances, wanted, rtol=2e-4, atol=1e-9)
 
 
-def test_searching_around_a_query_does_not_move_the_whole_ring():
+@pytest.mark.parametrize("num_queries", [1, 8, 16, 32])
+def test_searching_around_a_query_does_not_move_the_whole_ring(num_queries):
     """A second array as large as the ring would double the memory of a run."""
     ring = jax.eval_shape(lambda: latent_ring.init(200_000, DIM))
-    queries = jax.ShapeDtypeStruct((32, DIM), jnp.float32)
+    queries = jax.ShapeDtypeStruct((num_queries, DIM), jnp.float32)
     search = jax.jit(lambda queries, ring: knn.mean_distance(queries, ring, k=K, first=K))
     memory = search.lower(queries, ring).compile().memory_analysis()
     assert memory.temp_size_in_bytes < ring.latents.size * 4 / 5
