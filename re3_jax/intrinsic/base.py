@@ -99,7 +99,10 @@ class IntrinsicBatch(NamedTuple):
     targets: Any = None
 
     def with_known_next(self) -> "IntrinsicBatch":
-        """Returns the batch with its first row that has an o_{t+1} in place of each without one."""
+        """Returns the batch with its first row that has an o_{t+1} in place of each without one.
+
+        If no row has one, with its first row.
+        """
         known = self.next_is_known
         if known is None:
             return self
@@ -208,6 +211,8 @@ def check_is_bonus(bonus: Any) -> None:
 def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicReward:
     """Passes the rewards of `bonus` through `transforms`, left to right, and merges their infos.
 
+    To whoever differentiates, these rewards are constants.
+
     Example:
       RE3 with the reward of Equation 3, and beta_t that decays:
 
@@ -242,7 +247,7 @@ def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicRewa
     def reward(state: ChainState, batch: IntrinsicBatch):
         returned = bonus.reward(state.bonus, batch)
         value, inner, info = check_tuple("reward of the bonus", returned, "reward, state, info")
-        after = []
+        value, after = jax.lax.stop_gradient(value), []
         for transform, transform_state in zip(transforms, state.transforms, strict=True):
             value, transform_state = transform.apply(transform_state, value, batch.agent_steps)
             info = {**info, **transform.report(transform_state, batch.agent_steps)}

@@ -5,7 +5,8 @@ Strehl and Littman, 2008, without actions), or in the episode so far. The agent 
 number of the state, so no other bonus can use it.
 
 Lifelong counts are those at the time a batch is rewarded, all of its steps included. Episodic ones
-are stored when the step is observed.
+are stored when the step is observed. A number that is no state of the task's is counted nowhere,
+and its step is paid NaN.
 """
 
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, 
 from re3_jax.intrinsic.weight import ScaledConfig
 from re3_jax.replay import episode_memory, value_ring
 from re3_jax.replay.value_ring import ValueRing
+
+NO_COUNT = -1
+"""In place of the count of what is no state; its root is NaN."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,21 +73,26 @@ def counts(config: CountsConfig, num_stored: int) -> IntrinsicReward:
         return CountsState(visits, value_ring.init(num_stored, jnp.int32))
 
     def observe(state: CountsState, step: Step) -> tuple[CountsState, Int[Array, " lane"]]:
-        number = step.required("state_number")
+        number = _checked(step.required("state_number"), state.visits.shape[-1])
         if not config.episodic:
             stored, index = value_ring.add(state.stored, number)
-            return CountsState(state.visits.at[number].add(1), stored), index
+            visits = state.visits.at[number].add(1, mode="drop")
+            return CountsState(visits, stored), index
         episode_memory.check_lanes(len(state.visits), len(number))
         lane = jnp.arange(len(number))
-        visits = state.visits.at[lane, number].add(1)
-        stored, index = value_ring.add(state.stored, visits[lane, number])
+        visits = state.visits.at[lane, number].add(1, mode="drop")
+        count = visits.at[lane, number].get(mode="fill", fill_value=NO_COUNT)
+        stored, index = value_ring.add(state.stored, count)
         return CountsState(jnp.where(step.ended[:, None], 0, visits), stored), index
 
     def reward(
         state: CountsState, batch: IntrinsicBatch
     ) -> tuple[Float[Array, " batch"], CountsState, Info]:
         found = state.stored.values[batch.required("bonus_index")]
-        count = found if config.episodic else state.visits[found]
+        if config.episodic:
+            count = found
+        else:
+            count = state.visits.at[found].get(mode="fill", fill_value=NO_COUNT)
         return 1.0 / jnp.sqrt(count.astype(jnp.float32)), state, {}
 
     def update(
@@ -101,6 +110,20 @@ def counts(config: CountsConfig, num_stored: int) -> IntrinsicReward:
     return IntrinsicReward(
         init, observe, reward, update, observe_rollout=of_rollout, restart=restart
     )
+
+
+def _checked(number: Int[Array, " lane"], num_states: int) -> Int[Array, " lane"]:
+    """Numbers of states; one that the task does not have as `num_states`, where none is counted.
+
+    Raises:
+      ValueError: they are no whole numbers.
+    """
+    if not jnp.issubdtype(number.dtype, jnp.integer):
+        raise ValueError(
+            f"state_number is {number.dtype}: give whole numbers from 0 to {num_states - 1}"
+        )
+    number = number.astype(jnp.int32)
+    return jnp.where((number >= 0) & (number < num_states), number, num_states)
 
 
 def from_config(config: CountsConfig, num_stored: int) -> IntrinsicReward:

@@ -24,10 +24,10 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from re3_jax import checks, initializers, random_encoder
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
-from re3_jax.intrinsic import encoder_config, weight
+from re3_jax.intrinsic import action_head, encoder_config, weight
+from re3_jax.intrinsic.action_head import ActionHead
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, no_index
 from re3_jax.intrinsic.network_training import NetworkConfig, descend
-from re3_jax.intrinsic.rows import is_discrete
 from re3_jax.networks import mlp
 from re3_jax.networks.mlp import MLP
 from re3_jax.random_encoder import EncoderParams
@@ -60,7 +60,7 @@ class ICMParams(NamedTuple):
     """Parameters of the encoder, the inverse model and the forward model."""
 
     encoder: EncoderParams
-    inverse: MLP
+    inverse: ActionHead
     forward: MLP
 
 
@@ -95,44 +95,33 @@ def init_params(key: PRNGKeyArray, spec: EnvSpec, config: ICMConfig) -> ICMParam
       ValueError: if the task's images do not suit `image_input` and `image_crop`.
     """
     encoder_key, inverse_key, forward_key = jax.random.split(key, 3)
-    latent, action = (
-        random_encoder.latent_dim_of(spec, config.latent_dim),
-        spec.action_space.num_outputs,
-    )
-
-    def draw(key: PRNGKeyArray, inputs: int, outputs: int) -> MLP:
-        shapes = mlp.kernel_shapes(inputs, config.hidden_dim, config.hidden_dim, outputs)
-        return tuple(initializers.layers(config.encoder_init, key, shapes))
-
+    latent, space = random_encoder.latent_dim_of(spec, config.latent_dim), spec.action_space
+    width, scheme = config.hidden_dim, config.encoder_init
+    forward = mlp.kernel_shapes(latent + space.num_outputs, width, width, latent)
     return ICMParams(
         encoder=encoder_config.init(encoder_key, spec, config),
-        inverse=draw(inverse_key, 2 * latent, action),
-        forward=draw(forward_key, latent + action, latent),
+        inverse=action_head.init(inverse_key, 2 * latent, width, space, scheme),
+        forward=tuple(initializers.layers(scheme, forward_key, forward)),
     )
 
 
 def errors(params: ICMParams, batch: IntrinsicBatch, config: ICMConfig) -> Errors:
     """Both models' errors on each transition, float32 at full matmul precision.
 
-    Integer actions count as discrete.
+    Raises:
+      ValueError: the actions are not of the task's kind.
     """
     # One pass over both: one large convolution costs less than two small ones.
     both = jnp.concatenate([batch.observation, batch.required("next_observation")])
     random_encoder.refuse_scaled_images(params.encoder, both)
     features, next_features = jnp.split(encoder_config.encode(params.encoder, both, config), 2)
-    taken = batch.required("action")
-    outputs = params.inverse[-1].bias.shape[0]
-    discrete = is_discrete(taken, outputs)
-    if discrete:
-        action = jax.nn.one_hot(taken, outputs, dtype=jnp.float32)
-    else:
-        action = taken.reshape(taken.shape[0], -1)
+    action = action_head.as_numbers(params.inverse, batch.required("action"))
     with jax.default_matmul_precision("highest"):
-        predicted_action = mlp.mlp(
+        predicted_action = action_head.predict(
             params.inverse, jnp.concatenate([features, next_features], axis=1)
         )
         predicted_features = mlp.mlp(params.forward, jnp.concatenate([features, action], axis=1))
-    if discrete:
+    if params.inverse.is_discrete:
         inverse = optax.softmax_cross_entropy(predicted_action, action)
     else:
         inverse = optax.safe_norm(action - predicted_action, 0.0, axis=-1)
@@ -173,7 +162,7 @@ def icm(config: ICMConfig) -> IntrinsicReward:
             found = errors(params, batch, config)
             forward, inverse = jnp.mean(found.forward), jnp.mean(found.inverse)
             info = {"icm_forward_loss": forward, "icm_inverse_loss": inverse}
-            if is_discrete(batch.action, found.predicted_action.shape[1]):
+            if params.inverse.is_discrete:
                 is_right = jnp.argmax(found.predicted_action, axis=1) == batch.action
                 info["icm_inverse_accuracy"] = jnp.mean(is_right, dtype=jnp.float32)
             return config.forward_weight * forward + config.inverse_weight * inverse, info

@@ -13,27 +13,26 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
-from re3_jax import checks, initializers
+from re3_jax import checks
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
+from re3_jax.intrinsic import action_head
+from re3_jax.intrinsic.action_head import ActionHead
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward
 from re3_jax.intrinsic.encoder_config import EncoderConfig
 from re3_jax.intrinsic.learned_encoder import LearnedEncoderConfig
 from re3_jax.intrinsic.network_training import NetworkConfig, descend
 from re3_jax.intrinsic.re3 import encoder_of
 from re3_jax.intrinsic.re3_config import RE3Config
-from re3_jax.intrinsic.rows import is_discrete
 from re3_jax.intrinsic.state_entropy import Encoder, refuse_ensemble, scaled, state_entropy
-from re3_jax.networks import mlp
-from re3_jax.networks.mlp import MLP
 from re3_jax.random_encoder import EncoderParams
 
 
 class InverseDynamicsParams(NamedTuple):
-    """The encoder, and the layers that predict the action: two hidden layers and an output."""
+    """The encoder, and the layers that predict the action."""
 
     encoder: EncoderParams
-    head: MLP
+    head: ActionHead
 
 
 @inherits("params")
@@ -79,9 +78,8 @@ def inverse_dynamics_encoder(config: EncoderConfig, learned: LearnedEncoderConfi
 
     def init(key: PRNGKeyArray, spec: EnvSpec) -> InverseDynamicsState:
         encoder_key, head_key = jax.random.split(key)
-        inputs, outputs = 2 * network.latent_dim(spec), spec.action_space.num_outputs
-        shapes = mlp.kernel_shapes(inputs, learned.hidden_dim, learned.hidden_dim, outputs)
-        head = tuple(initializers.layers(config.encoder_init, head_key, shapes))
+        inputs, space = 2 * network.latent_dim(spec), spec.action_space
+        head = action_head.init(head_key, inputs, learned.hidden_dim, space, config.encoder_init)
         params = InverseDynamicsParams(network.init(encoder_key, spec), head)
         return InverseDynamicsState(params, optimizer.init(params))
 
@@ -105,8 +103,8 @@ def inverse_dynamics_encoder(config: EncoderConfig, learned: LearnedEncoderConfi
 
         def loss_of(params: InverseDynamicsParams) -> tuple[Float[Array, ""], Info]:
             before, after = jnp.split(network.encode(params.encoder, both), 2)
-            prediction = mlp.mlp(params.head, jnp.concatenate([before, after], axis=1))
-            loss = action_loss(prediction, action)
+            prediction = action_head.predict(params.head, jnp.concatenate([before, after], axis=1))
+            loss = action_loss(params.head, prediction, action)
             return loss, {"inverse_dynamics_loss": loss}
 
         params, opt_state, info = descend(optimizer, loss_of, state.params, state.opt_state)
@@ -122,10 +120,12 @@ def controllable_encoder(config: NetworkConfig) -> Encoder:
 
 
 def action_loss(
-    prediction: Float[Array, "batch outputs"], action: Shaped[Array, " batch *action"]
+    head: ActionHead,
+    prediction: Float[Array, "batch outputs"],
+    action: Shaped[Array, " batch *action"],
 ) -> Float[Array, ""]:
-    """Mean cross-entropy in nats for integer actions, else mean squared error per component."""
-    if is_discrete(action, prediction.shape[1]):
-        losses = optax.softmax_cross_entropy_with_integer_labels(prediction, action)
-        return jnp.mean(losses)
-    return jnp.mean(jnp.square(prediction - action.reshape(prediction.shape)))
+    """Mean cross-entropy in nats for discrete actions, else mean squared error per component."""
+    taken = action_head.as_numbers(head, action)
+    if head.is_discrete:
+        return jnp.mean(optax.softmax_cross_entropy(prediction, taken))
+    return jnp.mean(jnp.square(prediction - taken))

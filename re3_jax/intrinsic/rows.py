@@ -63,23 +63,3 @@ def check_agent_steps(agent_steps: Any) -> None:
             f"agent_steps is {kind}: give one whole number, the agent steps taken by all lanes "
             "together"
         )
-
-
-def is_discrete(action: jax.Array, num_outputs: int) -> bool:
-    """Whether actions [batch, ...] are discrete: whole numbers count as that.
-
-    Args:
-      action: as the agent chose it.
-      num_outputs: `num_outputs` of the task's space of actions.
-
-    Raises:
-      ValueError: they are neither whole numbers [batch] nor real ones, `num_outputs` for each row.
-    """
-    whole = jnp.issubdtype(action.dtype, jnp.integer)
-    fits = action.ndim == 1 if whole else math.prod(action.shape[1:]) == num_outputs
-    if not fits or not (whole or jnp.issubdtype(action.dtype, jnp.floating)):
-        raise ValueError(
-            f"actions are {action.dtype}{list(action.shape)}, one row for each step: give whole "
-            f"numbers [batch] where actions are discrete, else real numbers [batch, {num_outputs}]"
-        )
-    return whole

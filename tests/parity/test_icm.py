@@ -17,7 +17,7 @@ def torch_errors(params, batch):
     """Forward and inverse error of each transition, and the prediction of the action."""
     features = layers.encode(params.encoder, centre(batch.observation))
     following = layers.encode(params.encoder, centre(batch.next_observation))
-    predicted = layers.mlp(params.inverse, torch.cat([features, following], dim=1))
+    predicted = layers.mlp(params.inverse.layers, torch.cat([features, following], dim=1))
     action = torch.tensor(np.array(batch.action))
     if action.dtype == torch.int32:
         inverse = F.cross_entropy(predicted, action.long(), reduction="none")

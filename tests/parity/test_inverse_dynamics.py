@@ -46,7 +46,7 @@ def draw(spec, seed):
 def torch_loss(params, batch):
     before, action, after = batch[:3]
     x = torch.cat([layers.encode(params.encoder, o) for o in (before, after)], dim=1)
-    x = layers.mlp(params.head, x)
+    x = layers.mlp(params.head.layers, x)
     if action.dtype == jnp.int32:
         return F.cross_entropy(x, torch.tensor(np.array(action, np.int64)))
     return F.mse_loss(x, torch.tensor(np.array(action, np.float64)))

@@ -107,6 +107,26 @@ def test_two_rollouts_are_paid_by_their_counts(episodic):
     np.testing.assert_allclose(paid, expected**-0.5, rtol=1e-6)
 
 
+@pytest.mark.parametrize("episodic", [False, True])
+@pytest.mark.parametrize("wrong", [-1, STATES**2])
+def test_a_number_that_is_no_state_is_paid_nan_and_counted_nowhere(episodic, wrong):
+    numbers = np.random.default_rng(0).integers(0, 3, (1, TIME, LANES))
+    numbers[0, :, 0] = STATES**2 - 1
+    numbers[0, 5, 0] = wrong
+    ended = np.zeros(numbers.shape, bool)
+    paid, state = pay(counts.CountsConfig(episodic=episodic), numbers, ended)
+    np.testing.assert_array_equal(np.isnan(paid), numbers == wrong)
+    assert np.sum(state.visits) == TIME * LANES - 1
+    right = np.delete(paid[0, :, 0], 5)
+    every = np.arange(1, TIME) if episodic else np.full(TIME - 1, TIME - 1)
+    np.testing.assert_allclose(right, every**-0.5, rtol=1e-6)
+
+
+def test_numbers_of_states_are_whole():
+    with pytest.raises(ValueError, match="state_number is float32: give whole numbers from 0 to"):
+        pay(counts.CountsConfig(), jnp.zeros((1, TIME, LANES)), np.zeros((1, TIME, LANES), bool))
+
+
 def test_episodes_of_other_lanes_and_short_rings_are_refused():
     for lanes, stored, words in ((1, TIME * LANES, "1 lane but is shown"), (LANES, 3, "ring of 3")):
         bonus = counts.counts(counts.CountsConfig(episodic=True), stored)

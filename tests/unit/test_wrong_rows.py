@@ -130,18 +130,67 @@ def test_agent_steps_of_a_numpy_loop_are_whole_and_not_negative(agent_steps):
 
 @pytest.mark.parametrize("name", ["icm", "inverse_dynamics"])
 @pytest.mark.parametrize(
-    "action",
+    ("spec", "action"),
     [
-        jnp.zeros((TIME, LANES, 2), jnp.int32),
-        jnp.zeros((TIME, LANES, 3)),
-        jnp.zeros((TIME, LANES)),
-        jnp.zeros((TIME, LANES), bool),
+        (BOX, jnp.zeros((TIME, LANES, 2), jnp.int32)),
+        (BOX, jnp.zeros((TIME, LANES, 3))),
+        (BOX, jnp.zeros((TIME, LANES))),
+        (BOX, jnp.zeros((TIME, LANES), bool)),
+        (BOX, jnp.zeros((TIME, LANES), jnp.int32)),
+        (SPEC, jax.nn.one_hot(jnp.zeros((TIME, LANES), jnp.int32), 2)),
+        (SPEC, jnp.zeros((TIME, LANES))),
+        (SPEC, jnp.zeros((TIME, LANES, 1), jnp.int32)),
     ],
 )
-def test_actions_of_another_kind_are_named(name, action):
-    pay(name, rollout()._replace(action=jnp.zeros((TIME, LANES, 2))), spec=BOX)
-    with pytest.raises(ValueError, match=r"actions are .*\[15.*real numbers \[batch, 2\]"):
-        pay(name, rollout()._replace(action=action), spec=BOX)
+def test_actions_of_another_kind_are_named(name, spec, action):
+    needed = {
+        BOX: r"continuous: give real numbers \[batch, 2\]",
+        SPEC: r"discrete: give whole numbers \[batch\] below 2",
+    }
+    with pytest.raises(ValueError, match=rf"actions are .*\[15.*{needed[spec]}"):
+        pay(name, rollout()._replace(action=action), spec=spec)
+
+
+@pytest.mark.parametrize("number", [-1, 2])
+def test_an_action_that_the_task_does_not_have_teaches_nothing(number):
+    """One-hot it would be all zeros, for which the loss is 0."""
+    bonus, flat = BONUSES["icm"], jax.tree.map(lambda leaf: leaf[0], rollout())
+    action = flat.action.at[1].set(number)
+    batch = IntrinsicBatch(
+        flat.observation, action, flat.next_observation, jnp.zeros(LANES), jnp.int32(0)
+    )
+    state = bonus.init(KEY, SPEC, LANES)
+    paid, _, _ = bonus.reward(state, batch)
+    np.testing.assert_array_equal(jnp.isnan(paid), [False, True, False])
+    after, info = bonus.update(state, batch, KEY)
+    assert jnp.isnan(info["icm_inverse_loss"])
+    jax.tree.map(np.testing.assert_array_equal, after, state)
+    encoder = inverse_dynamics.inverse_dynamics_encoder(RE3, LearnedEncoderConfig(hidden_dim=8))
+    state = encoder.init(KEY, SPEC)
+    after, info = encoder.update(state, batch, KEY)
+    assert jnp.isnan(info["inverse_dynamics_loss"])
+    jax.tree.map(np.testing.assert_array_equal, after, state)
+
+
+@pytest.mark.parametrize("name", ["rnd", "icm"])
+def test_no_gradient_passes_through_what_a_chain_pays(name):
+    """As through none of RE3's: an agent would otherwise learn to see what pays."""
+    bonus = {"icm": icm.icm, "rnd": rnd.rnd}[name](
+        {"icm": icm.ICMConfig, "rnd": rnd.RNDConfig}[name](hidden_dim=8, latent_dim=4)
+    )
+    steps = jax.tree.map(lambda leaf: leaf[0], rollout())
+
+    def gradient(bonus):
+        state = bonus.init(KEY, SPEC, LANES)
+
+        def total(seen, following):
+            batch = IntrinsicBatch(seen, steps.action, following, jnp.zeros(LANES), jnp.int32(0))
+            return jnp.sum(bonus.reward(state, batch)[0])
+
+        return jnp.stack(jax.grad(total, argnums=(0, 1))(steps.observation, steps.next_observation))
+
+    assert jnp.abs(gradient(bonus)).max() > 0
+    np.testing.assert_array_equal(gradient(chain(bonus)), 0)
 
 
 @pytest.mark.parametrize(
