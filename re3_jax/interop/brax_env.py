@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PRNGKeyArray
 
 from re3_jax.envs.base import Box, EnvSpec
 from re3_jax.envs.device.brax import import_brax
@@ -97,8 +97,7 @@ class BonusEnv(envs.Wrapper):
     def reset(self, rng: Array) -> Any:
         """Resets all lanes; the bonus begins anew, with a key from the first lane's."""
         if jnp.issubdtype(rng.dtype, jax.dtypes.prng_key):
-            # brax's wrappers count the lanes by the shape of bare keys.
-            rng = jax.random.key_data(rng)
+            rng = _bare(rng)
         state = self.env.reset(rng)
         lanes = state.done.shape[0]
         # Apart from what the first lane's own environment draws from its key.
@@ -125,6 +124,18 @@ class BonusEnv(envs.Wrapper):
         agent_steps += jnp.minimum(len(action), jnp.iinfo(jnp.int32).max - agent_steps)
         kept = intrinsic, jax.random.key_data(key), agent_steps
         return _with(after, kept, after.reward + paid[0], after.reward, paid[0])
+
+
+def _bare(keys: PRNGKeyArray) -> Array:
+    """Keys as words: brax's wrappers count the lanes by the shape of those.
+
+    Words say not of which generator they are and count as the default one's: keys of another draw
+    keys of it.
+    """
+    words = jax.random.key_data(jax.random.key(0))
+    if jax.random.key_impl(keys) == jax.random.key_impl(jax.random.key(0)):
+        return jax.random.key_data(keys)
+    return jax.vmap(lambda key: jax.random.bits(key, words.shape, words.dtype))(keys)
 
 
 def _without(state: Any) -> Any:

@@ -73,6 +73,14 @@ def test_typed_keys_begin_the_same_as_bare_ones(brax_env, line):
     jax.tree.map(equal_arrays, bare, typed)
 
 
+def test_keys_of_another_generator_begin_lanes_of_their_own(brax_env, line):
+    env = brax_env.wrap(line, LIMIT, bonus=RE3)
+    state = jax.jit(env.reset)(jax.random.split(jax.random.key(3, impl="rbg"), LANES))
+    assert len(np.unique(state.obs[:, 0])) == LANES
+    state = compilation.jit(env.step)(state, jnp.zeros((LANES, 1)))
+    assert (state.metrics["intrinsic_reward"] > 0).all()
+
+
 @pytest.mark.parametrize(
     "bonus", [*(pytest.param(x, marks=pytest.mark.slow) for x in (RE3, ICM)), E3B]
 )
