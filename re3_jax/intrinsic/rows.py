@@ -13,6 +13,9 @@ AXES = {1: "batch", 2: "time, lane"}
 SCALARS = "terminated", "truncated", "state_number", "value", "next_is_known"
 """Fields with one number for each step."""
 
+FIELDS = "action", "next_observation", *SCALARS
+"""Fields beside the observations."""
+
 
 def check_rows(given: Any, kind: type[Any], axes: int) -> None:
     """Refuses fields of other rows than the observations: flattened, they would be of other steps.
@@ -23,7 +26,7 @@ def check_rows(given: Any, kind: type[Any], axes: int) -> None:
       axes: number of leading axes, of `AXES`.
 
     Raises:
-      TypeError: it is something else.
+      TypeError: it is something else, or a field is no array.
       ValueError: there is no step, or a field has another shape than the observations ask for; one
         sentence names it.
     """
@@ -32,6 +35,13 @@ def check_rows(given: Any, kind: type[Any], axes: int) -> None:
             f"what is to be rewarded is a {type(given).__name__}: give "
             f"{kind.__name__}(observation, ...)"
         )
+    for name in ("observation", *FIELDS):
+        value = getattr(given, name, None)
+        if value is not None and not isinstance(value, jax.Array | np.ndarray | np.generic):
+            raise TypeError(
+                f"{name} is a {type(value).__name__}: give one array of JAX or NumPy, the parts of "
+                "a dict joined and a tensor through jax.dlpack.from_dlpack"
+            )
     shape, names = jnp.shape(given.observation), AXES[axes]
     rows = shape[:axes]
     if len(shape) < axes or not math.prod(rows):
@@ -39,7 +49,7 @@ def check_rows(given: Any, kind: type[Any], axes: int) -> None:
             f"observations of shape {list(shape)} hold no step: give [{names}, ...], each axis at "
             "least 1 long"
         )
-    for name in ("action", "next_observation", *SCALARS):
+    for name in FIELDS:
         value = getattr(given, name, None)
         if value is None:
             continue

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.dreamer.config import DreamerConfig
@@ -97,6 +98,20 @@ def test_a_rollout_is_a_step_and_a_batch_is_a_batch():
         reward_rollout(bonus, state, steps.observation, 0, KEY)
     with pytest.raises(TypeError, match=r"is a Step: give IntrinsicBatch\("):
         reward_batch(bonus, state, jax.tree.map(lambda leaf: leaf[0], steps), KEY)
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "kind"),
+    [
+        ("observation", {"place": jnp.zeros((TIME, LANES, 4))}, "dict"),
+        ("next_observation", torch.zeros(TIME, LANES, 4), "Tensor"),
+        ("action", [[0] * LANES] * TIME, "list"),
+    ],
+)
+def test_fields_are_arrays(field, given, kind):
+    bonus, steps = BONUSES["icm"], rollout()._replace(**{field: given})
+    with pytest.raises(TypeError, match=f"{field} is a {kind}: give one array of JAX or NumPy"):
+        reward_rollout(bonus, bonus.init(KEY, SPEC, LANES), steps, 0, KEY)
 
 
 @pytest.mark.parametrize("field", ["action", "next_observation", "value", "next_is_known"])
