@@ -18,14 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from experiments.figures import command
 from experiments.figures.minigrid import TASKS, VARIANTS
+from experiments.figures.rows import up_to
 from experiments.figures.runs import Runs
 from re3_jax.runs import curves, run_folder
 from re3_jax.runs.config import PresetName
-from re3_jax.runs.curves import Curve
 from re3_jax.runs.errors import UsageError
 from re3_jax.runs.presets.minigrid import BUDGETS
 from re3_jax.runs.presets.minigrid import TASKS as ROWS
@@ -96,10 +94,8 @@ def halved(
 
 def area(folder: Path, env_frames: int) -> float:
     """`curves.area` of a run's evaluations up to about `env_frames`."""
-    curve = curves.load("", [folder])
     # A run that was already trained further counts up to this rung only.
-    last = int(np.searchsorted(curve.env_frames, env_frames)) + 1
-    return curves.area(Curve("", curve.env_frames[:last], curve.returns[:, :last]))
+    return curves.area(up_to(curves.load("", [folder]), env_frames))
 
 
 def searched(path: Path) -> dict[str, dict[str, dict[str, Any]]]:

@@ -121,13 +121,16 @@ def frames_before(run: Run, runs: Runs) -> int:
     return int(trained) + frames_before(before, runs)
 
 
-def figure(name: str, panels: Panels, losses: Sequence[str] = ()) -> Callable[..., int]:
+def figure(
+    name: str, panels: Panels, losses: Sequence[str] = (), baselines: Sequence[str] = ()
+) -> Callable[..., int]:
     """The command of a figure of panels.
 
     Args:
       name: name of its module.
       panels: short name of a task -> title and rows of its panel.
       losses: columns of train.csv to draw below the returns; train.csv is then copied too.
+      baselines: rows that the table compares the others of a task with, named without the task.
     """
 
     def make(words: command.Words) -> command.Lines:
@@ -140,8 +143,15 @@ def figure(name: str, panels: Panels, losses: Sequence[str] = ()) -> Callable[..
             for name, (title, rows) in chosen.items()
             if (shown := [row for row in rows if row.name in found])
         }
-        tasks = [name for name, row in rows if row.name in found]
-        curves.write_table([*found.values()], words.out / "table.csv", task=tasks)
+        cells = {
+            (task, row.name.removeprefix(f"{task}-")): found[row.name]
+            for task, row in rows
+            if row.name in found
+        }
+        compared: dict[str, list[str]] = {"task": [task for task, _ in cells]}
+        for baseline in baselines:
+            compared |= better_than(baseline, cells)
+        curves.write_table([*cells.values()], words.out / "table.csv", **compared)
         if losses:
             picture = _draw(drawn, found, losses, words.out)
         else:

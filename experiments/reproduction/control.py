@@ -1,6 +1,6 @@
 """Section 4.1: agents on DeepMind Control with and without bonuses (Figures 4 to 6 and 14)."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from experiments.figures.dmc import BONUSES
@@ -131,8 +131,7 @@ def with_and_without_re3(
                 for task, (ours, theirs) in found.items()
             ]
             ran = _size(folder) + f", {len(found)} of {len(tasks)} tasks" * (len(tasks) > 1)
-            first = next(iter(found))
-            ran += f", {seeds_and_frames(found[first][0])}"
+            ran += f", {_of_all(found)}"
             ran += FROM_SEED_2 * _leaves_out_seed_1(folder, [*found])
             ran_rows = [row for pair in found.values() for row in pair]
             command = _command(folder, [*found], label.lower(), ran_rows)
@@ -140,6 +139,17 @@ def with_and_without_re3(
         return not_run(cost(results, tasks[0]))
 
     return find
+
+
+def _of_all(found: Mapping[str, Sequence[Row]]) -> str:
+    """How much ran of each task's rows with and without RE3, told apart where it differs."""
+    of_task = {}
+    for task, pair in found.items():
+        ours, theirs = map(seeds_and_frames, pair)
+        of_task[task] = ours if ours == theirs else f"{ours} with RE3 and {theirs} without"
+    if len({*of_task.values()}) == 1:
+        return next(iter(of_task.values()))
+    return "; ".join(f"{task} {ran}" for task, ran in of_task.items())
 
 
 def _judged(

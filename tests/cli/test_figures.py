@@ -244,6 +244,8 @@ def test_an_agent_has_a_panel_per_task_with_and_without_re3(figure, agent, asked
     assert [(row["label"], float(row["final_return_mean"])) for row in table] == [
         (row.label, pytest.approx((i + 1) / 10)) for i, row in enumerate(rows)
     ]
+    compared = {"larger_area_than_none", "better_than_preset"}
+    assert compared & table[0].keys() == (compared if figure is rainbow else set())
     tasks = [name for name, (_, panel) in figure.PANELS.items() for _ in panel]
     assert [row["task"] for row in table] == tasks
     assert all(row.name.startswith(f"{task}-") for row, task in zip(rows, tasks, strict=True))

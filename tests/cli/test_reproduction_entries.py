@@ -149,9 +149,12 @@ def test_dreamer_needs_most_tasks(root):
         dmc(folder, 5, SURE, task, "Dreamer")
         finding = found(root, "Figure 4", "Dreamer")
         assert finding.verdict is NOT_REPRODUCED
-        assert f"{number + 1} of 6 tasks" in finding.ran
+        assert f"{number + 1} of 6 tasks, 5 seeds, 500,000 frames" in finding.ran
     dmc(folder, 5, SURE, "pendulum_swingup", "Dreamer")
     assert found(root, "Figure 4", "Dreamer").verdict is REPRODUCED
+    dmc(folder, 4, SURE, "walker_run_sparse", "Dreamer")
+    ran = found(root, "Figure 4", "Dreamer").ran
+    assert "hopper_hop 5 seeds, 500,000 frames; walker_run_sparse 4 seeds, 500,000" in ran
 
 
 BELOW_RE3 = {"larger_area_than_re3": (0.0, 0.0, 0.1, 0.008)}
