@@ -1,6 +1,6 @@
 """Section 4.1: agents on DeepMind Control with and without bonuses (Figures 4 to 6 and 14)."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from experiments.figures.dmc import BONUSES
@@ -21,7 +21,8 @@ FOLDERS = {
     FIGURE_14: Verdict.SMALLER,
     ONE_STEP: Verdict.SMALLER,
 }
-"""Folder of results -> the verdict that its runs can reach; the first that has the rows counts."""
+"""Folder of results -> the verdict that its runs can reach; the first that has the rows counts, or
+the first that has enough seeds of them."""
 
 BONUSES_SMALL = "dmc_small_bonuses"
 BONUS_FOLDERS = {PAPERS_SIZE: Verdict.REPRODUCED, BONUSES_SMALL: Verdict.SMALLER}
@@ -112,33 +113,49 @@ def with_and_without_re3(
     """
 
     def find(results: Results) -> Finding:
-        for folder, reproduced in folders.items():
-            pairs = {task: _rows(results, folder, task, f"{label} + RE3", label) for task in tasks}
-            found = {task: pair for task, pair in pairs.items() if pair}
-            if not found:
-                continue
-            compared = {
-                task: rules.by_column(ours, theirs, AREA) for task, (ours, theirs) in found.items()
-            }
-            verdict, reason = _judged(compared.values(), judge, reproduced)
-            words = [
-                f"{task}: {_return(ours)} with RE3"
-                + _of_authors(results, label, ours)
-                + f", {_return(theirs)} without"
-                + _frames_that_differ(ours, theirs)
-                + rules.in_words(compared[task], "a larger area")
-                + rules.in_words(rules.by_column(ours, theirs, END), "higher at the end")
-                for task, (ours, theirs) in found.items()
-            ]
-            ran = _size(folder) + f", {len(found)} of {len(tasks)} tasks" * (len(tasks) > 1)
-            ran += f", {_of_all(found)}"
-            ran += FROM_SEED_2 * _leaves_out_seed_1(folder, [*found])
-            ran_rows = [row for pair in found.values() for row in pair]
-            command = _command(folder, [*found], label.lower(), ran_rows)
-            return Finding(verdict, "; ".join(words), ran, reason, command)
-        return not_run(cost(results, tasks[0]))
+        first = _first_comparable(results, folders, tasks, label)
+        if first is None:
+            return not_run(cost(results, tasks[0]))
+        folder, found = first
+        compared = {
+            task: rules.by_column(ours, theirs, AREA) for task, (ours, theirs) in found.items()
+        }
+        verdict, reason = _judged(compared.values(), judge, folders[folder])
+        words = [
+            f"{task}: {_return(ours)} with RE3"
+            + _of_authors(results, label, ours)
+            + f", {_return(theirs)} without"
+            + _frames_that_differ(ours, theirs)
+            + rules.in_words(compared[task], "a larger area")
+            + rules.in_words(rules.by_column(ours, theirs, END), "higher at the end")
+            for task, (ours, theirs) in found.items()
+        ]
+        ran = _size(folder) + f", {len(found)} of {len(tasks)} tasks" * (len(tasks) > 1)
+        ran += f", {_of_all(found)}"
+        ran += FROM_SEED_2 * _leaves_out_seed_1(folder, [*found])
+        ran_rows = [row for pair in found.values() for row in pair]
+        command = _command(folder, [*found], label.lower(), ran_rows)
+        return Finding(verdict, "; ".join(words), ran, reason, command)
 
     return find
+
+
+def _first_comparable(
+    results: Results, folders: Iterable[str], tasks: Sequence[str], label: str
+) -> tuple[str, dict[str, list[Row]]] | None:
+    """The first folder in which some task has rows with and without RE3, and these by task.
+
+    One with enough seeds for a comparison comes before those whose rows are only begun.
+    """
+    ran = []
+    for folder in folders:
+        pairs = {task: _rows(results, folder, task, f"{label} + RE3", label) for task in tasks}
+        if found := {task: pair for task, pair in pairs.items() if pair}:
+            fewest = min(int(row["seeds"]) for pair in found.values() for row in pair)
+            if fewest >= rules.FEWEST_SEEDS:
+                return folder, found
+            ran.append((folder, found))
+    return next(iter(ran), None)
 
 
 def _of_all(found: Mapping[str, Sequence[Row]]) -> str:

@@ -112,6 +112,14 @@ def test_runs_of_the_papers_size_come_before_smaller_ones(root):
     assert found(root, "Figure 4", "cheetah_run_sparse").verdict is REPRODUCED
 
 
+def test_runs_that_have_only_begun_come_after_a_comparison(root):
+    dmc(root / "results" / control.WHOLE_LENGTH, 1, NOTHING, "pendulum_swingup")
+    finding = found(root, "Figure 4", "pendulum_swingup")
+    assert finding.verdict is NOT_REPRODUCED and "1 seed, 500,000 frames" in finding.ran
+    dmc(root / "results" / control.THREE_STEPS, 5, SURE, "pendulum_swingup")
+    assert found(root, "Figure 4", "pendulum_swingup").verdict is SMALLER
+
+
 @pytest.mark.parametrize(
     ("folder", "task", "first"),
     [
