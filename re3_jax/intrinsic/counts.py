@@ -92,7 +92,8 @@ def counts(config: CountsConfig, num_stored: int) -> IntrinsicReward:
         if config.episodic:
             count = found
         else:
-            count = state.visits.at[found].get(mode="fill", fill_value=NO_COUNT)
+            visits = jnp.asarray(state.visits)
+            count = visits.at[found].get(mode="fill", fill_value=NO_COUNT)
         return 1.0 / jnp.sqrt(count.astype(jnp.float32)), state, {}
 
     def update(

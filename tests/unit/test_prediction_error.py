@@ -162,7 +162,7 @@ def test_widths_of_the_paper(kind):
         heads, encoder = [state.predictor.head], state.predictor.encoder
         assert [layer.kernel.shape for layer in heads[0]] == [(50, 1024), (1024, 1024), (1024, 50)]
     else:
-        heads, encoder = [state.params.inverse, state.params.forward], state.params.encoder
+        heads, encoder = [state.params.inverse.layers, state.params.forward], state.params.encoder
         assert [layer.kernel.shape for layer in heads[0]] == [(100, 1024), (1024, 1024), (1024, 3)]
         assert [layer.kernel.shape for layer in heads[1]] == [(53, 1024), (1024, 1024), (1024, 50)]
     assert [conv.kernel.shape for conv in encoder.convs.layers] == [(3, 3, 9, 32)] + [
