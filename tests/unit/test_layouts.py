@@ -3,6 +3,7 @@
 A CPU keeps arrays in any order that it is asked for, so it can stand in for a TPU here.
 """
 
+import re
 from functools import partial
 
 import jax
@@ -252,8 +253,8 @@ def test_which_rings_a_tpu_searches_in_turn(seeds, rows, in_turn):
     queries = jax.ShapeDtypeStruct((seeds, 8, 50), jnp.float32)
     with branches.tracing_for("tpu"):
         traced = jax.make_jaxpr(jax.vmap(partial(nearest_distances, k=3)))(queries, ring)
-    loops = [e for e in traced.eqns if e.primitive.name == "scan" and e.params["length"] == seeds]
-    assert bool(loops) == in_turn
+    # Printed with what it calls: whether that is a call of its own differs between versions of JAX.
+    assert bool(re.search(rf"\blength={seeds}\b", str(traced))) == in_turn
 
 
 def test_lookup_of_latents_on_a_tpu(over_seeds):
