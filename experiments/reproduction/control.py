@@ -145,17 +145,22 @@ def _first_comparable(
 ) -> tuple[str, dict[str, list[Row]]] | None:
     """The first folder in which some task has rows with and without RE3, and these by task.
 
-    One with enough seeds for a comparison comes before those whose rows are only begun.
+    Tasks with enough seeds for a comparison come before those whose rows are only begun, in the
+    folder and among the folders.
     """
-    ran = []
+    begun = []
     for folder in folders:
         pairs = {task: _rows(results, folder, task, f"{label} + RE3", label) for task in tasks}
-        if found := {task: pair for task, pair in pairs.items() if pair}:
-            fewest = min(int(row["seeds"]) for pair in found.values() for row in pair)
-            if fewest >= rules.FEWEST_SEEDS:
-                return folder, found
-            ran.append((folder, found))
-    return next(iter(ran), None)
+        found = {task: pair for task, pair in pairs.items() if pair}
+        if compared := {task: pair for task, pair in found.items() if _is_comparison(pair)}:
+            return folder, compared
+        if found:
+            begun.append((folder, found))
+    return next(iter(begun), None)
+
+
+def _is_comparison(pair: Iterable[Row]) -> bool:
+    return min(int(row["seeds"]) for row in pair) >= rules.FEWEST_SEEDS
 
 
 def _of_all(found: Mapping[str, Sequence[Row]]) -> str:

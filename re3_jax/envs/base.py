@@ -137,6 +137,8 @@ class EnvSpec:
                 "Discrete or a Box of re3_jax.envs.base"
             )
         checks.at_least(self, 1, "max_agent_steps", "action_repeat", "colours", "frame_stack")
+        if self.num_states is not None:
+            checks.at_least(self, 1, "num_states")
         if self.frame_stack > 1 and (not shape or shape[-1] % self.frame_stack):
             raise ValueError(
                 f"frame_stack is {self.frame_stack}, but observations of shape {tuple(shape)} hold "

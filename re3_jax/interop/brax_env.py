@@ -135,7 +135,8 @@ def _bare(keys: PRNGKeyArray) -> Array:
     words = jax.random.key_data(jax.random.key(0))
     if jax.random.key_impl(keys) == jax.random.key_impl(jax.random.key(0)):
         return jax.random.key_data(keys)
-    return jax.vmap(lambda key: jax.random.bits(key, words.shape, words.dtype))(keys)
+    # One after another: rbg draws the bits of all keys of a `vmap` from the first.
+    return jax.lax.map(lambda key: jax.random.bits(key, words.shape, words.dtype), keys)
 
 
 def _without(state: Any) -> Any:

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 from re3_jax import initializers
 from re3_jax.envs.base import Box, Discrete
 from re3_jax.initializers import Scheme
+from re3_jax.intrinsic import whole_numbers
 from re3_jax.networks import mlp
 from re3_jax.networks.mlp import MLP
 
@@ -74,6 +75,6 @@ def as_numbers(
         )
     if not head.is_discrete:
         return action.reshape(shape[0], -1)
-    is_choice = (action >= 0) & (action < outputs)
-    one_hot = jax.nn.one_hot(action, outputs, dtype=jnp.float32)
-    return jnp.where(is_choice[:, None], one_hot, jnp.nan)
+    choice = whole_numbers.below(outputs, action)
+    one_hot = jax.nn.one_hot(choice, outputs, dtype=jnp.float32)
+    return jnp.where(choice[:, None] < outputs, one_hot, jnp.nan)

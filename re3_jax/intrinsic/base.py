@@ -110,7 +110,7 @@ class IntrinsicBatch(NamedTuple):
 
     def rows(self, index: Int[Array, " rows"]) -> "IntrinsicBatch":
         """Returns these rows of the batch, at the same number of agent steps."""
-        return jax.tree.map(lambda leaf: leaf[index] if jnp.ndim(leaf) else leaf, self)
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[index] if jnp.ndim(leaf) else leaf, self)
 
     def paid_for_known(self, reward: Float[Array, " batch"]) -> Float[Array, " batch"]:
         """Rewards that depend on o_{t+1}: 0 where it is not known."""
@@ -211,7 +211,7 @@ def check_is_bonus(bonus: Any) -> None:
 def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicReward:
     """Passes the rewards of `bonus` through `transforms`, left to right, and merges their infos.
 
-    To whoever differentiates, these rewards are constants.
+    To whoever differentiates, the rewards of `bonus` are constants.
 
     Example:
       RE3 with the reward of Equation 3, and beta_t that decays:
@@ -237,6 +237,7 @@ def chain(bonus: IntrinsicReward, *transforms: RewardTransform) -> IntrinsicRewa
         return ChainState(bonus.init(key, spec, num_lanes), tuple(t.init() for t in transforms))
 
     def observe(state: ChainState, step: Step):
+        check_rows(step, Step, axes=1)
         inner, index = check_tuple(_OBSERVE, bonus.observe(state.bonus, step), "state, index")
         return state._replace(bonus=inner), index
 

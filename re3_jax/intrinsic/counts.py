@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from re3_jax import checks
 from re3_jax.envs.base import EnvSpec
 from re3_jax.inheritance import inherits
-from re3_jax.intrinsic import weight
+from re3_jax.intrinsic import weight, whole_numbers
 from re3_jax.intrinsic.base import Info, IntrinsicBatch, IntrinsicReward, Step, one_by_one
 from re3_jax.intrinsic.weight import ScaledConfig
 from re3_jax.replay import episode_memory, value_ring
@@ -123,8 +123,7 @@ def _checked(number: Int[Array, " lane"], num_states: int) -> Int[Array, " lane"
         raise ValueError(
             f"state_number is {number.dtype}: give whole numbers from 0 to {num_states - 1}"
         )
-    number = number.astype(jnp.int32)
-    return jnp.where((number >= 0) & (number < num_states), number, num_states)
+    return whole_numbers.below(num_states, number)
 
 
 def from_config(config: CountsConfig, num_stored: int) -> IntrinsicReward:

@@ -19,7 +19,7 @@ from re3_jax.intrinsic.base import (
     check_is_bonus,
     observe_rollout,
 )
-from re3_jax.intrinsic.rows import check_agent_steps, check_rows
+from re3_jax.intrinsic.rows import check_agent_steps, check_minibatches, check_rows
 from re3_jax.varying import varying_like
 
 Batch = TypeVar("Batch", bound=Any)
@@ -69,9 +69,9 @@ def reward_batch(
       `diagnostics.of_rewards`.
 
     Raises:
-      TypeError: `bonus` is none, or `batch` is no `IntrinsicBatch`.
-      ValueError: the batch is empty, a field has other rows than the observations, or
-        `agent_steps` is not one whole number.
+      TypeError: `bonus` is none, `batch` is no `IntrinsicBatch`, or a field of it no array.
+      ValueError: the batch is empty, a field has other rows than the observations, `agent_steps`
+        is not one whole number, or `minibatches` are no rows of the batch.
     """
 
     def computed(
@@ -95,6 +95,8 @@ def reward_batch(
     check_is_bonus(bonus)
     check_rows(batch, IntrinsicBatch, axes=1)
     check_agent_steps(batch.agent_steps)
+    if minibatches is not None:
+        check_minibatches(minibatches, len(batch.observation))
     with jax.named_scope("bonus"):
         return batch_split.whole(computed)(state, batch, key)
 
@@ -233,9 +235,10 @@ def reward_rollout(
       The rewards beta_t r_i, the new state, and the info of `reward_batch`.
 
     Raises:
-      TypeError: `bonus` is none, or `steps` is no `Step`.
+      TypeError: `bonus` is none, `steps` is no `Step`, or a field of it no array.
       ValueError: there is no step, a field is of other steps than the observations, such as one
-        that leads with lane and time, or `agent_steps` is not one whole number.
+        that leads with lane and time, `agent_steps` is not one whole number, or `minibatches` are
+        no rows of the rollout.
     """
     with jax.named_scope("bonus"):
         intrinsic, index = observe_rollout(bonus, intrinsic, steps)

@@ -120,6 +120,16 @@ def test_runs_that_have_only_begun_come_after_a_comparison(root):
     assert found(root, "Figure 4", "pendulum_swingup").verdict is SMALLER
 
 
+def test_a_task_that_has_only_begun_does_not_displace_the_comparisons_of_others(root):
+    for task in ("hopper_hop", "cheetah_run_sparse", "walker_run_sparse", "quadruped_run"):
+        dmc(root / "results" / "dmc", 5, SURE, task, "Dreamer")
+    dmc(root / "results" / control.DREAMER_SMALL, 4, UNCLEAR, "walker_run_sparse", "Dreamer")
+    before = found(root, "Figure 4", "Dreamer")
+    assert before.verdict is REPRODUCED and "4 of 6 tasks, 5 seeds" in before.ran
+    dmc(root / "results" / "dmc", 1, NOTHING, "pendulum_swingup", "Dreamer")
+    assert found(root, "Figure 4", "Dreamer") == before
+
+
 @pytest.mark.parametrize(
     ("folder", "task", "first"),
     [

@@ -75,8 +75,11 @@ def test_typed_keys_begin_the_same_as_bare_ones(brax_env, line):
 
 def test_keys_of_another_generator_begin_lanes_of_their_own(brax_env, line):
     env = brax_env.wrap(line, LIMIT, bonus=RE3)
-    state = jax.jit(env.reset)(jax.random.split(jax.random.key(3, impl="rbg"), LANES))
+    keys = jax.random.split(jax.random.key(3, impl="rbg"), LANES)
+    state = jax.jit(env.reset)(keys)
     assert len(np.unique(state.obs[:, 0])) == LANES
+    others = jax.jit(env.reset)(keys.at[1:].set(keys[:0:-1])).obs
+    np.testing.assert_array_equal((others == state.obs).all(1), [True, False, False])
     state = compilation.jit(env.step)(state, jnp.zeros((LANES, 1)))
     assert (state.metrics["intrinsic_reward"] > 0).all()
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
+from flax import nnx
 
 from re3_jax.agents.a2c.config import A2CConfig
 from re3_jax.agents.dreamer.config import DreamerConfig
@@ -106,12 +107,66 @@ def test_a_rollout_is_a_step_and_a_batch_is_a_batch():
         ("observation", {"place": jnp.zeros((TIME, LANES, 4))}, "dict"),
         ("next_observation", torch.zeros(TIME, LANES, 4), "Tensor"),
         ("action", [[0] * LANES] * TIME, "list"),
+        ("observation", np.full((TIME, LANES, 4), "1.5"), "n array of <U3"),
+        ("observation", np.full((TIME, LANES, 4), None), "n array of object"),
     ],
 )
-def test_fields_are_arrays(field, given, kind):
+def test_fields_are_arrays_of_numbers(field, given, kind):
     bonus, steps = BONUSES["icm"], rollout()._replace(**{field: given})
-    with pytest.raises(TypeError, match=f"{field} is a {kind}: give one array of JAX or NumPy"):
+    with pytest.raises(TypeError, match=f"{field} is a ?{kind}: give one"):
         reward_rollout(bonus, bonus.init(KEY, SPEC, LANES), steps, 0, KEY)
+
+
+def test_a_step_and_an_index_are_arrays():
+    bonus = from_config(RE3)
+    state, steps = bonus.init(KEY, SPEC, LANES), jax.tree.map(lambda leaf: leaf[0], rollout())
+    with pytest.raises(TypeError, match="observation is a dict: give one array of JAX or NumPy"):
+        bonus.observe(state, Step({"place": steps.observation}))
+    state, index = bonus.observe(state, steps)
+    batch = IntrinsicBatch(*steps[:3], index, 0)
+    for wrong in (index.tolist(), torch.arange(LANES)):
+        with pytest.raises(TypeError, match="bonus_index is a .*: give one array of JAX or NumPy"):
+            reward_batch(bonus, state, batch._replace(bonus_index=wrong), KEY)
+
+
+def test_what_turns_into_an_array_is_one():
+    steps = rollout()
+    np.testing.assert_array_equal(
+        pay("icm", steps._replace(observation=nnx.Variable(steps.observation))), pay("icm", steps)
+    )
+
+
+@pytest.mark.parametrize(
+    ("minibatches", "found"),
+    [
+        (np.arange(TIME * LANES), r"int64\[15\]"),
+        (np.zeros((0, 5), np.int32), r"int32\[0, 5\]"),
+        (np.zeros((3, 0), np.int32), r"int32\[3, 0\]"),
+        (jnp.zeros((3, 5)), r"float32\[3, 5\]"),
+        ([[0, 1], [2, 3]], "list"),
+        (np.arange(30).reshape(5, 6), "rows from 0 to 29, but the batch has 15"),
+        (jnp.array([[-1, 3]]), "rows from -1 to 3, but the batch has 15"),
+    ],
+)
+def test_minibatches_name_rows_of_the_batch(minibatches, found):
+    bonus = BONUSES["icm"]
+    with pytest.raises(ValueError, match=f"minibatches (are|name) {found}.*: give (whole|rows)"):
+        reward_rollout(bonus, bonus.init(KEY, SPEC, LANES), rollout(), 0, KEY, minibatches)
+
+
+def test_a_batch_of_numpy_may_have_unknown_rows_and_minibatches_under_jit():
+    bonus, steps = BONUSES["icm"], jax.tree.map(lambda leaf: leaf[0], rollout())
+    batch = IntrinsicBatch(*steps[:3], jnp.zeros(LANES, jnp.int32), 0)
+    fixed = jax.tree.map(np.asarray, batch)
+    state, known, rows = bonus.init(KEY, SPEC, LANES), jnp.array([True, False, True]), [[0, 2]]
+
+    def paid(batch):
+        def of(known, rows):
+            return reward_batch(bonus, state, batch._replace(next_is_known=known), KEY, rows)[0]
+
+        return jax.jit(of)(known, jnp.array(rows))
+
+    np.testing.assert_array_equal(paid(fixed), paid(batch))
 
 
 @pytest.mark.parametrize("field", ["action", "next_observation", "value", "next_is_known"])
@@ -125,10 +180,13 @@ def test_a_field_of_another_batch_is_refused(field):
         reward_batch(bonus, state, batch._replace(**{field: getattr(batch, field)[:2]}), KEY)
 
 
-@pytest.mark.parametrize("agent_steps", [None, 1.5, KEY, np.arange(TIME * LANES), jnp.float32(3)])
+@pytest.mark.parametrize(
+    "agent_steps",
+    [None, 1.5, KEY, np.arange(TIME * LANES), jnp.float32(3), True, -5, 2**31, np.int64(2**31)],
+)
 def test_agent_steps_are_one_whole_number(agent_steps):
     bonus = BONUSES["icm"]
-    with pytest.raises(ValueError, match="agent_steps is .*: give one whole number"):
+    with pytest.raises(ValueError, match="agent_steps is .*: give (one whole|a) number"):
         reward_rollout(bonus, bonus.init(KEY, SPEC, LANES), rollout(), agent_steps, KEY)
 
 
@@ -185,6 +243,17 @@ def test_an_action_that_the_task_does_not_have_teaches_nothing(number):
     after, info = encoder.update(state, batch, KEY)
     assert jnp.isnan(info["inverse_dynamics_loss"])
     jax.tree.map(np.testing.assert_array_equal, after, state)
+
+
+@pytest.mark.parametrize(("dtype", "choices"), [(np.uint8, 256), (np.int8, 200)])
+def test_narrow_numbers_of_actions_are_those_of_wide_ones(dtype, choices):
+    """`choices` itself is none of their numbers."""
+    spec = dataclasses.replace(SPEC, action_space=Discrete(choices))
+    steps = rollout()
+    narrow, wide = (steps._replace(action=steps.action.astype(x)) for x in (dtype, np.int32))
+    paid = pay("icm", wide, spec=spec)
+    assert jnp.isfinite(paid).all()
+    np.testing.assert_array_equal(pay("icm", narrow, spec=spec), paid)
 
 
 @pytest.mark.parametrize("name", ["rnd", "icm"])
@@ -258,7 +327,7 @@ def test_a_chain_takes_transforms_and_a_weight_a_schedule():
 
 
 def test_a_task_that_cannot_be_is_refused():
-    for number in ("max_agent_steps", "action_repeat", "colours", "frame_stack"):
+    for number in ("max_agent_steps", "action_repeat", "colours", "frame_stack", "num_states"):
         with pytest.raises(ValueError, match=f"{number} must be at least 1, but it is 0"):
             dataclasses.replace(SPEC, **{number: 0})
     with pytest.raises(ValueError, match="no whole number of such frames"):
