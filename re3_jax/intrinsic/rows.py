@@ -74,8 +74,8 @@ def _check_is_array(name: str, value: Any) -> None:
 def check_minibatches(minibatches: Any, size: int) -> None:
     """Refuses what does not say which of `size` rows each update learns from, with a ValueError.
 
-    The numbers themselves are seen only outside `jit`; inside it, JAX takes the last row in place
-    of one too large.
+    The numbers themselves are seen where they are known and on this host; elsewhere, JAX takes the
+    last row in place of one too large.
     """
     is_array = isinstance(minibatches, np.ndarray | jax.Array)
     is_whole = is_array and jnp.issubdtype(minibatches.dtype, jnp.integer)
@@ -87,8 +87,11 @@ def check_minibatches(minibatches: Any, size: int) -> None:
             f"minibatches are {found}: give whole numbers [update, minibatch], each axis at least "
             "1 long, the rows that each update learns from"
         )
-    if not isinstance(minibatches, jax.core.Tracer):
-        low, high = int(minibatches.min()), int(minibatches.max())
+    is_known = not isinstance(minibatches, jax.core.Tracer)
+    if is_known and getattr(minibatches, "is_fully_addressable", True):
+        # By NumPy: inside `jit`, even the minimum of a known array of JAX is a tracer.
+        numbers = np.asarray(minibatches)
+        low, high = int(numbers.min()), int(numbers.max())
         if low < 0 or high >= size:
             raise ValueError(
                 f"minibatches name rows from {low} to {high}, but the batch has {size}: give rows "

@@ -154,6 +154,15 @@ def test_minibatches_name_rows_of_the_batch(minibatches, found):
         reward_rollout(bonus, bonus.init(KEY, SPEC, LANES), rollout(), 0, KEY, minibatches)
 
 
+def test_minibatches_known_inside_jit_are_taken():
+    """They are known while the program is traced; anything that JAX computes from them is not."""
+    bonus, rows = BONUSES["icm"], jnp.array([[0, 1]])
+    state = bonus.init(KEY, SPEC, LANES)
+    known = jax.jit(lambda given: reward_rollout(bonus, state, given, 0, KEY, rows)[0])
+    unknown = jax.jit(lambda given, rows: reward_rollout(bonus, state, given, 0, KEY, rows)[0])
+    np.testing.assert_array_equal(known(rollout()), unknown(rollout(), rows))
+
+
 def test_a_batch_of_numpy_may_have_unknown_rows_and_minibatches_under_jit():
     bonus, steps = BONUSES["icm"], jax.tree.map(lambda leaf: leaf[0], rollout())
     batch = IntrinsicBatch(*steps[:3], jnp.zeros(LANES, jnp.int32), 0)
