@@ -50,6 +50,8 @@ def _falling_reward(results: Results) -> Finding:
 
     first, last = learned[0], learned[-1]
     (normalized, distance), (last_normalized, last_distance) = map(_distance, (first, last))
+    highest = max(learned, key=lambda row: _distance(row)[0])
+    top, at = _distance(highest)[0], f"{int(highest['env_frames']):,}"
     frames = f"{int(first['env_frames']):,}", f"{int(last['env_frames']):,}"
     falls = [last_distance < distance, last_normalized < normalized]
     words = ["falls" if fell else "does not fall" for fell in falls]
@@ -59,8 +61,8 @@ def _falling_reward(results: Results) -> Finding:
         f"standard deviation) at frame {frames[0]}, {last_distance:.2g} ({last_normalized:.2f} "
         f"times) at frame {frames[1]}",
         f"pendulum_swingup, preset released, 1 seed, {frames[1]} frames",
-        f"{rules.too_few(1)}; the distance {words[0]}; divided by its running standard deviation, "
-        f"as it is paid, it {words[1]}",
+        f"{rules.too_few(1)}; from end to end the distance {words[0]}; divided by its running "
+        f"standard deviation, as it is paid, it {words[1]} (most: {top:.2f} at frame {at})",
     )
 
 
